@@ -63,7 +63,7 @@ class ChartServer:
             direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_kept=(), chart_year=self.year,
             chart_view=view_of(single, fields.get("show", [])), chart_action="/", chart_table="/?view=table",
             chart_rows=[(ticks, f"{ticks * self.answer['tickSize']:g}") for ticks in ROWS],
-            visit=SimpleNamespace(words=words),
+            request=SimpleNamespace(words=words),
         )  # fmt: skip
 
     def reply(self, path: str) -> tuple[str, bytes]:

@@ -11,8 +11,8 @@ from tests.web.webhook_stage import ScriptedDeliverer, disabled, lane, made, web
 from tests.web.webstage import WebStage
 
 from outcry.people.model import Preferences
-from outcry.web.dates import moment
-from outcry.web.page_context import Visit
+from outcry.web.dates import local_time
+from outcry.web.page_context import PageRequest
 
 TYPED = {"language": "de", "theme": "dark", "time_zone": "Asia/Tokyo", "digest_hour": "6", "shortcuts": "yes"}
 
@@ -87,14 +87,14 @@ def test_times_are_the_readers() -> None:
     """2026-01-02T15:04:05Z is three minutes past midnight of the third in Tokyo, and shortly after ten in New York."""
     at_ns = 1_767_366_245 * 10**9
     for zone, text in (("Asia/Tokyo", "03.01.2026, 00:04:05"), ("America/New_York", "02.01.2026, 10:04:05")):
-        found = moment(_visit(zone), at_ns)
+        found = local_time(_visit(zone), at_ns)
         assert found is not None
         assert (found.text, found.exact) == (text, "2026-01-02T15:04:05Z")
 
 
-def _visit(zone: str) -> Visit:
+def _visit(zone: str) -> PageRequest:
     return cast(
-        "Visit",
+        "PageRequest",
         SimpleNamespace(preferences=Preferences(time_zone=zone), words=SimpleNamespace(language="de")),
     )
 

@@ -15,7 +15,7 @@ from tests.web.webstage import SHOWS, WebStage
 
 from outcry.answers.wording import STATES
 from outcry.web.language import Languages
-from outcry.web.status_labels import state_of
+from outcry.web.status_labels import status_label
 
 _ROW = re.compile(r'<tr id="row-(\w+)" class="(.*?)" data-symbol.*?</tr>', re.DOTALL)
 _CELL = re.compile(
@@ -112,8 +112,13 @@ def test_each_state_has_its_word_its_reason_and_somewhere_to_go(stage: WebStage)
 def test_a_closed_market_says_when_it_opens() -> None:
     at_ns = 1_772_751_600 * 10**9  # 2026-03-05 18:00 in New York
     words = Languages().words
-    assert state_of(words("en"), "closed", opens_ns=at_ns, zone="America/New_York").note == "opens 18:00 EST"
-    assert state_of(words("de"), "closed", opens_ns=at_ns, zone="America/New_York").note == "öffnet 18:00 EST"
+    assert (
+        status_label(words("en"), "closed", opens_ns=at_ns, zone="America/New_York").note == "opens 18:00 EST"
+    )
+    assert (
+        status_label(words("de"), "closed", opens_ns=at_ns, zone="America/New_York").note
+        == "öffnet 18:00 EST"
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_the_day_of_an_opening_is_said_where_it_is_not_today(
     )
     languages = Languages()
     for language, note in (("en", english), ("de", german)):
-        state = state_of(
+        state = status_label(
             languages.words(language), "closed", now_ns=at_ns, opens_ns=opens_ns, zone="America/New_York"
         )
         assert state.note == note
@@ -143,7 +148,7 @@ def test_the_day_of_an_opening_is_said_where_it_is_not_today(
 def test_every_state_is_worded_in_german_too() -> None:
     english, german = Languages().words("en"), Languages().words("de")
     for code in {*STATES, "not_authorized"}:
-        assert state_of(german, code).reason != state_of(english, code).reason, code
+        assert status_label(german, code).reason != status_label(english, code).reason, code
 
 
 def test_near_is_within_a_twentieth_of_the_average_range(stage: WebStage) -> None:

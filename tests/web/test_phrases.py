@@ -17,9 +17,9 @@ from outcry.market.levels import Carried, Dated
 from outcry.market.opening import Opening, Prior
 from outcry.market.plans import Plan, ScenarioId, plans
 from outcry.market.playbook import Status
-from outcry.web.formatter import Clock, Pen, left
+from outcry.web.formatter import Clock, Formatter, left
 from outcry.web.language import Languages
-from outcry.web.status_labels import state_of
+from outcry.web.status_labels import status_label
 from outcry.web.symbol import phrases, playbook_words
 from outcry.wire.answers import BiasVotes, Scenario
 
@@ -28,17 +28,17 @@ TICK_E9 = 250_000_000
 QUARTERS = Notation(kind="decimal", decimals=2, parts=1)
 
 
-def pen(language: str = "en", notation: Notation = QUARTERS) -> Pen:
-    return Pen(notation, Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026))
+def formatter(language: str = "en", notation: Notation = QUARTERS) -> Formatter:
+    return Formatter(notation, Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026))
 
 
 def test_dates_of_another_year_show_it() -> None:
     """The present is in 2026: 8 October 2013 was a Tuesday, 20 November 2026 is a Friday."""
     said = {
         language: (
-            pen(language).day("2026-11-20"), pen(language).day("2013-10-08"),
-            pen(language).date("2026-11-20"), pen(language).date("2013-10-08"),
-            pen(language).clock.mine_too(1_381_235_400 * 10**9),
+            formatter(language).day("2026-11-20"), formatter(language).day("2013-10-08"),
+            formatter(language).date("2026-11-20"), formatter(language).date("2013-10-08"),
+            formatter(language).clock.mine_too(1_381_235_400 * 10**9),
         )
         for language in ("en", "de")
     }  # fmt: skip
@@ -55,7 +55,7 @@ def test_dates_of_another_year_show_it() -> None:
 def test_a_delayed_state_shows_the_year_of_another_year() -> None:
     now_ns = 1_795_104_000 * 10**9  # 2026-11-19
     notes = {
-        (words.language, day): state_of(words, "no_connection", as_of=day, now_ns=now_ns).note
+        (words.language, day): status_label(words, "no_connection", as_of=day, now_ns=now_ns).note
         for words in (ENGLISH, GERMAN)
         for day in ("2013-10-08", "2026-11-18")
     }
@@ -92,8 +92,8 @@ def test_every_scenario_is_worded_in_both_languages() -> None:
     found = [scenario(plan) for plan in every_plan()]
     assert {each.id for each in found} == set(ScenarioId)
     for english, german, given in zip(
-        playbook_words.cards(found, ENGLISH, pen().price, pen().day),
-        playbook_words.cards(found, GERMAN, pen("de").price, pen("de").day),
+        playbook_words.cards(found, ENGLISH, formatter().price, formatter().day),
+        playbook_words.cards(found, GERMAN, formatter("de").price, formatter("de").day),
         found,
         strict=True,
     ):
@@ -121,11 +121,11 @@ def test_every_scenario_is_worded_in_both_languages() -> None:
     ],
 )
 def test_a_condition_reads_as_a_sentence(text: str, said: str) -> None:
-    assert playbook_words.condition(text, ENGLISH, pen().price) == said
+    assert playbook_words.condition(text, ENGLISH, formatter().price) == said
 
 
 def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
-    bonds = pen("de", Notation(kind="32nds", decimals=6, parts=2))
+    bonds = formatter("de", Notation(kind="32nds", decimals=6, parts=2))
     assert playbook_words.condition("trade > 113.671875", GERMAN, bonds.price) == "Kurs über 113'215"
 
 
@@ -138,7 +138,7 @@ def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
     ],
 )
 def test_a_reference_says_its_day(text: str, said: str) -> None:
-    assert playbook_words.reference(text, ENGLISH, pen().price, pen().day) == said
+    assert playbook_words.reference(text, ENGLISH, formatter().price, formatter().day) == said
 
 
 def test_no_code_of_the_core_is_without_words() -> None:
@@ -235,8 +235,8 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
 )  # fmt: skip
 def test_an_alert_is_a_sentence(given: AlertEntry, level: float | None, said: str, gesagt: str) -> None:
     assert alert_phrases.level_of(given) == level
-    assert alert_phrases.sentence(given, ENGLISH, pen().price, pen().day) == said
-    assert alert_phrases.sentence(given, GERMAN, pen("de").price, pen("de").day) == gesagt
+    assert alert_phrases.sentence(given, ENGLISH, formatter().price, formatter().day) == said
+    assert alert_phrases.sentence(given, GERMAN, formatter("de").price, formatter("de").day) == gesagt
 
 
 def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -> None:
@@ -244,23 +244,23 @@ def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -
     unknown = AlertEntry(
         **{name: getattr(newer, name) for name in newer.__struct_fields__} | {"type": "later"}
     )
-    assert alert_phrases.sentence(unknown, ENGLISH, pen().price, pen().day) == "as the API has it"
+    assert alert_phrases.sentence(unknown, ENGLISH, formatter().price, formatter().day) == "as the API has it"
     assert alert_phrases.event(unknown, ENGLISH) == "later"
 
 
 def test_figures_of_a_pen() -> None:
-    assert pen().difference(6) == "+6.00"
-    assert pen().difference(-14.25) == "−14.25"
-    assert pen().difference(0) == "0.00"
-    assert (pen().percent(0.084), pen().percent(-0.001), pen("de").percent(-1.5)) == (
+    assert formatter().difference(6) == "+6.00"
+    assert formatter().difference(-14.25) == "−14.25"
+    assert formatter().difference(0) == "0.00"
+    assert (formatter().percent(0.084), formatter().percent(-0.001), formatter("de").percent(-1.5)) == (
         "+0.08%",
         "0.00%",
         "−1.50%",
     )
-    assert pen().month("ESZ2026") == "Dec 2026"
-    assert pen().day("2025-11-17") == "Mon, Nov 17, 2025"
-    assert pen().clock.time(1_795_188_000 * 10**9) == "10:20:00 EST"
-    assert pen().clock.mine_too(1_795_188_000 * 10**9) == "Fri, Nov 20 16:20:00 CET"
+    assert formatter().month("ESZ2026") == "Dec 2026"
+    assert formatter().day("2025-11-17") == "Mon, Nov 17, 2025"
+    assert formatter().clock.time(1_795_188_000 * 10**9) == "10:20:00 EST"
+    assert formatter().clock.mine_too(1_795_188_000 * 10**9) == "Fri, Nov 20 16:20:00 CET"
     assert [left(seconds * 10**9) for seconds in (702, 3909, 0, -5)] == ["11:42", "1:05:09", "0:00", "0:00"]
 
 

@@ -28,7 +28,7 @@ from outcry.people.model import UserRow
 from outcry.people.refusals import Reason, Refused
 from outcry.web.entrance import faults_of
 from outcry.web.language import LANGUAGES, Languages
-from outcry.web.page_context import Visit
+from outcry.web.page_context import PageRequest
 
 
 @pytest.fixture(scope="module")
@@ -406,7 +406,9 @@ def test_an_open_invitation_keeps_the_address_that_was_typed(step: Doorstep) -> 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_refusal_has_words_in_every_language(reason: Reason) -> None:
     told = [
-        faults_of(cast("Visit", SimpleNamespace(words=Languages.words(language))), Refused(reason, field))
+        faults_of(
+            cast("PageRequest", SimpleNamespace(words=Languages.words(language))), Refused(reason, field)
+        )
         for language in LANGUAGES
         for field in ("", "password", "token")
     ]

@@ -17,7 +17,7 @@ from outcry.answers.scanning import ScanRow
 from outcry.sessions.opening_hours import OpeningHours
 from outcry.web.language import Languages
 from outcry.web.levels.scan import row_of
-from outcry.web.status_labels import state_of
+from outcry.web.status_labels import status_label
 from outcry.web.symbol.ladder import Rung, rungs
 from outcry.web.symbol.outlook import Gatherer, Outlook
 from outcry.wire.answers import DatedLevel
@@ -89,7 +89,7 @@ def test_the_next_naked_poc_of_the_levels_page_is_one_that_is_naked_still(stage:
     assert last is not None
     near, far = DatedLevel(price=last + 1, date="2026-11-19"), DatedLevel(price=last + 9, date="2026-11-18")
     levels = structs.replace(scanned.levels, naked_pocs=[near, far])
-    state = state_of(WORDS, "live")
+    state = status_label(WORDS, "live")
 
     def above(row: ScanRow) -> float | None:
         return row_of(row, state, "ticks", "en", 2026).cells["naked_above"].price

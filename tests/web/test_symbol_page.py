@@ -21,7 +21,7 @@ from tests.web.webstage import SHOWS, WebStage
 from outcry.answers.charting import Notation
 from outcry.sessions.opening_hours import OpeningHours
 from outcry.trades.reference_tables import load_reference
-from outcry.web.formatter import Clock, Pen
+from outcry.web.formatter import Clock, Formatter
 from outcry.web.language import Languages
 from outcry.web.symbol.chart_view import ChartView
 from outcry.web.symbol.downloads import csv_bytes, safe_cell
@@ -241,11 +241,11 @@ def test_the_session_clock_of_a_page_that_is_not_live(
     at_ns = int(datetime.fromisoformat(now).replace(tzinfo=ZoneInfo("America/New_York")).timestamp()) * 10**9
     hours = OpeningHours(load_reference().calendar).at("ES", at_ns)
     outlook: Any = SimpleNamespace(hours=hours, at_ns=at_ns, live=False, regular=True)
-    pen = Pen(
+    formatter = Formatter(
         Notation(kind="decimal", decimals=2, parts=1),
         Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026),
     )
-    found = session_clock(outlook, pen)
+    found = session_clock(outlook, formatter)
     assert (found["opens"], found["left"], found["open_now"]) == (opens, left, open_now)
 
 

@@ -63,7 +63,7 @@ LIVE_ROOTS = ("ES", "NQ", "CL", "GC", "6E", "6J")
 PAST_ROOTS = (*LIVE_ROOTS, "ZN")
 #: Where the receiver of the stage would be: nothing listens there, but it has a page.
 SINK = "https://localhost:8443/in"
-#: A page may wait twice for its store, 15 s each (`desk.PATIENCE_S`), and says so itself; a visitor stays longer.
+#: A page may wait twice for its database, 15 s each (`page_context.PATIENCE_S`); a visitor waits longer.
 VISITOR_PATIENCE_S = 60
 PASSWORD = "quiet lamps over Ohio 9"
 

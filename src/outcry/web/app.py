@@ -29,15 +29,15 @@ from outcry.web.other_addresses import other_addresses
 from outcry.web.page_context import (
     LANGUAGE_COOKIE,
     THEME_COOKIE,
-    Desk,
     Handler,
     NotAllowed,
     NotConfirmed,
     NotSignedIn,
+    PageContext,
     PageMissing,
-    Visit,
+    PageRequest,
+    browser_cookie,
     new_binding,
-    visit_cookie,
 )
 from outcry.web.page_services import PageServices
 from outcry.web.static import StaticFiles
@@ -52,77 +52,79 @@ def build_pages(services: PageServices) -> AsgiApp:
     """Build the application of all pages."""
     static = StaticFiles()
     languages = Languages()
-    desk = Desk(services, Templates(static, languages=LANGUAGES, demo=services.demo), static, languages)
+    context = PageContext(
+        services, Templates(static, languages=LANGUAGES, demo=services.demo), static, languages
+    )
     routes: list[BaseRoute] = [
         Route("/static/{version}/{name:path}", static.serve),
         Route("/favicon.ico", static.icon),  # requested by clients that do not read the page
     ]
     for path, methods, handler in pages.all_pages():
-        routes.append(Route(path, _endpoint(desk, handler), methods=list(methods)))
+        routes.append(Route(path, _endpoint(context, handler), methods=list(methods)))
     routes += other_addresses()
 
-    async def on_http_error(request: Request, error: Exception) -> Response:
+    async def on_http_error(http: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        more = {"allow": allow(allowed_at(routes, request.scope))} if status == 405 else None
-        return await _error(desk, visit_of(desk, request), status, more)
+        more = {"allow": allow(allowed_at(routes, http.scope))} if status == 405 else None
+        return await _error(context, page_request(context, http), status, more)
 
     app = Starlette(routes=routes, exception_handlers={HTTPException: on_http_error})
     app.router.redirect_slashes = False
     return app  # pyright: ignore[reportReturnType] - Starlette types its scope as a mutable mapping
 
 
-def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        visit = visit_of(desk, request)
-        if not is_ours(name_of(request.headers.get("host", "")), desk.services.public_url):
-            return await _error(desk, visit, 421)
-        wait_s = await _wait_s(desk, visit)
+def _endpoint(context: PageContext, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(http: Request) -> Response:
+        request = page_request(context, http)
+        if not is_ours(name_of(http.headers.get("host", "")), context.services.public_url):
+            return await _error(context, request, 421)
+        wait_s = await _wait_s(context, request)
         if wait_s:
-            return await _error(desk, visit, 429, {"retry-after": str(wait_s)})
-        back = quote(visit.path if request.method in ("GET", "HEAD") else request.url.path, safe="/")
+            return await _error(context, request, 429, {"retry-after": str(wait_s)})
+        back = quote(request.path if http.method in ("GET", "HEAD") else http.url.path, safe="/")
         try:
-            return await desk.drawn(await handler(desk, visit))
+            return await context.rendered(await handler(context, request))
         except NotSignedIn:
-            return desk.to(visit, f"/sign-in?next={back}")
+            return context.to(request, f"/sign-in?next={back}")
         except NotConfirmed:
-            return desk.to(visit, f"/confirm?next={back}")
+            return context.to(request, f"/confirm?next={back}")
         except NotAllowed:
-            return await _error(desk, visit, 403)
+            return await _error(context, request, 403)
         except PageMissing:
-            return await _error(desk, visit, 404)
+            return await _error(context, request, 404)
         except FormRefused:
-            return await _error(desk, visit, 400)
+            return await _error(context, request, 400)
         except (StoreBusy, StoreUnavailable):
-            return await _error(desk, visit, 502)
+            return await _error(context, request, 502)
         except ServiceError as refusal:
-            return await _error(desk, visit, STATUS.get(refusal.code, 500))
+            return await _error(context, request, STATUS.get(refusal.code, 500))
         except Exception as error:  # noqa: BLE001 - the user gets an error page, the log the details
-            desk.services.journal.error(LogEvent.PAGE_FAILED, path=request.url.path, exc_info=error)
-            return await _error(desk, visit, 500)
+            context.services.journal.error(LogEvent.PAGE_FAILED, path=http.url.path, exc_info=error)
+            return await _error(context, request, 500)
 
     return answer
 
 
-def visit_of(desk: Desk, request: Request) -> Visit:
+def page_request(context: PageContext, http: Request) -> PageRequest:
     """Return the request's user and preferences, from memory."""
-    services = desk.services
+    services = context.services
     try:
-        cookies = request.cookies
+        cookies = http.cookies
     except CookieError:
         cookies = {}
-    secure = request.url.scheme == "https"
+    secure = http.url.scheme == "https"
     token = cookies.get(SECURE_COOKIE if secure else LOCAL_COOKIE, "")
     found = services.browsers.find(token, services.clock.now_ns(), secure=secure)
     session, user = found or (None, None)
     preferences = user.preferences if user else Preferences()
-    binding = cookies.get(visit_cookie(secure=secure), "")
+    binding = cookies.get(browser_cookie(secure=secure), "")
     # Whether signed in or not: this cookie goes with the browser's last window, that of the session stays.
     fresh = not 16 <= len(binding) <= 64
     theme = preferences.theme if user else cookies.get(THEME_COOKIE, "auto")
-    return Visit(
-        request=request,
-        words=desk.languages.choose(
-            preferences.language, cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", "")
+    return PageRequest(
+        http=http,
+        words=context.languages.choose(
+            preferences.language, cookies.get(LANGUAGE_COOKIE, ""), http.headers.get("accept-language", "")
         ),
         theme=theme if theme in {"dark", "light"} else "auto",
         preferences=preferences,
@@ -136,21 +138,23 @@ def visit_of(desk: Desk, request: Request) -> Visit:
     )
 
 
-async def _wait_s(desk: Desk, visit: Visit) -> int:
+async def _wait_s(context: PageContext, request: PageRequest) -> int:
     """Count a page request; return the seconds to wait if the user or client sent too many, else 0."""
-    client = visit.request.client
-    who = f"pages:{visit.user.id}" if visit.user else anonymous(client.host if client else "").subject
+    client = request.http.client
+    who = f"pages:{request.user.id}" if request.user else anonymous(client.host if client else "").subject
     counted = [(f"page:{who}", PAGES_A_MINUTE)]
-    if visit.request.method == "POST":
+    if request.http.method == "POST":
         counted.append((f"form:{who}", FORMS_A_MINUTE))
     for subject, limit in counted:
-        verdict = await desk.counted(subject, limit)
+        verdict = await context.counted(subject, limit)
         if not verdict.allowed:
             return max(1, -(-verdict.retry_after_ms // 1000))
     return 0
 
 
-async def _error(desk: Desk, visit: Visit, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    response = await desk.drawn(desk.page(visit, "error.html", status))
+async def _error(
+    context: PageContext, request: PageRequest, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    response = await context.rendered(context.page(request, "error.html", status))
     response.headers.update(headers or {})
     return response

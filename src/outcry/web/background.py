@@ -23,20 +23,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ErrandsUnderWay(Exception):
+class TooManyTasks(Exception):
     """The user already has the maximum number of tasks running."""
 
 
-class Errands:
+class BackgroundTasks:
     """Runs background tasks. Used on one event loop."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="errands")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="background")
         self._places: dict[int, asyncio.Semaphore] = {}
         self._users: Counter[int] = Counter()
 
     async def run(self, user_id: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a task for a user in a thread. Raises `ErrandsUnderWay`, and `StoreUnavailable` on a time-out."""
+        """Run a task for a user in a thread. Raises `TooManyTasks`, and `StoreUnavailable` on a time-out."""
         places = self._places.setdefault(user_id, asyncio.Semaphore(AT_ONCE))
         self._users[user_id] += 1
         try:
@@ -45,7 +45,7 @@ class Errands:
         except (TimeoutError, asyncio.CancelledError) as end:
             self._leave(user_id)
             if isinstance(end, TimeoutError):
-                raise ErrandsUnderWay from None
+                raise TooManyTasks from None
             raise
         running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
         running.add_done_callback(lambda _: (places.release(), self._leave(user_id)))

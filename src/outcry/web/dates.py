@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 from babel.dates import format_date, format_datetime
 
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.web.page_context import Visit
+from outcry.web.page_context import PageRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class LocalTime:
     """A time: `exact` in ISO 8601 UTC, `day` and `text` (date and time) for the reader."""
 
     exact: str
@@ -22,19 +22,19 @@ class Moment:
     text: str
 
 
-def moment(visit: Visit, at_ns: int | None) -> Moment | None:
+def local_time(request: PageRequest, at_ns: int | None) -> LocalTime | None:
     """Return a time (ns UTC) for the reader; None for None."""
     if at_ns is None:
         return None
     at = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
-    there, locale = at.astimezone(ZoneInfo(visit.preferences.time_zone)), visit.words.language
-    return Moment(
+    there, locale = at.astimezone(ZoneInfo(request.preferences.time_zone)), request.words.language
+    return LocalTime(
         exact=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         day=format_date(there.date(), "medium", locale=locale),
         text=format_datetime(there, "medium", locale=locale),
     )
 
 
-def day_text(visit: Visit, day: date | None) -> str:
+def day_text(request: PageRequest, day: date | None) -> str:
     """Format a trade date. It belongs to the exchange, so no time zone changes it."""
-    return format_date(day, "medium", locale=visit.words.language) if day else ""
+    return format_date(day, "medium", locale=request.words.language) if day else ""

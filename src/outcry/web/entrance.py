@@ -16,7 +16,7 @@ from outcry.people.browsers import Origin, Signed
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import HalfWay
 from outcry.web.language import later
-from outcry.web.page_context import Desk, Handler, Visit, new_binding, safe_path, visit_cookie
+from outcry.web.page_context import Handler, PageContext, PageRequest, browser_cookie, new_binding, safe_path
 
 #: The ticket of somebody whose password was right and whose second factor is still wanted.
 HALF_WAY_COOKIE = "outcry-half-way"
@@ -75,57 +75,57 @@ _THERE = {
 }
 
 
-def origin_of(visit: Visit) -> Origin:
+def origin_of(request: PageRequest) -> Origin:
     """Where a request comes from, as it is kept: printable, and no longer than it has to be."""
-    request = visit.request
-    agent = request.headers.get("user-agent", "")[:_LONGEST_AGENT]
-    address = request.client.host if request.client else ""
+    http = request.http
+    agent = http.headers.get("user-agent", "")[:_LONGEST_AGENT]
+    address = http.client.host if http.client else ""
     agent = "".join(mark if mark.isprintable() else " " for mark in agent)
-    return Origin(address, agent, visit.secure)
+    return Origin(address, agent, request.secure)
 
 
-def next_of(visit: Visit) -> str:
+def next_of(request: PageRequest) -> str:
     """Where to go once signed in: a path of ours, whatever the address said."""
-    wanted = visit.request.query_params.get("next", "/")
+    wanted = request.http.query_params.get("next", "/")
     return safe_path(wanted) if len(wanted) <= _LONGEST_NEXT else "/"
 
 
-def host_of(visit: Visit) -> str:
+def host_of(request: PageRequest) -> str:
     """The name the browser used for this service."""
-    return name_of(visit.request.headers.get("host", ""))
+    return name_of(request.http.headers.get("host", ""))
 
 
-def site_of(visit: Visit) -> str:
+def site_of(request: PageRequest) -> str:
     """Scheme, name and port, as a browser writes an origin."""
-    url = visit.request.url
+    url = request.http.url
     return f"{url.scheme}://{url.netloc}"
 
 
-def passkeys_work(visit: Visit) -> bool:
+def passkeys_work(request: PageRequest) -> bool:
     """Whether passkeys can be used under this name: they belong to a name, not to a number."""
-    return not is_number(host_of(visit)) and _private_line(visit)
+    return not is_number(host_of(request)) and _private_line(request)
 
 
-def _private_line(visit: Visit) -> bool:
+def _private_line(request: PageRequest) -> bool:
     """Whether nobody on the way can read along: https, or this very machine."""
-    return visit.secure or is_this_machine(host_of(visit))
+    return request.secure or is_this_machine(host_of(request))
 
 
 def guarded(handler: Handler) -> Handler:
     """Keep a page that asks for secrets from being used over an open line; it says what to do instead."""
 
     @wraps(handler)
-    async def answer(desk: Desk, visit: Visit) -> Response:
-        if _private_line(visit):
-            return await handler(desk, visit)
-        public = desk.services.public_url
-        status = 200 if visit.request.method in ("GET", "HEAD") else 403
-        return desk.page(
-            visit,
+    async def answer(context: PageContext, request: PageRequest) -> Response:
+        if _private_line(request):
+            return await handler(context, request)
+        public = context.services.public_url
+        status = 200 if request.http.method in ("GET", "HEAD") else 403
+        return context.page(
+            request,
             "signin/open_line.html",
             status,
             public_url=public if public.startswith("https://") else "",
-            port=visit.request.url.port or 80,
+            port=request.http.url.port or 80,
         )
 
     return answer
@@ -135,40 +135,44 @@ def guarded(handler: Handler) -> Handler:
 
 
 async def let_in(
-    desk: Desk, visit: Visit, came: Signed | HalfWay, to: str = "/", response: Response | None = None
+    context: PageContext,
+    request: PageRequest,
+    came: Signed | HalfWay,
+    to: str = "/",
+    response: Response | None = None,
 ) -> Response:
     """Sign this browser in and go on; where a second factor is wanted, ask for it first. Who was signed in here before
     no longer is. `response`: to go on in another way than by a redirect."""
     if isinstance(came, HalfWay):
-        asking = desk.to(visit, with_next("/sign-in/code", to))
-        desk.set_cookie(visit, asking, HALF_WAY_COOKIE, came.ticket, _HALF_WAY_S)
+        asking = context.to(request, with_next("/sign-in/code", to))
+        context.set_cookie(request, asking, HALF_WAY_COOKIE, came.ticket, _HALF_WAY_S)
         return _unkept(asking)
-    if visit.session is not None:
-        await desk.ask(desk.services.identity.sign_out, visit.session, origin_of(visit))
-    response = response or desk.to(visit, to)
-    desk.set_cookie(visit, response, visit_cookie(secure=visit.secure), new_binding())
-    forget(visit, response, HALF_WAY_COOKIE)
-    return renew(desk, visit, came.token, response)
+    if request.session is not None:
+        await context.ask(context.services.identity.sign_out, request.session, origin_of(request))
+    response = response or context.to(request, to)
+    context.set_cookie(request, response, browser_cookie(secure=request.secure), new_binding())
+    forget(request, response, HALF_WAY_COOKIE)
+    return renew(context, request, came.token, response)
 
 
-def renew(desk: Desk, visit: Visit, token: str, response: Response) -> Response:
+def renew(context: PageContext, request: PageRequest, token: str, response: Response) -> Response:
     """Give this browser the token it goes by from now on."""
-    desk.set_cookie(visit, response, desk.cookie_name(secure=visit.secure), token, _SIGNED_IN_S)
+    context.set_cookie(request, response, context.cookie_name(secure=request.secure), token, _SIGNED_IN_S)
     return _unkept(response)
 
 
-def let_out(desk: Desk, visit: Visit, to: str = "/") -> Response:
+def let_out(context: PageContext, request: PageRequest, to: str = "/") -> Response:
     """Forget who this browser was."""
-    response = desk.to(visit, to)
-    desk.set_cookie(visit, response, visit_cookie(secure=visit.secure), new_binding())
-    forget(visit, response, desk.cookie_name(secure=visit.secure))
-    forget(visit, response, HALF_WAY_COOKIE)
+    response = context.to(request, to)
+    context.set_cookie(request, response, browser_cookie(secure=request.secure), new_binding())
+    forget(request, response, context.cookie_name(secure=request.secure))
+    forget(request, response, HALF_WAY_COOKIE)
     return _unkept(response)
 
 
-def forget(visit: Visit, response: Response, name: str) -> None:
+def forget(request: PageRequest, response: Response, name: str) -> None:
     """Have the browser give a cookie up."""
-    response.delete_cookie(name, path="/", secure=visit.secure, httponly=True, samesite="lax")
+    response.delete_cookie(name, path="/", secure=request.secure, httponly=True, samesite="lax")
 
 
 def _unkept(response: Response) -> Response:
@@ -194,17 +198,19 @@ def secret_in(form: Mapping[str, str], name: str) -> str:
     return form.get(name, "")[:_LONGEST_SECRET]
 
 
-def faults_of(visit: Visit, refusal: Refused) -> dict[str, str]:
+def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:
     """A refusal in the reader's words, by the entry it is about; by the empty name where it is about none."""
     text = _THERE.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
-    return {refusal.field: visit.words(text)}
+    return {refusal.field: request.words(text)}
 
 
-def refused(desk: Desk, visit: Visit, template: str, refusal: Refused, /, **values: Any) -> Response:
+def refused(
+    context: PageContext, request: PageRequest, template: str, refusal: Refused, /, **values: Any
+) -> Response:
     """The form once more, with what is wrong. `values`: what was typed, but for secrets."""
     often = refusal.reason is Reason.TOO_OFTEN
-    response = desk.page(
-        visit, template, 429 if often else 422, secret=True, faults=faults_of(visit, refusal), **values
+    response = context.page(
+        request, template, 429 if often else 422, secret=True, faults=faults_of(request, refusal), **values
     )
     if often:
         response.headers["retry-after"] = str(max(1, refusal.retry_after_s))

@@ -62,7 +62,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Pen:
+class Formatter:
     """Formats the numbers of one product for one reader."""
 
     notation: Notation

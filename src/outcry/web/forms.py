@@ -16,7 +16,7 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.tickets import Tickets
 from outcry.web.entrance import forget, with_next
 from outcry.web.language import Words
-from outcry.web.page_context import Desk, NotSignedIn, PageMissing, Visit, said
+from outcry.web.page_context import NotSignedIn, PageContext, PageMissing, PageRequest, said
 
 TYPED_COOKIE = "outcry-typed"
 SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name
@@ -60,103 +60,107 @@ def id_of(text: str) -> int:
     return number
 
 
-def number_in(visit: Visit, name: str) -> int:
+def number_in(request: PageRequest, name: str) -> int:
     """A number of the address. Raises `PageMissing` for one that nothing can have."""
-    return id_of(str(visit.request.path_params[name]))
+    return id_of(str(request.http.path_params[name]))
 
 
-def before_in(visit: Visit) -> int | None:
+def before_in(request: PageRequest) -> int | None:
     """From where a list goes on; None: from its beginning, also where the address says what cannot be."""
-    return whole(visit.request.query_params.get("before", ""))
+    return whole(request.http.query_params.get("before", ""))
 
 
-def note_of(visit: Visit) -> str:
+def note_of(request: PageRequest) -> str:
     """What was done on the way to this page, as a code the page has words for, or not."""
-    return visit.request.query_params.get("done", "")
+    return request.http.query_params.get("done", "")
 
 
 # -- what was typed
 
 
-def prove_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -> Response:
+def prove_first(context: PageContext, request: PageRequest, path: str, typed: Mapping[str, str]) -> Response:
     """Have this user confirmed, or signed in again, and bring what was typed, without secrets, back to the form at
     `path`."""
-    response = desk.to(visit, with_next("/confirm" if visit.user else "/sign-in", path))
+    response = context.to(request, with_next("/confirm" if request.user else "/sign-in", path))
     lasting_ns = _TYPED_S * NANOS_PER_SECOND
-    sealed = _tickets(desk).give(_typed_place(visit, path), lasting_ns, **typed)
+    sealed = _tickets(context).give(_typed_place(request, path), lasting_ns, **typed)
     if len(sealed) <= _MOST_COOKIE:
-        desk.set_cookie(visit, response, TYPED_COOKIE, sealed, _TYPED_S)
+        context.set_cookie(request, response, TYPED_COOKIE, sealed, _TYPED_S)
     return response
 
 
-def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
+def typed_before(context: PageContext, request: PageRequest, path: str) -> dict[str, str]:
     """What was typed into the form at `path` before its user was confirmed; empty where nothing was."""
-    found = _tickets(desk).read(_typed_place(visit, path), visit.request.cookies.get(TYPED_COOKIE, ""))
+    found = _tickets(context).read(_typed_place(request, path), request.http.cookies.get(TYPED_COOKIE, ""))
     if found is not None:
-        visit.request.state.typed_again = True  # the page says that the button is to be pressed once more
+        request.http.state.typed_again = True  # the page says that the button is to be pressed once more
     return found or {}
 
 
-def forget_typed(visit: Visit, response: Response) -> Response:
+def forget_typed(request: PageRequest, response: Response) -> Response:
     """It stands in the form again: the browser need not keep it."""
-    if TYPED_COOKIE in visit.request.cookies:
-        forget(visit, response, TYPED_COOKIE)
+    if TYPED_COOKIE in request.http.cookies:
+        forget(request, response, TYPED_COOKIE)
     return response
 
 
 # -- what is shown once
 
 
-def hand_over(desk: Desk, visit: Visit, path: str, secret: Mapping[str, str]) -> Response:
+def hand_over(context: PageContext, request: PageRequest, path: str, secret: Mapping[str, str]) -> Response:
     """On to the page at `path`, which shows a secret once."""
-    response = desk.to(visit, path)
+    response = context.to(request, path)
     values = {**secret, _NUMBER: secrets.token_urlsafe(16)}
-    sealed = _tickets(desk).give(_once_place(visit, path), _SECRET_S * NANOS_PER_SECOND, **values)
-    desk.set_cookie(visit, response, SECRET_COOKIE, sealed, _SECRET_S)
+    sealed = _tickets(context).give(_once_place(request, path), _SECRET_S * NANOS_PER_SECOND, **values)
+    context.set_cookie(request, response, SECRET_COOKIE, sealed, _SECRET_S)
     return response
 
 
-async def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
+async def handed_over(context: PageContext, request: PageRequest, path: str) -> dict[str, str] | None:
     """The secret this page is to show, which from now on was shown; None where it was before or is too old."""
-    held = _tickets(desk).read(_once_place(visit, path), visit.request.cookies.get(SECRET_COOKIE, ""))
+    held = _tickets(context).read(_once_place(request, path), request.http.cookies.get(SECRET_COOKIE, ""))
     if held is None:
         return None
-    first = await desk.ask(
-        desk.services.identity.shown_first, held.pop(_NUMBER), _SECRET_S * NANOS_PER_SECOND
+    first = await context.ask(
+        context.services.identity.shown_first, held.pop(_NUMBER), _SECRET_S * NANOS_PER_SECOND
     )
     return held if first else None
 
 
-async def show_once(desk: Desk, visit: Visit, template: str, path: str, back: str, **values: Any) -> Response:
+async def show_once(
+    context: PageContext, request: PageRequest, template: str, path: str, back: str, **values: Any
+) -> Response:
     """The page at `path` with the secret handed over to it as `held`; back to where it came from where there is none
     any more."""
-    desk.user(visit)
-    held = await handed_over(desk, visit, path)
+    context.user(request)
+    held = await handed_over(context, request, path)
     if held is None:
-        return desk.to(visit, f"{back}?done=shown")
-    return forget_secret(visit, desk.page(visit, template, secret=True, held=held, back=back, **values))
+        return context.to(request, f"{back}?done=shown")
+    return forget_secret(
+        request, context.page(request, template, secret=True, held=held, back=back, **values)
+    )
 
 
-def forget_secret(visit: Visit, response: Response) -> Response:
+def forget_secret(request: PageRequest, response: Response) -> Response:
     """It was shown: the browser gives it up."""
-    forget(visit, response, SECRET_COOKIE)
+    forget(request, response, SECRET_COOKIE)
     return response
 
 
-def _tickets(desk: Desk) -> Tickets:
-    return Tickets(desk.services.form_secret, desk.services.clock)
+def _tickets(context: PageContext) -> Tickets:
+    return Tickets(context.services.form_secret, context.services.clock)
 
 
-def _typed_place(visit: Visit, path: str) -> str:
+def _typed_place(request: PageRequest, path: str) -> str:
     """What was typed belongs to its user, who may have signed in again meanwhile."""
-    session = visit.session or visit.lapsed
+    session = request.session or request.lapsed
     if session is None:
         raise NotSignedIn
     return f"typed:{path}:{session.user_id}"
 
 
-def _once_place(visit: Visit, path: str) -> str:
+def _once_place(request: PageRequest, path: str) -> str:
     """A secret belongs to the session it was made in."""
-    if visit.session is None:
+    if request.session is None:
         raise NotSignedIn
-    return f"once:{path}:{visit.session.id}"
+    return f"once:{path}:{request.session.id}"

@@ -24,7 +24,7 @@ from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.compression import LEAST_BYTES, best_encoding, compressed
 from outcry.http.patience import Workers
 from outcry.people.model import Preferences, SessionRow, UserRow
-from outcry.web.background import Errands
+from outcry.web.background import BackgroundTasks
 from outcry.web.checks import Checks
 from outcry.web.form_input import FormRefused, fields_of, refuse_foreign
 
@@ -40,7 +40,7 @@ POLICY = (
 )
 #: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor. Over https with the prefix
 #: that pins it to this very host, which a neighbour's cannot set.
-SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
+SECURE_BROWSER_COOKIE, BROWSER_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
 #: Time-out of a database call before the page shows an error.
@@ -48,7 +48,7 @@ PATIENCE_S = 15.0
 THREADS = 16
 
 #: Handler of one URL.
-Handler = Callable[["Desk", "Visit"], Awaitable[Response]]
+Handler = Callable[["PageContext", "PageRequest"], Awaitable[Response]]
 #: Path, methods, handler.
 Page = tuple[str, Sequence[str], Handler]
 
@@ -77,13 +77,13 @@ class PageMissing(Exception):
 
 
 @dataclass(slots=True)
-class Visit:
+class PageRequest:
     """One page request. `user` and `session` are None for a visitor. `scope` is the data the user may see, None if
     visitors see nothing. `lapsed` is the browser's expired session, used only to recognise its forms. `fresh` is a
     visit cookie to set.
     """
 
-    request: Request
+    http: Request
     words: Words
     theme: str
     preferences: Preferences
@@ -99,7 +99,7 @@ class Visit:
     @property
     def path(self) -> str:
         """Path and query, to return to."""
-        url = self.request.url
+        url = self.http.url
         return url.path + (f"?{url.query}" if url.query else "")
 
     @property
@@ -112,7 +112,7 @@ class Visit:
         return blake2b(self.session.digest, digest_size=8, person=b"stream line").hexdigest()
 
 
-class Drawn(HTMLResponse):
+class DeferredPage(HTMLResponse):
     """A page whose template is rendered later, then compressed if the browser accepts it."""
 
     def __init__(self, fill: Callable[[], str], status: int, encoding: str | None) -> None:
@@ -129,7 +129,7 @@ class Drawn(HTMLResponse):
         self.headers["content-length"] = str(len(body))
 
 
-class Desk:
+class PageContext:
     """Renders pages. One instance for all pages; safe on one event loop."""
 
     def __init__(
@@ -139,11 +139,11 @@ class Desk:
         self.templates = templates
         self.static = static
         self.languages = languages
-        self.errands, self.checks = Errands(), Checks()
+        self.background, self.checks = BackgroundTasks(), Checks()
         self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a database call in a thread; calls to other hosts are `errands`. Raises `StoreUnavailable`."""
+        """Run a database call in a thread; calls to other hosts are `background`. Raises `StoreUnavailable`."""
         running = self._workers.start(partial(work, *args, **kwargs))
         try:
             return await self._workers.wait(running)
@@ -151,9 +151,9 @@ class Desk:
             running.cancel()
             raise
 
-    async def drawn(self, response: Response) -> Response:
+    async def rendered(self, response: Response) -> Response:
         """Render a page's template in a thread, because it takes milliseconds."""
-        if isinstance(response, Drawn):
+        if isinstance(response, DeferredPage):
             await self.ask(response.finish)
         return response
 
@@ -169,48 +169,57 @@ class Desk:
     # -- answers
 
     def page(
-        self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
+        self,
+        request: PageRequest,
+        template: str,
+        /,
+        status: int = 200,
+        *,
+        secret: bool = False,
+        **values: Any,
     ) -> Response:
         """Return a page, rendered after its handler. `secret`: it shows a secret and must not be cached."""
-        context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
-        accepted = visit.request.headers.get("accept-encoding", "")
+        values = {"request": request, "csrf": self.csrf(request), "context": self, "status": status, **values}
+        accepted = request.http.headers.get("accept-encoding", "")
         encoding = (
             None if secret else best_encoding(accepted)
         )  # a compressed page's length could reveal a secret
-        fill = partial(self.templates.render, template, visit.words, context)
-        response = Drawn(fill, status, encoding)
-        return self.dressed(visit, response, secret=secret)
+        fill = partial(self.templates.render, template, request.words, values)
+        response = DeferredPage(fill, status, encoding)
+        return self.with_page_headers(request, response, secret=secret)
 
-    def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:
+    def fragment(self, request: PageRequest, template: str, /, **values: Any) -> Response:
         """Return a part of a page for a script to insert."""
-        return self.page(visit, template, **values)
+        return self.page(request, template, **values)
 
-    def to(self, visit: Visit, path: str, status: int = 303) -> Response:
+    def to(self, request: PageRequest, path: str, status: int = 303) -> Response:
         """Redirect to another of our pages."""
-        return self.dressed(visit, RedirectResponse(safe_path(path), status))
+        return self.with_page_headers(request, RedirectResponse(safe_path(path), status))
 
-    def dressed(self, visit: Visit, response: Response, *, secret: bool = False) -> Response:
+    def with_page_headers(
+        self, request: PageRequest, response: Response, *, secret: bool = False
+    ) -> Response:
         """Add the headers that every page has to a response."""
         headers = response.headers
         headers["content-security-policy"] = POLICY
-        headers["content-language"] = visit.words.language
+        headers["content-language"] = request.words.language
         headers["vary"] = "cookie, accept-language, accept-encoding"
-        headers["cache-control"] = "no-store" if secret or visit.user else "private, no-cache"
+        headers["cache-control"] = "no-store" if secret or request.user else "private, no-cache"
         headers["permissions-policy"] = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
         headers["cross-origin-opener-policy"] = "same-origin"
         headers["cross-origin-resource-policy"] = "same-origin"
-        if visit.secure:
+        if request.secure:
             headers["strict-transport-security"] = "max-age=31536000"
-        if visit.fresh:
-            self.set_cookie(visit, response, visit_cookie(secure=visit.secure), visit.binding)
+        if request.fresh:
+            self.set_cookie(request, response, browser_cookie(secure=request.secure), request.binding)
         return response
 
     def set_cookie(
-        self, visit: Visit, response: Response, name: str, value: str, max_age_s: int | None = None
+        self, request: PageRequest, response: Response, name: str, value: str, max_age_s: int | None = None
     ) -> None:
         """Set a cookie that scripts cannot read and other sites do not send."""
         response.set_cookie(
-            name, value, max_age=max_age_s, path="/", secure=visit.secure, httponly=True, samesite="lax"
+            name, value, max_age=max_age_s, path="/", secure=request.secure, httponly=True, samesite="lax"
         )
 
     def cookie_name(self, *, secure: bool) -> str:
@@ -219,44 +228,44 @@ class Desk:
 
     # -- forms
 
-    def csrf(self, visit: Visit) -> str:
+    def csrf(self, request: PageRequest) -> str:
         """Return the CSRF token for this browser's forms, masked anew each time so that the length of a compressed page
         reveals nothing about it.
         """
-        token = self._token(visit)
+        token = self._token(request)
         mask = secrets.token_bytes(len(token))
         return (mask + _crossed(mask, token)).hex()
 
-    def _token(self, visit: Visit) -> bytes:
+    def _token(self, request: PageRequest) -> bytes:
         """Return the unmasked CSRF token. It changes at sign-in and sign-out, but not at a confirmation, so a form open
         in another tab stays valid.
         """
-        session = visit.session or visit.lapsed
-        tied = f"{session.id}:{session.created_ns}" if session else visit.binding
+        session = request.session or request.lapsed
+        tied = f"{session.id}:{session.created_ns}" if session else request.binding
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
 
-    async def form(self, visit: Visit) -> dict[str, str]:
+    async def form(self, request: PageRequest) -> dict[str, str]:
         """Return the form's entries as text; the last value of each. Raises `FormRefused`."""
-        fields = await self.form_lists(visit)
+        fields = await self.form_lists(request)
         return {name: values[-1] for name, values in fields.items()}
 
-    async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
+    async def form_lists(self, request: PageRequest) -> dict[str, list[str]]:
         """Return the form's entries with all their values. Raises `FormRefused`."""
-        fields = await fields_of(visit.request)
-        self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
+        fields = await fields_of(request.http)
+        self._refuse_forged(request, fields.pop("csrf", [""])[-1])
         return fields
 
-    async def message(self, visit: Visit) -> bytes:
+    async def message(self, request: PageRequest) -> bytes:
         """Return the JSON body that one of our scripts sent, with the form token in the `x-csrf` header. Raises
         `FormRefused`.
         """
-        refuse_foreign(visit.request, "application/json")
-        self._refuse_forged(visit, visit.request.headers.get("x-csrf", ""))
-        return await visit.request.body()
+        refuse_foreign(request.http, "application/json")
+        self._refuse_forged(request, request.http.headers.get("x-csrf", ""))
+        return await request.http.body()
 
-    def _refuse_forged(self, visit: Visit, token: str) -> None:
-        wanted = self._token(visit)
+    def _refuse_forged(self, request: PageRequest, token: str) -> None:
+        wanted = self._token(request)
         try:
             given = bytes.fromhex(token)
         except ValueError:
@@ -267,30 +276,30 @@ class Desk:
 
     # -- who may
 
-    def user(self, visit: Visit) -> UserRow:
+    def user(self, request: PageRequest) -> UserRow:
         """Return the signed-in user. Raises `NotSignedIn`."""
-        if visit.user is None:
+        if request.user is None:
             raise NotSignedIn
-        return visit.user
+        return request.user
 
-    def sender(self, visit: Visit) -> None:
+    def sender(self, request: PageRequest) -> None:
         """Return the user of a form, also if the session has expired since the form was opened, so that typed values
         can be kept. Raises `NotSignedIn`.
         """
-        if visit.session is None and visit.lapsed is None:
+        if request.session is None and request.lapsed is None:
             raise NotSignedIn
 
-    def confirmed(self, visit: Visit) -> UserRow:
+    def confirmed(self, request: PageRequest) -> UserRow:
         """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
-        user = self.user(visit)
-        assert visit.session is not None
-        if not self.services.browsers.recent(visit.session, self.now_ns()):
+        user = self.user(request)
+        assert request.session is not None
+        if not self.services.browsers.recent(request.session, self.now_ns()):
             raise NotConfirmed
         return user
 
-    def operator(self, visit: Visit) -> UserRow:
+    def operator(self, request: PageRequest) -> UserRow:
         """Return the user if they are an operator. Raises `NotSignedIn`, `NotAllowed`."""
-        user = self.user(visit)
+        user = self.user(request)
         if user.role != "operator":
             raise NotAllowed
         return user
@@ -301,9 +310,9 @@ def _crossed(one: bytes, other: bytes) -> bytes:
     return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 
-def visit_cookie(*, secure: bool) -> str:
+def browser_cookie(*, secure: bool) -> str:
     """Return the name of the cookie that a browser's forms are bound to."""
-    return SECURE_VISIT_COOKIE if secure else VISIT_COOKIE
+    return SECURE_BROWSER_COOKIE if secure else BROWSER_COOKIE
 
 
 def new_binding() -> str:

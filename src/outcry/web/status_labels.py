@@ -88,7 +88,7 @@ NAMES: dict[Kind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StatusLabel:
     """A status as a chip shows it. `code` is the answer's code. `since` is the time of the newest event, shown as an
     age. `note` is shown instead: the date of a completed session, or when a session opens. Both may be empty.
     """
@@ -103,10 +103,10 @@ class State:
     note: str = ""
 
 
-def state_of(
+def status_label(
     words: Words, code: str, *, updated_at: str | None = None, as_of: str | None = None, now_ns: int | None = None,
     opens_ns: int | None = None, zone: str = "UTC", held: bool = True,
-) -> State:  # fmt: skip
+) -> StatusLabel:  # fmt: skip
     """Return the status of a symbol.
 
     updated_at: time of its newest event. as_of: trade date of the session shown. opens_ns: when a closed market opens,
@@ -124,4 +124,4 @@ def state_of(
         updated_at = None
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
     told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
-    return State(code, kind, words(word), told, href, updated_at or "", age, note)
+    return StatusLabel(code, kind, words(word), told, href, updated_at or "", age, note)

@@ -13,40 +13,40 @@ from outcry.connections.model import Finding
 from outcry.database.errors import StoreBusy
 from outcry.people.audit import Event
 from outcry.web.account.broker_page import LIST, ONE, back, note, own
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 #: In any minute: each may sign in with the vendor, and vendors count that.
 _CHECKS = 3
 
 
-async def check(desk: Desk, visit: Visit) -> Response:
+async def check(context: PageContext, request: PageRequest) -> Response:
     """Begin to look at what works and what is missing."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
+    user, row = await own(context, request)
+    await context.form(request)
     place = f"{LIST}/{row.id}"
-    verdict = await desk.counted(f"check:{user.id}", _CHECKS)
+    verdict = await context.counted(f"check:{user.id}", _CHECKS)
     if not verdict.allowed:
-        return desk.to(visit, f"{place}?done=often")
+        return context.to(request, f"{place}?done=often")
 
     async def look() -> Sequence[Finding] | None:
         try:
-            return await desk.services.connections.check(user.id, row.id)
+            return await context.services.connections.check(user.id, row.id)
         except (StoreBusy, StoreUnavailable):
             return None
         except Exception as problem:  # noqa: BLE001 - nobody waits for it; the log gets it, the page that it was lost
-            desk.services.journal.error(LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem)
+            context.services.journal.error(LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem)
             return None
 
     async def tell(findings: Sequence[Finding] | None) -> None:
         wrong = (finding.code for finding in findings or () if finding.passed is False)
         code = next(wrong, "ok") if findings is not None else "no_end"
         try:
-            await note(desk, visit, user, Event.CONNECTION_CHECKED, row, code=code)
+            await note(context, request, user, Event.CONNECTION_CHECKED, row, code=code)
         except (StoreBusy, StoreUnavailable):
-            desk.services.journal.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
+            context.services.journal.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
 
-    begun = desk.checks.begin((user.id, row.id), look, desk.now_ns, tell)
-    return desk.to(visit, f"{place}#check" if begun else f"{place}?done=under_way")
+    begun = context.checks.begin((user.id, row.id), look, context.now_ns, tell)
+    return context.to(request, f"{place}#check" if begun else f"{place}?done=under_way")
 
 
 PAGES: Sequence[Page] = (

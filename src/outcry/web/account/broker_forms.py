@@ -12,7 +12,7 @@ from outcry.web.account.webhook_forms import offered
 from outcry.web.forms import Faults, line
 from outcry.web.language import Words, later
 from outcry.web.levels.page import SECTORS
-from outcry.web.page_context import Desk, Visit
+from outcry.web.page_context import PageContext, PageRequest
 
 LONGEST_LABEL = 60
 _LONGEST_ENTRY = 4000
@@ -88,24 +88,26 @@ def _sentence(hint: str) -> str:
     return f"{hint}." if hint and hint[-1] not in ".!?" else hint
 
 
-def sectors_of(desk: Desk, words: Words) -> list[Sector]:
+def sectors_of(context: PageContext, words: Words) -> list[Sector]:
     """The full-size products there are, by sector."""
     found: dict[str, dict[str, str]] = {}
-    products = desk.services.universe.products
-    for root, name in offered(desk).items():
+    products = context.services.universe.products
+    for root, name in offered(context).items():
         found.setdefault(products[root].sector, {})[root] = name
     return [Sector(words(SECTORS.get(sector, sector)), kept) for sector, kept in found.items()]
 
 
-async def typed_in(desk: Desk, visit: Visit, broker: Broker | None, faults: Faults) -> Typed:
+async def typed_in(
+    context: PageContext, request: PageRequest, broker: Broker | None, faults: Faults
+) -> Typed:
     """What was typed: a broker's entries, if one is asked about, a name, and products."""
-    lists = await desk.form_lists(visit)
+    lists = await context.form_lists(request)
     form = {name: values[-1] for name, values in lists.items()}
     fields = broker.fields if broker else ()
-    given = {field.name: line(form, field.name, faults, visit.words, _LONGEST_ENTRY) for field in fields}
-    label = line(form, "label", faults, visit.words, LONGEST_LABEL)
+    given = {field.name: line(form, field.name, faults, request.words, _LONGEST_ENTRY) for field in fields}
+    label = line(form, "label", faults, request.words, LONGEST_LABEL)
     joined = {"roots": " ".join(lists.get("roots", ()))}
-    roots = tuple(dict.fromkeys(line(joined, "roots", faults, visit.words).split()))
+    roots = tuple(dict.fromkeys(line(joined, "roots", faults, request.words).split()))
     plain = {field.name: given[field.name] for field in fields if not field.secret}
     return Typed(given, label, roots, plain | {"label": label, "roots": " ".join(roots)})
 
@@ -121,10 +123,10 @@ def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) ->
 
 
 def judge_roots(
-    desk: Desk, roots: Sequence[str], faults: Faults, words: Words, kept: Sequence[str] = ()
+    context: PageContext, roots: Sequence[str], faults: Faults, words: Words, kept: Sequence[str] = ()
 ) -> None:
     """Find fault with products that cannot be brought. `kept`: what it brings already may stay."""
-    known = {*offered(desk), *kept}
+    known = {*offered(context), *kept}
     if not 0 < len(roots) <= MOST_ROOTS or any(root not in known for root in roots):
         faults.setdefault("roots", refusal_words(words, "roots"))
 

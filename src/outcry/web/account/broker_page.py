@@ -25,11 +25,11 @@ from outcry.web.account.broker_forms import (
 from outcry.web.account.feed_words import Explained, Found, connection_state, explained, found
 from outcry.web.account.vendor_words import code_means, cure_of, guide_address
 from outcry.web.checks import Checked
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import origin_of
 from outcry.web.forms import Faults, forget_typed, note_of, number_in, prove_first, typed_before
-from outcry.web.page_context import Desk, NotProved, Page, PageMissing, Visit
-from outcry.web.status_labels import State, state_of
+from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.status_labels import StatusLabel, status_label
 
 LIST = "/account/brokers"
 ONE = f"{LIST}/{{connection_id}}"
@@ -47,9 +47,9 @@ class Connected:
 
     row: ConnectionRow
     broker: str
-    state: State
+    state: StatusLabel
     standing: Explained
-    since: Moment | None
+    since: LocalTime | None
     ends_here: bool
     runs: bool
 
@@ -66,8 +66,8 @@ class Stream:
 
     feed: str
     contract: str
-    state: State
-    market: Moment | None
+    state: StatusLabel
+    market: LocalTime | None
     cure: str = ""
     href: str = ""
 
@@ -77,28 +77,28 @@ class CheckShown:
     """A check for a page. `ended`: None while under way; `wrong`: how many findings are not as they should be; `lost`:
     it came to no end."""
 
-    began: Moment | None
-    ended: Moment | None
+    began: LocalTime | None
+    ended: LocalTime | None
     findings: Sequence[Found]
     wrong: int
     lost: bool
 
 
-def connected(visit: Visit, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
+def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
     """A connection for a page. `names`: of brokers, by id."""
     pushed = row.broker == PUSHED
-    name = visit.words("Your own program") if pushed else names.get(row.broker, row.broker)
+    name = request.words("Your own program") if pushed else names.get(row.broker, row.broker)
     return Connected(
-        row, name, connection_state(visit.words, row), explained(visit.words, row),
-        moment(visit, row.since_ns or None), not pushed, row.phase in _RUNS,
+        row, name, connection_state(request.words, row), explained(request.words, row),
+        local_time(request, row.since_ns or None), not pushed, row.phase in _RUNS,
     )  # fmt: skip
 
 
-def stream_of(visit: Visit, channel: Channel) -> Stream:
+def stream_of(request: PageRequest, channel: Channel) -> Stream:
     """A stream for a page. Where its feed says itself why it sends nothing, that is told."""
     standing, feed = channel.standing, channel.key.feed
-    state, code = state_of(visit.words, standing.reason), standing.reason
-    said = code_means(visit.words, channel.told) if code in _SAID_BY_FEEDS else None
+    state, code = status_label(request.words, standing.reason), standing.reason
+    said = code_means(request.words, channel.told) if code in _SAID_BY_FEEDS else None
     if said is not None:
         state, code = replace(state, reason=said), channel.told
     refuses = state.kind == "error"
@@ -106,21 +106,21 @@ def stream_of(visit: Visit, channel: Channel) -> Stream:
         feed=feed,
         contract=channel.key.contract.key,
         state=state,
-        market=moment(visit, standing.market_ns or None),
-        cure=cure_of(visit.words, feed, code) if refuses else "",
+        market=local_time(request, standing.market_ns or None),
+        cure=cure_of(request.words, feed, code) if refuses else "",
         href=guide_address(feed, code) if refuses else "",
     )
 
 
-def names_of(desk: Desk) -> dict[str, str]:
+def names_of(context: PageContext) -> dict[str, str]:
     """What brokers are called, by id."""
-    return {broker.id: broker.name for broker in desk.services.connections.brokers()}
+    return {broker.id: broker.name for broker in context.services.connections.brokers()}
 
 
-async def own(desk: Desk, visit: Visit) -> tuple[UserRow, ConnectionRow]:
+async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, ConnectionRow]:
     """Who asks, and the connection of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
-    user, wanted = desk.user(visit), number_in(visit, "connection_id")
-    rows = await desk.ask(desk.services.connections.connections, user.id)
+    user, wanted = context.user(request), number_in(request, "connection_id")
+    rows = await context.ask(context.services.connections.connections, user.id)
     row = next((row for row in rows if row.id == wanted and row.broker != PUSHED), None)
     if row is None:
         raise PageMissing
@@ -128,108 +128,117 @@ async def own(desk: Desk, visit: Visit) -> tuple[UserRow, ConnectionRow]:
 
 
 async def note(
-    desk: Desk, visit: Visit, user: UserRow, event: Event, row: ConnectionRow, **more: str
+    context: PageContext, request: PageRequest, user: UserRow, event: Event, row: ConnectionRow, **more: str
 ) -> None:
     """Note what was done in this user's log."""
     details = {"broker": row.broker, "label": row.label, **more}
-    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+    await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
 
 async def one(
-    desk: Desk, visit: Visit, row: ConnectionRow, typed: Mapping[str, str], faults: Faults, status: int = 200
+    context: PageContext,
+    request: PageRequest,
+    row: ConnectionRow,
+    typed: Mapping[str, str],
+    faults: Faults,
+    status: int = 200,
 ) -> Response:
     """The page of one: `typed` stands in its form, refused for `faults`."""
-    names = await desk.ask(names_of, desk)
-    seen = desk.services.registry.channels(Scope(row.user_id, ()))
+    names = await context.ask(names_of, context)
+    seen = context.services.registry.channels(Scope(row.user_id, ()))
     own_streams = [
-        stream_of(visit, each.channel)
+        stream_of(request, each.channel)
         for each in seen
         if (each.channel.key.owner, each.channel.key.feed) == (row.user_id, row.broker)
     ]
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         "account/broker.html",
         422 if faults else status,
-        connection=connected(visit, row, names),
+        connection=connected(request, row, names),
         streams=own_streams,
         live=sum(stream.state.code == "live" for stream in own_streams),
-        check=_check(visit, row, desk.checks.of((row.user_id, row.id))),
-        sectors=sectors_of(desk, visit.words),
+        check=_check(request, row, context.checks.of((row.user_id, row.id))),
+        sectors=sectors_of(context, request.words),
         typed=typed,
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
 
 
-def _check(visit: Visit, row: ConnectionRow, checked: Checked | None) -> CheckShown | None:
+def _check(request: PageRequest, row: ConnectionRow, checked: Checked | None) -> CheckShown | None:
     if checked is None:
         return None
-    findings = [found(visit.words, row.broker, each) for each in checked.findings or ()]
+    findings = [found(request.words, row.broker, each) for each in checked.findings or ()]
     return CheckShown(
-        moment(visit, checked.began_ns), moment(visit, checked.ended_ns), findings,
+        local_time(request, checked.began_ns), local_time(request, checked.ended_ns), findings,
         sum(each.passed is False for each in findings),
         lost=checked.ended_ns is not None and checked.findings is None,
     )  # fmt: skip
 
 
-async def show(desk: Desk, visit: Visit) -> Response:
+async def show(context: PageContext, request: PageRequest) -> Response:
     """One of them: how it stands, and what can be done with it."""
-    _, row = await own(desk, visit)
-    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
-    return forget_typed(visit, await one(desk, visit, row, {**chosen_of(row), **kept}, {}))
+    _, row = await own(context, request)
+    kept = typed_before(context, request, f"{LIST}/{row.id}")
+    return forget_typed(request, await one(context, request, row, {**chosen_of(row), **kept}, {}))
 
 
-async def choose(desk: Desk, visit: Visit) -> Response:
+async def choose(context: PageContext, request: PageRequest) -> Response:
     """Have it bring other products, under another name."""
-    desk.sender(visit)
+    context.sender(request)
     faults = Faults()
-    typed = await typed_in(desk, visit, None, faults)
+    typed = await typed_in(context, request, None, faults)
     try:
-        user, row = await own(desk, visit)
+        user, row = await own(context, request)
     except NotProved:
-        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'connection_id')}", typed.kept)
-    judge_roots(desk, typed.roots, faults, visit.words, row.symbols)
+        return prove_first(context, request, f"{LIST}/{number_in(request, 'connection_id')}", typed.kept)
+    judge_roots(context, typed.roots, faults, request.words, row.symbols)
     if not faults:
-        change = desk.services.connections.choose
+        change = context.services.connections.choose
         try:
-            if not await desk.ask(change, user.id, row.id, typed.roots, typed.label):
+            if not await context.ask(change, user.id, row.id, typed.roots, typed.label):
                 raise PageMissing
         except ConnectionRefused as refusal:
-            refused(refusal, row.broker, typed, faults, visit.words)
+            refused(refusal, row.broker, typed, faults, request.words)
     if faults:
-        return await one(desk, visit, row, typed.kept, faults)
-    await note(desk, visit, user, Event.CONNECTION_CHANGED, row, symbols=" ".join(typed.roots))
-    return desk.to(visit, f"{LIST}/{row.id}?done=saved")
+        return await one(context, request, row, typed.kept, faults)
+    await note(context, request, user, Event.CONNECTION_CHANGED, row, symbols=" ".join(typed.roots))
+    return context.to(request, f"{LIST}/{row.id}?done=saved")
 
 
-async def pause(desk: Desk, visit: Visit) -> Response:
+async def pause(context: PageContext, request: PageRequest) -> Response:
     """Have it rest until told."""
-    return await _move(desk, visit, desk.services.connections.pause, Event.CONNECTION_PAUSED, "paused")
+    return await _move(
+        context, request, context.services.connections.pause, Event.CONNECTION_PAUSED, "paused"
+    )
 
 
-async def resume(desk: Desk, visit: Visit) -> Response:
+async def resume(context: PageContext, request: PageRequest) -> Response:
     """Have it try again, from whatever it rests or has failed in."""
-    return await _move(desk, visit, desk.services.connections.resume, Event.CONNECTION_RESUMED, "resumed")
+    return await _move(
+        context, request, context.services.connections.resume, Event.CONNECTION_RESUMED, "resumed"
+    )
 
 
 async def _move(
-    desk: Desk, visit: Visit, move: Callable[[int, int, int], bool], event: Event, done: str
+    context: PageContext, request: PageRequest, move: Callable[[int, int, int], bool], event: Event, done: str
 ) -> Response:
-    user, row = await own(desk, visit)
-    await desk.form(visit)
+    user, row = await own(context, request)
+    await context.form(request)
     try:
-        if not await desk.ask(move, user.id, row.id, desk.now_ns()):
+        if not await context.ask(move, user.id, row.id, context.now_ns()):
             raise PageMissing
     except ConnectionRefused as refusal:
-        faults = Faults({"": refusal_words(visit.words, refusal.code)})
-        return await one(desk, visit, row, chosen_of(row), faults)
-    await note(desk, visit, user, event, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done={done}")
+        faults = Faults({"": refusal_words(request.words, refusal.code)})
+        return await one(context, request, row, chosen_of(row), faults)
+    await note(context, request, user, event, row)
+    return context.to(request, f"{LIST}/{row.id}?done={done}")
 
 
-async def back(desk: Desk, visit: Visit) -> Response:
+async def back(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return desk.to(visit, f"{LIST}/{number_in(visit, 'connection_id')}")
+    return context.to(request, f"{LIST}/{number_in(request, 'connection_id')}")
 
 
 PAGES: Sequence[Page] = (

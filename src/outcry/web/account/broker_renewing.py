@@ -12,64 +12,69 @@ from outcry.people.audit import Event
 from outcry.web.account.broker_forms import entries_of, judge_entries, refused, typed_in, usual_of
 from outcry.web.account.broker_page import LIST, ONE, connected, note, own
 from outcry.web.forms import Faults, forget_typed, number_in, prove_first, typed_before
-from outcry.web.page_context import Desk, NotProved, Page, PageMissing, Visit
+from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 
 
-async def renew_form(desk: Desk, visit: Visit) -> Response:
+async def renew_form(context: PageContext, request: PageRequest) -> Response:
     """Where other entries are given to it."""
-    _, row = await own(desk, visit)
-    desk.confirmed(visit)
-    broker = await _broker_of(desk, row)
-    typed = {**usual_of(broker), **typed_before(desk, visit, f"{LIST}/{row.id}/renew")}
-    return forget_typed(visit, _renew_page(desk, visit, row, broker, typed, {}))
+    _, row = await own(context, request)
+    context.confirmed(request)
+    broker = await _broker_of(context, row)
+    typed = {**usual_of(broker), **typed_before(context, request, f"{LIST}/{row.id}/renew")}
+    return forget_typed(request, _renew_page(context, request, row, broker, typed, {}))
 
 
-async def renew(desk: Desk, visit: Visit) -> Response:
+async def renew(context: PageContext, request: PageRequest) -> Response:
     """Give it other entries, all of them, and have it try again."""
-    desk.sender(visit)
+    context.sender(request)
     faults = Faults()
     try:
-        user, row = await own(desk, visit)
+        user, row = await own(context, request)
     except NotProved:
-        return desk.to(visit, f"/sign-in?next={LIST}/{number_in(visit, 'connection_id')}/renew")
-    broker = await _broker_of(desk, row)
-    typed = await typed_in(desk, visit, broker, faults)
+        return context.to(request, f"/sign-in?next={LIST}/{number_in(request, 'connection_id')}/renew")
+    broker = await _broker_of(context, row)
+    typed = await typed_in(context, request, broker, faults)
     try:
-        desk.confirmed(visit)
+        context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, f"{LIST}/{row.id}/renew", typed.kept)
-    judge_entries(broker, typed, faults, visit.words)
+        return prove_first(context, request, f"{LIST}/{row.id}/renew", typed.kept)
+    judge_entries(broker, typed, faults, request.words)
     if not faults:
-        change = desk.services.connections.renew
+        change = context.services.connections.renew
         try:
-            if not await desk.ask(change, user.id, row.id, typed.given, desk.now_ns()):
+            if not await context.ask(change, user.id, row.id, typed.given, context.now_ns()):
                 raise PageMissing
         except ConnectionRefused as refusal:
-            refused(refusal, broker.id, typed, faults, visit.words)
+            refused(refusal, broker.id, typed, faults, request.words)
     if faults:
-        return _renew_page(desk, visit, row, broker, typed.kept, faults)
-    desk.checks.forget((user.id, row.id))
-    await note(desk, visit, user, Event.CONNECTION_RENEWED, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done=renewed")
+        return _renew_page(context, request, row, broker, typed.kept, faults)
+    context.checks.forget((user.id, row.id))
+    await note(context, request, user, Event.CONNECTION_RENEWED, row)
+    return context.to(request, f"{LIST}/{row.id}?done=renewed")
 
 
 def _renew_page(
-    desk: Desk, visit: Visit, row: ConnectionRow, broker: Broker, typed: Mapping[str, str], faults: Faults
+    context: PageContext,
+    request: PageRequest,
+    row: ConnectionRow,
+    broker: Broker,
+    typed: Mapping[str, str],
+    faults: Faults,
 ) -> Response:
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         "account/broker_renew.html",
         422 if faults else 200,
-        connection=connected(visit, row, {broker.id: broker.name}),
+        connection=connected(request, row, {broker.id: broker.name}),
         broker=broker,
-        entries=entries_of(visit.words, broker),
+        entries=entries_of(request.words, broker),
         typed=typed,
         faults=faults,
     )
 
 
-async def _broker_of(desk: Desk, row: ConnectionRow) -> Broker:
-    brokers = await desk.ask(desk.services.connections.brokers)
+async def _broker_of(context: PageContext, row: ConnectionRow) -> Broker:
+    brokers = await context.ask(context.services.connections.brokers)
     broker = next((each for each in brokers if each.id == row.broker), None)
     if broker is None:
         raise PageMissing

@@ -37,7 +37,7 @@ from outcry.web.account.feed_words import vendor_of
 from outcry.web.account.keys import Shown, key_by_form, shown
 from outcry.web.entrance import site_of
 from outcry.web.forms import Faults, forget_typed, note_of, prove_first, show_once, typed_before
-from outcry.web.page_context import Desk, NotProved, Page, PageMissing, Visit
+from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 
 MADE = f"{LIST}/key-made"
 
@@ -55,42 +55,46 @@ class Offered:
     example: Sequence[tuple[str, str]]
 
 
-async def list_connections(desk: Desk, visit: Visit) -> Response:
+async def list_connections(context: PageContext, request: PageRequest) -> Response:
     """All of this user's, and the ways there are."""
-    return await _list(desk, visit, {}, {})
+    return await _list(context, request, {}, {})
 
 
-async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faults) -> Response:
-    user, services = desk.user(visit), desk.services
+async def _list(
+    context: PageContext, request: PageRequest, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    user, services = context.user(request), context.services
 
     def look() -> tuple[list[Connected], list[Shown]]:
-        names = names_of(desk)
+        names = names_of(context)
         rows = services.connections.connections(user.id)
-        keys = [shown(visit, row, desk.now_ns()) for row in services.keys.of(user.id) if row.role == "ingest"]
-        return [connected(visit, row, names) for row in rows], keys
+        keys = [
+            shown(request, row, context.now_ns()) for row in services.keys.of(user.id) if row.role == "ingest"
+        ]
+        return [connected(request, row, names) for row in rows], keys
 
-    connections, keys = await desk.ask(look)
+    connections, keys = await context.ask(look)
     sent = services.registry.channels(Scope(user.id, ()))
-    kept = typed_before(desk, visit, LIST)
-    page = desk.page(
-        visit,
+    kept = typed_before(context, request, LIST)
+    page = context.page(
+        request,
         "account/brokers.html",
         422 if faults else 200,
         connections=connections,
-        offers=await desk.ask(_offers, desk, [one.row for one in connections]),
-        streams=[stream_of(visit, seen.channel) for seen in sent],
+        offers=await context.ask(_offers, context, [one.row for one in connections]),
+        streams=[stream_of(request, seen.channel) for seen in sent],
         usage=await services.usage(user.id),
         keys=[key for key in keys if key.live],
         typed={"label": "", "lifetime": "365", **kept, **typed},
         faults=faults,
-        site=site_of(visit),
-        done=note_of(visit),
+        site=site_of(request),
+        done=note_of(request),
     )
-    return forget_typed(visit, page)
+    return forget_typed(request, page)
 
 
-def _offers(desk: Desk, rows: Sequence[ConnectionRow]) -> list[Offered]:
-    connections, taken = desk.services.connections, {vendor_of(row) for row in rows}
+def _offers(context: PageContext, rows: Sequence[ConnectionRow]) -> list[Offered]:
+    connections, taken = context.services.connections, {vendor_of(row) for row in rows}
     found: list[Offered] = []
     for broker in connections.brokers():
         way: Way = (
@@ -108,89 +112,93 @@ def _offers(desk: Desk, rows: Sequence[ConnectionRow]) -> list[Offered]:
 # -- a key that sends trades
 
 
-async def make_key(desk: Desk, visit: Visit) -> Response:
+async def make_key(context: PageContext, request: PageRequest) -> Response:
     """Make a key that sends trades as this user's own feed, to be shown once."""
-    return await key_by_form(desk, visit, "ingest", LIST, MADE, partial(_list, desk, visit))
+    return await key_by_form(context, request, "ingest", LIST, MADE, partial(_list, context, request))
 
 
-async def show_made(desk: Desk, visit: Visit) -> Response:
+async def show_made(context: PageContext, request: PageRequest) -> Response:
     """The key just made, the only time it is on a page."""
-    return await show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
+    return await show_once(context, request, "account/key_made.html", MADE, LIST, site=site_of(request))
 
 
 # -- brokers
 
 
-async def connect_form(desk: Desk, visit: Visit) -> Response:
+async def connect_form(context: PageContext, request: PageRequest) -> Response:
     """What a broker needs to be told."""
-    desk.confirmed(visit)
-    broker = await _broker(desk, visit)
-    typed = {**usual_of(broker), **typed_before(desk, visit, f"{LIST}/connect/{broker.id}")}
-    return forget_typed(visit, _form(desk, visit, broker, typed, {}))
+    context.confirmed(request)
+    broker = await _broker(context, request)
+    typed = {**usual_of(broker), **typed_before(context, request, f"{LIST}/connect/{broker.id}")}
+    return forget_typed(request, _form(context, request, broker, typed, {}))
 
 
-async def connect(desk: Desk, visit: Visit) -> Response:
+async def connect(context: PageContext, request: PageRequest) -> Response:
     """Begin a connection."""
-    desk.sender(visit)
-    broker, faults = await _broker(desk, visit), Faults()
-    typed = await typed_in(desk, visit, broker, faults)
+    context.sender(request)
+    broker, faults = await _broker(context, request), Faults()
+    typed = await typed_in(context, request, broker, faults)
     try:
-        user = desk.confirmed(visit)
+        user = context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, f"{LIST}/connect/{broker.id}", typed.kept)
-    judge_entries(broker, typed, faults, visit.words)
-    judge_roots(desk, typed.roots, faults, visit.words)
-    begun, now_ns = 0, desk.now_ns()
+        return prove_first(context, request, f"{LIST}/connect/{broker.id}", typed.kept)
+    judge_entries(broker, typed, faults, request.words)
+    judge_roots(context, typed.roots, faults, request.words)
+    begun, now_ns = 0, context.now_ns()
     if not faults:
-        begin = desk.services.connections.connect
+        begin = context.services.connections.connect
         try:
-            begun = await desk.ask(begin, user.id, broker.id, typed.label, typed.given, typed.roots, now_ns)
+            begun = await context.ask(
+                begin, user.id, broker.id, typed.label, typed.given, typed.roots, now_ns
+            )
         except ConnectionRefused as refusal:
-            refused(refusal, broker.id, typed, faults, visit.words)
+            refused(refusal, broker.id, typed, faults, request.words)
     if faults:
-        return _form(desk, visit, broker, typed.kept, faults)
+        return _form(context, request, broker, typed.kept, faults)
     row = ConnectionRow(
         begun, user.id, broker.id, typed.label, ConnectionPhase.CONNECTING, "connecting", now_ns, typed.roots
     )
-    await note(desk, visit, user, Event.CONNECTION_STARTED, row, symbols=" ".join(typed.roots))
-    return desk.to(visit, f"{LIST}/{begun}?done=connected")
+    await note(context, request, user, Event.CONNECTION_STARTED, row, symbols=" ".join(typed.roots))
+    return context.to(request, f"{LIST}/{begun}?done=connected")
 
 
-def _form(desk: Desk, visit: Visit, broker: Broker, typed: Mapping[str, str], faults: Faults) -> Response:
-    return desk.page(
-        visit,
+def _form(
+    context: PageContext, request: PageRequest, broker: Broker, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    return context.page(
+        request,
         "account/connect.html",
         422 if faults else 200,
         broker=broker,
-        entries=entries_of(visit.words, broker),
-        sectors=sectors_of(desk, visit.words),
+        entries=entries_of(request.words, broker),
+        sectors=sectors_of(context, request.words),
         typed=typed,
         faults=faults,
     )
 
 
-async def ask_disconnect(desk: Desk, visit: Visit) -> Response:
+async def ask_disconnect(context: PageContext, request: PageRequest) -> Response:
     """Ask before it is ended."""
-    _, row = await own(desk, visit)
-    names = await desk.ask(names_of, desk)
-    return desk.page(visit, "account/disconnect.html", connection=connected(visit, row, names))
+    _, row = await own(context, request)
+    names = await context.ask(names_of, context)
+    return context.page(request, "account/disconnect.html", connection=connected(request, row, names))
 
 
-async def disconnect(desk: Desk, visit: Visit) -> Response:
+async def disconnect(context: PageContext, request: PageRequest) -> Response:
     """End it; what it brought stays."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
-    if not await desk.ask(desk.services.connections.disconnect, user.id, row.id, desk.now_ns()):
+    user, row = await own(context, request)
+    await context.form(request)
+    if not await context.ask(context.services.connections.disconnect, user.id, row.id, context.now_ns()):
         raise PageMissing
-    desk.checks.forget((user.id, row.id))
-    await note(desk, visit, user, Event.CONNECTION_ENDED, row)
-    return desk.to(visit, f"{LIST}?done=disconnected")
+    context.checks.forget((user.id, row.id))
+    await note(context, request, user, Event.CONNECTION_ENDED, row)
+    return context.to(request, f"{LIST}?done=disconnected")
 
 
-async def _broker(desk: Desk, visit: Visit) -> Broker:
+async def _broker(context: PageContext, request: PageRequest) -> Broker:
     """The broker of the address, which this service can connect. Raises `PageMissing`."""
-    wanted, connections = str(visit.request.path_params["broker"]), desk.services.connections
-    brokers = await desk.ask(connections.brokers)
+    wanted, connections = str(request.http.path_params["broker"]), context.services.connections
+    brokers = await context.ask(connections.brokers)
     found = next((broker for broker in brokers if broker.id == wanted), None)
     if found is None or not connections.connectable(found):
         raise PageMissing

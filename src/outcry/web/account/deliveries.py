@@ -13,10 +13,10 @@ from outcry.delivery.model import AttemptRow, Outcome, SubscriptionPhase, Subscr
 from outcry.web.account.delivery_times import Part, timed
 from outcry.web.account.delivery_words import HELD, OUTCOMES, result_words
 from outcry.web.as_text import as_seen
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.forms import before_in
 from outcry.web.language import Words
-from outcry.web.page_context import Desk, Visit
+from outcry.web.page_context import PageContext, PageRequest
 
 PER_PAGE = 20
 #: The type of the alert a test sends.
@@ -31,8 +31,8 @@ class Delivery:
     can be asked for again; `outcome`: in words."""
 
     row: AttemptRow
-    at: Moment | None
-    next: Moment | None
+    at: LocalTime | None
+    next: LocalTime | None
     alert: str
     diagnosis: str
     times: list[Part]
@@ -42,23 +42,23 @@ class Delivery:
     outcome: str
 
 
-async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow, closed_ns: int) -> Mapping[str, Any]:
+async def deliveries(
+    context: PageContext, request: PageRequest, webhook: SubscriptionRow, closed_ns: int
+) -> Mapping[str, Any]:
     """What a template needs to show them: those of the page and outcome of this address, and where others are.
     `closed_ns`: nothing is tried before."""
-    wanted = next(
-        (one for one in get_args(Outcome) if one == visit.request.query_params.get("outcome")), None
-    )
-    before = before_in(visit)
-    rows = await desk.ask(
-        desk.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
+    wanted = next((one for one in get_args(Outcome) if one == request.http.query_params.get("outcome")), None)
+    before = before_in(request)
+    rows = await context.ask(
+        context.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
     )
     shown = rows[:PER_PAGE]
     whole = wanted is None and before is None
-    tries = _tries(shown, closed_ns, desk.now_ns(), whole=whole) if _sends(webhook) else {}
+    tries = _tries(shown, closed_ns, context.now_ns(), whole=whole) if _sends(webhook) else {}
     return {
-        "attempts": [_delivery(visit, webhook, row, tries.get(row.id)) for row in shown],
+        "attempts": [_delivery(request, webhook, row, tries.get(row.id)) for row in shown],
         "filtered": not whole,
-        "filters": _filters(visit, webhook, wanted),
+        "filters": _filters(request, webhook, wanted),
         "newest": _address(webhook, wanted) if before is not None else None,
         "older": _address(webhook, wanted, shown[-1].id) if len(rows) > PER_PAGE else None,
     }
@@ -80,14 +80,16 @@ def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: b
     }
 
 
-def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow, next_ns: int | None) -> Delivery:
-    words = visit.words
+def _delivery(
+    request: PageRequest, webhook: SubscriptionRow, row: AttemptRow, next_ns: int | None
+) -> Delivery:
+    words = request.words
     name, test = EVENTS.get(row.alert_type), row.alert_type == TEST
     ended = row.outcome in {"delivered", "dead"}
     return Delivery(
         row=row,
-        at=moment(visit, row.at_ns),
-        next=moment(visit, next_ns),
+        at=local_time(request, row.at_ns),
+        next=local_time(request, next_ns),
         alert=words(name) if name else words("Test") if test else row.alert_type,
         diagnosis=""
         if row.outcome == "delivered"
@@ -107,11 +109,13 @@ def outcome_words(words: Words, row: AttemptRow) -> str:
     return words(outcome)
 
 
-def _filters(visit: Visit, webhook: SubscriptionRow, wanted: Outcome | None) -> list[tuple[str, str, bool]]:
+def _filters(
+    request: PageRequest, webhook: SubscriptionRow, wanted: Outcome | None
+) -> list[tuple[str, str, bool]]:
     chosen = [
-        (_address(webhook, one), visit.words(OUTCOMES[one]), one == wanted) for one in get_args(Outcome)
+        (_address(webhook, one), request.words(OUTCOMES[one]), one == wanted) for one in get_args(Outcome)
     ]
-    return [(_address(webhook, None), visit.words("All"), wanted is None), *chosen]
+    return [(_address(webhook, None), request.words("All"), wanted is None), *chosen]
 
 
 def _address(webhook: SubscriptionRow, outcome: Outcome | None, before: int | None = None) -> str:

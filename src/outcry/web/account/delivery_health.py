@@ -10,13 +10,13 @@ from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.subscriptions import NoSubscription, Subscriptions
 from outcry.delivery.windows import window_end_ns
 from outcry.market.units import NANOS_PER_DAY
-from outcry.web.dates import Moment, moment
-from outcry.web.page_context import Desk, Visit
+from outcry.web.dates import LocalTime, local_time
+from outcry.web.page_context import PageContext, PageRequest
 
 #: An endpoint that keeps failing is switched off after five days; its owner is warned before.
 _WARNED_NS, _WARNED_AGAIN_NS = NANOS_PER_DAY, 3 * NANOS_PER_DAY
 
-State = Literal["well", "failing", "failing_day", "failing_days"]
+HealthState = Literal["well", "failing", "failing_day", "failing_days"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,46 +26,46 @@ class Health:
     `mail`: when the next digest goes, if there is anything for it. `waiting`, `held`, `dead`: alerts that wait, are
     held back while it was switched off, and were given up."""
 
-    state: State
-    arrived: Moment | None
-    since: Moment | None
+    state: HealthState
+    arrived: LocalTime | None
+    since: LocalTime | None
     failures: int
-    closed: Moment | None
+    closed: LocalTime | None
     closed_ns: int
-    mail: Moment | None
+    mail: LocalTime | None
     waiting: int
     held: int
     dead: int
 
 
-def health_of(desk: Desk, visit: Visit, row: SubscriptionRow) -> Health:
+def health_of(context: PageContext, request: PageRequest, row: SubscriptionRow) -> Health:
     """How delivering to one of this user's stands. Raises `NoSubscription`."""
-    subscriptions, now_ns = desk.services.subscriptions, desk.now_ns()
+    subscriptions, now_ns = context.services.subscriptions, context.now_ns()
     lane = subscriptions.lane(row.user_id, row.id)
     backlog = subscriptions.backlog(row.user_id, row.id)
     sends = row.phase is SubscriptionPhase.ACTIVE
     return Health(
         state=_state(lane.failing_since_ns, now_ns) if sends else "well",
-        arrived=moment(visit, lane.arrived_ns),
-        since=moment(visit, lane.failing_since_ns),
+        arrived=local_time(request, lane.arrived_ns),
+        since=local_time(request, lane.failing_since_ns),
         failures=lane.failures,
-        closed=moment(visit, lane.closed_until_ns) if sends and lane.closed_until_ns > now_ns else None,
+        closed=local_time(request, lane.closed_until_ns) if sends and lane.closed_until_ns > now_ns else None,
         closed_ns=lane.closed_until_ns,
-        mail=moment(visit, _next_mail_ns(visit, row, now_ns)) if sends else None,
+        mail=local_time(request, _next_mail_ns(request, row, now_ns)) if sends else None,
         waiting=backlog.waiting,
         held=backlog.held,
         dead=backlog.dead,
     )
 
 
-def _next_mail_ns(visit: Visit, row: SubscriptionRow, now_ns: int) -> int | None:
+def _next_mail_ns(request: PageRequest, row: SubscriptionRow, now_ns: int) -> int | None:
     if row.target is not Target.EMAIL:
         return None
-    reader = visit.preferences
+    reader = request.preferences
     return window_end_ns(row.window, now_ns, reader.time_zone, reader.digest_hour)
 
 
-def _state(failing_since_ns: int | None, now_ns: int) -> State:
+def _state(failing_since_ns: int | None, now_ns: int) -> HealthState:
     if failing_since_ns is None:
         return "well"
     lasted_ns = now_ns - failing_since_ns
@@ -74,9 +74,9 @@ def _state(failing_since_ns: int | None, now_ns: int) -> State:
     return "failing_day" if lasted_ns >= _WARNED_NS else "failing"
 
 
-def worries(desk: Desk, user_id: int) -> tuple[int, int]:
+def worries(context: PageContext, user_id: int) -> tuple[int, int]:
     """How many webhooks a user has, and of how many nothing comes: they fail, were switched off or not confirmed."""
-    subscriptions = desk.services.subscriptions
+    subscriptions = context.services.subscriptions
     rows = subscriptions.of(user_id)
     return len(rows), sum(_worries(subscriptions, row) for row in rows)
 

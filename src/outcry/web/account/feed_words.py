@@ -11,7 +11,7 @@ from outcry.connections.model import CheckStep, ConnectionPhase, ConnectionRow, 
 from outcry.connections.pushed import PUSHED
 from outcry.web.account.vendor_words import code_means, cure_of, guide_address
 from outcry.web.language import Words, later
-from outcry.web.status_labels import Kind, State, state_of
+from outcry.web.status_labels import Kind, StatusLabel, status_label
 
 #: Shape and colour of a phase, and its word.
 _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
@@ -101,11 +101,13 @@ class Found:
     href: str
 
 
-def connection_state(words: Words, row: ConnectionRow) -> State:
+def connection_state(words: Words, row: ConnectionRow) -> StatusLabel:
     """How a connection stands, for a chip; one that nobody paused is over."""
     kind, word = _PHASES[row.phase]
     named = words("Ended") if row.code == "ended" else words(word)
-    return State(row.code, kind, named, _reason(words, row.code), guide_address(vendor_of(row), row.code))
+    return StatusLabel(
+        row.code, kind, named, _reason(words, row.code), guide_address(vendor_of(row), row.code)
+    )
 
 
 def explained(words: Words, row: ConnectionRow) -> Explained:
@@ -134,7 +136,7 @@ def found(words: Words, broker: str, finding: Finding) -> Found:
 
 
 def _reason(words: Words, code: str) -> str:
-    return code_means(words, code) or state_of(words, code).reason
+    return code_means(words, code) or status_label(words, code).reason
 
 
 def next_step(words: Words, code: str) -> tuple[str, str] | None:

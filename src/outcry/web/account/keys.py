@@ -16,7 +16,7 @@ from outcry.access.model import KeyRow, Role
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.audit import Event
 from outcry.people.model import UserRow
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import origin_of, site_of
 from outcry.web.forms import (
     Faults,
@@ -30,7 +30,7 @@ from outcry.web.forms import (
     typed_before,
 )
 from outcry.web.language import Words
-from outcry.web.page_context import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
+from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 
 LIST, NEW, MADE = "/account/keys", "/account/keys/new", "/account/keys/made"
 #: How long a key lasts, as forms say it.
@@ -55,10 +55,10 @@ class Shown:
     row: KeyRow
     name: str
     state: str
-    created: Moment
-    used: Moment | None
-    expires: Moment | None
-    revoked: Moment | None
+    created: LocalTime
+    used: LocalTime | None
+    expires: LocalTime | None
+    revoked: LocalTime | None
 
     @property
     def live(self) -> bool:
@@ -66,11 +66,11 @@ class Shown:
         return self.state in {"live", "soon", "replaced"}
 
 
-def shown(visit: Visit, row: KeyRow, now_ns: int) -> Shown:
+def shown(request: PageRequest, row: KeyRow, now_ns: int) -> Shown:
     """A key for a page."""
-    created = moment(visit, row.created_ns)
+    created = local_time(request, row.created_ns)
     assert created is not None
-    times = (moment(visit, at_ns) for at_ns in (row.last_used_ns, row.expires_ns, row.revoked_ns))
+    times = (local_time(request, at_ns) for at_ns in (row.last_used_ns, row.expires_ns, row.revoked_ns))
     return Shown(row, row.label or row.prefix, _state(row, now_ns), created, *times)
 
 
@@ -84,51 +84,51 @@ def _state(row: KeyRow, now_ns: int) -> str:
     return "soon" if row.expires_ns is not None and row.expires_ns - now_ns < _SOON_NS else "live"
 
 
-async def list_keys(desk: Desk, visit: Visit) -> Response:
+async def list_keys(context: PageContext, request: PageRequest) -> Response:
     """All of this user's."""
-    user = desk.user(visit)
-    rows = await desk.ask(desk.services.keys.of, user.id)
-    keys = [shown(visit, row, desk.now_ns()) for row in rows]
-    return desk.page(visit, "account/keys.html", keys=keys, done=note_of(visit))
+    user = context.user(request)
+    rows = await context.ask(context.services.keys.of, user.id)
+    keys = [shown(request, row, context.now_ns()) for row in rows]
+    return context.page(request, "account/keys.html", keys=keys, done=note_of(request))
 
 
 # -- making one
 
 
-async def new_key(desk: Desk, visit: Visit) -> Response:
+async def new_key(context: PageContext, request: PageRequest) -> Response:
     """Where one is made."""
-    desk.confirmed(visit)
-    typed = _USUAL | typed_before(desk, visit, NEW)
-    return forget_typed(visit, desk.page(visit, "account/key_new.html", typed=typed, faults={}))
+    context.confirmed(request)
+    typed = _USUAL | typed_before(context, request, NEW)
+    return forget_typed(request, context.page(request, "account/key_new.html", typed=typed, faults={}))
 
 
-async def make_key(desk: Desk, visit: Visit) -> Response:
+async def make_key(context: PageContext, request: PageRequest) -> Response:
     """Make one, to be shown once."""
 
     async def refuse(typed: Mapping[str, str], faults: Faults) -> Response:
-        return desk.page(visit, "account/key_new.html", 422, typed=typed, faults=faults)
+        return context.page(request, "account/key_new.html", 422, typed=typed, faults=faults)
 
-    return await key_by_form(desk, visit, "read", NEW, MADE, refuse)
+    return await key_by_form(context, request, "read", NEW, MADE, refuse)
 
 
 async def key_by_form(
-    desk: Desk, visit: Visit, role: Role, form_at: str, made_at: str,
+    context: PageContext, request: PageRequest, role: Role, form_at: str, made_at: str,
     refuse: Callable[[Mapping[str, str], Faults], Awaitable[Response]],
 ) -> Response:  # fmt: skip
     """Make a key as the form of the page `form_at` wishes; the page `made_at` shows it, once. `refuse`: that form
     again, with what was typed and what is wrong with it."""
-    desk.sender(visit)
-    form = await desk.form(visit)
+    context.sender(request)
+    form = await context.form(request)
     faults: Faults = {}
-    wish = _wished(form, faults, visit.words)
+    wish = _wished(form, faults, request.words)
     try:
-        user = desk.confirmed(visit)
+        user = context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, form_at, wish.typed)
-    key = "" if faults else await _made_key(desk, visit, user, wish, role, faults)
+        return prove_first(context, request, form_at, wish.typed)
+    key = "" if faults else await _made_key(context, request, user, wish, role, faults)
     if faults:
         return await refuse(wish.typed, faults)
-    return hand_over(desk, visit, made_at, {"key": key, "name": wish.label, "role": role})
+    return hand_over(context, request, made_at, {"key": key, "name": wish.label, "role": role})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,123 +155,133 @@ def _wished(form: Mapping[str, str], faults: Faults, words: Words) -> _Wish:
     return _Wish(label, lifetime)
 
 
-async def _made_key(desk: Desk, visit: Visit, user: UserRow, wish: _Wish, role: Role, faults: Faults) -> str:
+async def _made_key(
+    context: PageContext, request: PageRequest, user: UserRow, wish: _Wish, role: Role, faults: Faults
+) -> str:
     """Make a key as wished; empty, with a fault, where it may not be."""
-    now_ns, lasts_ns = desk.now_ns(), LIFETIMES_NS[wish.lifetime]
+    now_ns, lasts_ns = context.now_ns(), LIFETIMES_NS[wish.lifetime]
     expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
 
     try:
-        key = await desk.ask(
-            desk.services.keys.create_own,
+        key = await context.ask(
+            context.services.keys.create_own,
             user.email, user.tier, now_ns, role=role, label=wish.label, expires_ns=expires_ns,
         )  # fmt: skip
     except KeyRefused:
-        faults[""] = visit.words("You already have 20 active keys. Revoke one that you no longer use.")
+        faults[""] = request.words("You already have 20 active keys. Revoke one that you no longer use.")
         return ""
-    await _note(desk, visit, user, Event.KEY_CREATED, prefix=key[:15], label=wish.label, role=role)
+    await _note(context, request, user, Event.KEY_CREATED, prefix=key[:15], label=wish.label, role=role)
     return key
 
 
-async def show_made(desk: Desk, visit: Visit) -> Response:
+async def show_made(context: PageContext, request: PageRequest) -> Response:
     """The key just made, the only time it is on a page."""
-    return await show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
+    return await show_once(context, request, "account/key_made.html", MADE, LIST, site=site_of(request))
 
 
 # -- one of them
 
 
-async def one_key(desk: Desk, visit: Visit) -> Response:
+async def one_key(context: PageContext, request: PageRequest) -> Response:
     """What can be done with one."""
-    return await _one(desk, visit, {}, {})
+    return await _one(context, request, {}, {})
 
 
-async def name_key(desk: Desk, visit: Visit) -> Response:
+async def name_key(context: PageContext, request: PageRequest) -> Response:
     """Call it something else."""
-    desk.sender(visit)
-    form = await desk.form(visit)
+    context.sender(request)
+    form = await context.form(request)
     faults: Faults = {}
-    label = line(form, "label", faults, visit.words, LONGEST_LABEL)
-    if visit.user is None:
-        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'key_id')}", {"label": label})
-    user, row = await _own(desk, visit)
+    label = line(form, "label", faults, request.words, LONGEST_LABEL)
+    if request.user is None:
+        return prove_first(context, request, f"{LIST}/{number_in(request, 'key_id')}", {"label": label})
+    user, row = await _own(context, request)
     if not label:
-        faults["label"] = visit.words("Enter a name for the key.")
+        faults["label"] = request.words("Enter a name for the key.")
     if faults:
-        return await _one(desk, visit, faults, {"label": label})
-    await desk.ask(desk.services.keys.change_own, user.id, row.id, label)
-    await _note(desk, visit, user, Event.KEY_CHANGED, prefix=row.prefix, label=label)
-    return desk.to(visit, f"{LIST}/{row.id}?done=saved")
+        return await _one(context, request, faults, {"label": label})
+    await context.ask(context.services.keys.change_own, user.id, row.id, label)
+    await _note(context, request, user, Event.KEY_CHANGED, prefix=row.prefix, label=label)
+    return context.to(request, f"{LIST}/{row.id}?done=saved")
 
 
-async def rotate_key(desk: Desk, visit: Visit) -> Response:
+async def rotate_key(context: PageContext, request: PageRequest) -> Response:
     """Make another in its place, to be shown once; this one works until its grace is over."""
-    user, row = await _own(desk, visit)
-    form = await desk.form(visit)
+    user, row = await _own(context, request)
+    form = await context.form(request)
     faults: Faults = {}
-    grace = line(form, "grace", faults, visit.words)
+    grace = line(form, "grace", faults, request.words)
     if grace not in GRACES:
-        faults["grace"] = visit.words("Choose how long the old key stays valid.")
-        return await _one(desk, visit, faults, {"grace": grace})
+        faults["grace"] = request.words("Choose how long the old key stays valid.")
+        return await _one(context, request, faults, {"grace": grace})
     try:
-        desk.confirmed(visit)
-        key = await desk.ask(desk.services.keys.rotate, user.id, row.id, GRACES[grace], desk.now_ns())
+        context.confirmed(request)
+        key = await context.ask(
+            context.services.keys.rotate, user.id, row.id, GRACES[grace], context.now_ns()
+        )
     except NotConfirmed:
-        return prove_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
+        return prove_first(context, request, f"{LIST}/{row.id}", {"grace": grace})
     except KeyRefused:
-        faults[""] = visit.words(
+        faults[""] = request.words(
             "This key can't be rotated: it is no longer active, was already rotated, or you have 20 keys."
         )
-        return await _one(desk, visit, faults, {"grace": grace})
-    await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace)
-    return hand_over(desk, visit, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
+        return await _one(context, request, faults, {"grace": grace})
+    await _note(
+        context, request, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace
+    )
+    return hand_over(context, request, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
 
 
-async def revoke_key(desk: Desk, visit: Visit) -> Response:
+async def revoke_key(context: PageContext, request: PageRequest) -> Response:
     """End it, everywhere within a second."""
-    user, row = await _own(desk, visit)
-    form = await desk.form(visit)
+    user, row = await _own(context, request)
+    form = await context.form(request)
     faults: Faults = {}
-    name = line(form, "name", faults, visit.words)
+    name = line(form, "name", faults, request.words)
     if name != (row.label or row.prefix):
-        faults["name"] = visit.words("The name does not match. Type it exactly as shown.")
-        return await _one(desk, visit, faults, {"name": name})
-    if await desk.ask(desk.services.keys.revoke_own, user.id, row.id, desk.now_ns()) is not None:
-        await _note(desk, visit, user, Event.KEY_REVOKED, prefix=row.prefix, label=row.label)
-    return desk.to(visit, f"{LIST}?done=revoked")
+        faults["name"] = request.words("The name does not match. Type it exactly as shown.")
+        return await _one(context, request, faults, {"name": name})
+    if await context.ask(context.services.keys.revoke_own, user.id, row.id, context.now_ns()) is not None:
+        await _note(context, request, user, Event.KEY_REVOKED, prefix=row.prefix, label=row.label)
+    return context.to(request, f"{LIST}?done=revoked")
 
 
-async def back_to_key(desk: Desk, visit: Visit) -> Response:
+async def back_to_key(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page: after a sign-in somebody may come back to it."""
-    return desk.to(visit, f"{LIST}/{number_in(visit, 'key_id')}")
+    return context.to(request, f"{LIST}/{number_in(request, 'key_id')}")
 
 
-async def _own(desk: Desk, visit: Visit) -> tuple[UserRow, KeyRow]:
-    user, wanted = desk.user(visit), number_in(visit, "key_id")
-    rows = await desk.ask(desk.services.keys.of, user.id)
+async def _own(context: PageContext, request: PageRequest) -> tuple[UserRow, KeyRow]:
+    user, wanted = context.user(request), number_in(request, "key_id")
+    rows = await context.ask(context.services.keys.of, user.id)
     found = next((row for row in rows if row.id == wanted), None)
     if found is None:
         raise PageMissing
     return user, found
 
 
-async def _one(desk: Desk, visit: Visit, faults: Faults, typed: Mapping[str, str]) -> Response:
-    _, row = await _own(desk, visit)
-    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
+async def _one(
+    context: PageContext, request: PageRequest, faults: Faults, typed: Mapping[str, str]
+) -> Response:
+    _, row = await _own(context, request)
+    kept = typed_before(context, request, f"{LIST}/{row.id}")
     typed = {"label": row.label, "grace": "24h", "name": "", **kept, **typed}
-    page = desk.page(
-        visit,
+    page = context.page(
+        request,
         "account/key.html",
         422 if faults else 200,
-        key=shown(visit, row, desk.now_ns()),
+        key=shown(request, row, context.now_ns()),
         typed=typed,
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
-    return forget_typed(visit, page)
+    return forget_typed(request, page)
 
 
-async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, **details: str) -> None:
-    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+async def _note(
+    context: PageContext, request: PageRequest, user: UserRow, event: Event, **details: str
+) -> None:
+    await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
 
 PAGES: Sequence[Page] = (

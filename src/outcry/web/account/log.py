@@ -10,10 +10,10 @@ from starlette.responses import Response
 from outcry.people.audit import Event
 from outcry.people.model import AuditRow
 from outcry.web.account.delivery_words import OVERLAPS, TARGETS
-from outcry.web.dates import moment
+from outcry.web.dates import local_time
 from outcry.web.forms import before_in
 from outcry.web.language import later
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 from outcry.web.user_agents import device
 
 _PAGE_LINES = 50
@@ -154,43 +154,43 @@ WARNING = frozenset(
 )
 
 
-def event_words(visit: Visit, row: AuditRow) -> str:
+def event_words(request: PageRequest, row: AuditRow) -> str:
     """What happened."""
     known = _EVENTS.get(row.event)
-    return visit.words(known) if known else row.event
+    return request.words(known) if known else row.event
 
 
-def detail_words(visit: Visit, row: AuditRow) -> list[tuple[str, str]]:
+def detail_words(request: PageRequest, row: AuditRow) -> list[tuple[str, str]]:
     """What it was about: names and values in the reader's language, as far as they are words of ours."""
     found: list[tuple[str, str]] = []
     for name, value in row.details.items():
         known = _VALUES.get(name, {}).get(value)
-        text = device(visit.words, value) if name == "agent" else visit.words(known) if known else value
-        found.append((visit.words(_DETAILS[name]) if name in _DETAILS else name, text))
+        text = device(request.words, value) if name == "agent" else request.words(known) if known else value
+        found.append((request.words(_DETAILS[name]) if name in _DETAILS else name, text))
     return found
 
 
-async def show(desk: Desk, visit: Visit) -> Response:
+async def show(context: PageContext, request: PageRequest) -> Response:
     """A page of lines, newest first."""
-    user = desk.user(visit)
-    before = before_in(visit)
-    rows = await desk.ask(desk.services.identity.audit, user, before, _PAGE_LINES + 1)
+    user = context.user(request)
+    before = before_in(request)
+    rows = await context.ask(context.services.identity.audit, user, before, _PAGE_LINES + 1)
     more = len(rows) > _PAGE_LINES
     rows = rows[:_PAGE_LINES]
     lines = [
         {
-            "at": moment(visit, row.at_ns),
-            "words": event_words(visit, row),
-            "details": detail_words(visit, row),
+            "at": local_time(request, row.at_ns),
+            "words": event_words(request, row),
+            "details": detail_words(request, row),
             "address": row.address,
-            "device": device(visit.words, row.agent) if row.agent else "",
+            "device": device(request.words, row.agent) if row.agent else "",
             "warning": row.event in WARNING,
         }
         for row in rows
     ]
     older = f"/account/log?before={rows[-1].id}" if more else ""
-    return desk.page(
-        visit, "security/log.html", lines=lines, newest="/account/log" if before else "", older=older
+    return context.page(
+        request, "security/log.html", lines=lines, newest="/account/log" if before else "", older=older
     )
 
 

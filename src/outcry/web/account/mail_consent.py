@@ -14,58 +14,60 @@ from outcry.delivery.consent_links import PAGES as AT
 from outcry.delivery.consent_links import Purpose
 from outcry.delivery.model import SubscriptionRow
 from outcry.web.account.delivery_words import SEVERITIES, WINDOWS
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 _LONGEST_TOKEN = 300
 
 
-async def ask_confirm(desk: Desk, visit: Visit) -> Response:
+async def ask_confirm(context: PageContext, request: PageRequest) -> Response:
     """Where a reader says yes."""
-    return await _asked(desk, visit, "confirm")
+    return await _asked(context, request, "confirm")
 
 
-async def confirm(desk: Desk, visit: Visit) -> Response:
+async def confirm(context: PageContext, request: PageRequest) -> Response:
     """Take the yes."""
-    await desk.form(visit)
-    row = await desk.ask(desk.services.consent.confirm, _token(visit))
-    return _page(desk, visit, "confirm", row, done=True)
+    await context.form(request)
+    row = await context.ask(context.services.consent.confirm, _token(request))
+    return _page(context, request, "confirm", row, done=True)
 
 
-async def ask_unsubscribe(desk: Desk, visit: Visit) -> Response:
+async def ask_unsubscribe(context: PageContext, request: PageRequest) -> Response:
     """Where a reader says that they want no more."""
-    return await _asked(desk, visit, "unsubscribe")
+    return await _asked(context, request, "unsubscribe")
 
 
-async def unsubscribe(desk: Desk, visit: Visit) -> Response:
+async def unsubscribe(context: PageContext, request: PageRequest) -> Response:
     """End it, whoever sends the form: nobody but the reader was given the link. What is in it is not looked at."""
-    row = await desk.ask(desk.services.consent.unsubscribe, _token(visit))
-    return _page(desk, visit, "unsubscribe", row, done=True)
+    row = await context.ask(context.services.consent.unsubscribe, _token(request))
+    return _page(context, request, "unsubscribe", row, done=True)
 
 
-async def _asked(desk: Desk, visit: Visit, purpose: Purpose) -> Response:
-    row = await desk.ask(desk.services.consent.find, purpose, _token(visit))
-    return _page(desk, visit, purpose, row, done=False)
+async def _asked(context: PageContext, request: PageRequest, purpose: Purpose) -> Response:
+    row = await context.ask(context.services.consent.find, purpose, _token(request))
+    return _page(context, request, purpose, row, done=False)
 
 
-def _page(desk: Desk, visit: Visit, purpose: Purpose, row: SubscriptionRow | None, *, done: bool) -> Response:
+def _page(
+    context: PageContext, request: PageRequest, purpose: Purpose, row: SubscriptionRow | None, *, done: bool
+) -> Response:
     if row is None:
-        return desk.page(visit, "digest/gone.html", 404, secret=True)
-    return desk.page(
-        visit,
+        return context.page(request, "digest/gone.html", 404, secret=True)
+    return context.page(
+        request,
         f"digest/{purpose}.html",
         secret=True,
         to=row.shown,
         symbols=row.symbols,
-        severity=visit.words(SEVERITIES[row.min_severity]),
-        window=visit.words(WINDOWS[row.window]),
+        severity=request.words(SEVERITIES[row.min_severity]),
+        window=request.words(WINDOWS[row.window]),
         at_once=row.at_once,
-        token=_token(visit),
+        token=_token(request),
         done=done,
     )
 
 
-def _token(visit: Visit) -> str:
-    return visit.request.query_params.get("token", "")[:_LONGEST_TOKEN]
+def _token(request: PageRequest) -> str:
+    return request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
 
 
 PAGES: Sequence[Page] = (

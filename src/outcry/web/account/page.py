@@ -18,8 +18,8 @@ from outcry.web.account.delivery_health import worries
 from outcry.web.account.feed_words import WAITING, next_step
 from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
 from outcry.web.language import LANGUAGES, Words
-from outcry.web.page_context import Desk, Page, Visit
-from outcry.web.status_labels import State, state_of
+from outcry.web.page_context import Page, PageContext, PageRequest
+from outcry.web.status_labels import StatusLabel, status_label
 
 FRONT = "/account"
 _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
@@ -29,7 +29,7 @@ _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 class Reason:
     """Why `count` symbols are not live; `step`: what changes it, and where, if anything does."""
 
-    state: State
+    state: StatusLabel
     count: int
     step: tuple[str, str] | None
 
@@ -51,59 +51,63 @@ class Front:
     waiting: int
 
 
-async def front(desk: Desk, visit: Visit) -> Response:
+async def front(context: PageContext, request: PageRequest) -> Response:
     """How things stand, and preferences."""
-    kept = desk.user(visit).preferences
+    kept = context.user(request).preferences
     shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
     shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
-    page = await _front(desk, visit, shown | typed_before(desk, visit, FRONT), {})
-    return forget_typed(visit, page)
+    page = await _front(context, request, shown | typed_before(context, request, FRONT), {})
+    return forget_typed(request, page)
 
 
-async def prefer(desk: Desk, visit: Visit) -> Response:
+async def prefer(context: PageContext, request: PageRequest) -> Response:
     """Keep preferences."""
-    desk.sender(visit)
-    form = await desk.form(visit)
+    context.sender(request)
+    form = await context.form(request)
     faults: Faults = {}
-    typed = {name: line(form, name, faults, visit.words) for name in _ENTRIES}
-    if visit.user is None:
-        return prove_first(desk, visit, FRONT, typed)
-    wished = _preferences(typed, faults, visit.words)
+    typed = {name: line(form, name, faults, request.words) for name in _ENTRIES}
+    if request.user is None:
+        return prove_first(context, request, FRONT, typed)
+    wished = _preferences(typed, faults, request.words)
     if wished is None:
-        return await _front(desk, visit, typed, faults)
-    await desk.ask(desk.services.identity.prefer, visit.user, wished)
-    return desk.to(visit, f"{FRONT}?done=saved")
+        return await _front(context, request, typed, faults)
+    await context.ask(context.services.identity.prefer, request.user, wished)
+    return context.to(request, f"{FRONT}?done=saved")
 
 
-async def _front(desk: Desk, visit: Visit, shown: Mapping[str, str], faults: Faults) -> Response:
-    found = await desk.ask(_stand, desk, visit)
-    return desk.page(
-        visit,
+async def _front(
+    context: PageContext, request: PageRequest, shown: Mapping[str, str], faults: Faults
+) -> Response:
+    found = await context.ask(_stand, context, request)
+    return context.page(
+        request,
         "account/front.html",
         422 if faults else 200,
         front=found,
         shown=shown,
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
         zones=zones(),
-        running=desk.services.subscriptions.running,
+        running=context.services.subscriptions.running,
     )
 
 
-def _stand(desk: Desk, visit: Visit) -> Front:
-    user, services = desk.user(visit), desk.services
-    scope = visit.scope or Scope(user.id, ())
+def _stand(context: PageContext, request: PageRequest) -> Front:
+    user, services = context.user(request), context.services
+    scope = request.scope or Scope(user.id, ())
     symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
     not_live = [one for one in symbols if not one.live]
     codes = Counter(one.state for one in not_live).most_common()
-    webhooks, worrying = worries(desk, user.id)
+    webhooks, worrying = worries(context, user.id)
     connections = services.connections.connections(user.id)
     return Front(
         live=len(symbols) - len(not_live),
         delayed=sum(one.data_source is not None for one in not_live),
         shut=sum(one.data_source is None for one in not_live),
-        reasons=[Reason(state_of(visit.words, code), n, next_step(visit.words, code)) for code, n in codes],
-        keys=sum(row.is_live(desk.now_ns()) for row in services.keys.of(user.id)),
+        reasons=[
+            Reason(status_label(request.words, code), n, next_step(request.words, code)) for code, n in codes
+        ],
+        keys=sum(row.is_live(context.now_ns()) for row in services.keys.of(user.id)),
         subscriptions=webhooks,
         worries=worrying,
         connections=len(connections),

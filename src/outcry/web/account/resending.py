@@ -27,87 +27,96 @@ from outcry.web.account.webhook_page import (
     told_to_wait,
     typed_of,
 )
-from outcry.web.page_context import Desk, Page, Visit, said
+from outcry.web.page_context import Page, PageContext, PageRequest, said
 
 #: Times anything is sent again, in any minute.
 _RESENDS = 10
 _LONGEST_ID = 100
 
 
-async def resend_one(desk: Desk, visit: Visit) -> Response:
+async def resend_one(context: PageContext, request: PageRequest) -> Response:
     """The alerts of one message."""
-    user, row = await own(desk, visit)
-    message_id = said(await desk.form(visit), "message_id", _LONGEST_ID)
-    again = desk.services.subscriptions.resend_one
+    user, row = await own(context, request)
+    message_id = said(await context.form(request), "message_id", _LONGEST_ID)
+    again = context.services.subscriptions.resend_one
     return await _resend(
-        desk, visit, user, row, lambda: again(_scope(visit, user), row.id, message_id, desk.now_ns())
+        context,
+        request,
+        user,
+        row,
+        lambda: again(_scope(request, user), row.id, message_id, context.now_ns()),
     )
 
 
-async def resend_held(desk: Desk, visit: Visit) -> Response:
+async def resend_held(context: PageContext, request: PageRequest) -> Response:
     """Whatever was held or given up."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
-    again = desk.services.subscriptions.resend_failed
-    return await _resend(desk, visit, user, row, lambda: again(_scope(visit, user), row.id, 0, desk.now_ns()))
-
-
-async def resend_failed(desk: Desk, visit: Visit) -> Response:
-    """What was held or given up since a time."""
-    again = desk.services.subscriptions.resend_failed
-    return await _resend_since(
-        desk,
-        visit,
-        "failed_since",
-        lambda user, row, since_ns: again(_scope(visit, user), row.id, since_ns, desk.now_ns()),
+    user, row = await own(context, request)
+    await context.form(request)
+    again = context.services.subscriptions.resend_failed
+    return await _resend(
+        context, request, user, row, lambda: again(_scope(request, user), row.id, 0, context.now_ns())
     )
 
 
-async def resend_missing(desk: Desk, visit: Visit) -> Response:
+async def resend_failed(context: PageContext, request: PageRequest) -> Response:
+    """What was held or given up since a time."""
+    again = context.services.subscriptions.resend_failed
+    return await _resend_since(
+        context,
+        request,
+        "failed_since",
+        lambda user, row, since_ns: again(_scope(request, user), row.id, since_ns, context.now_ns()),
+    )
+
+
+async def resend_missing(context: PageContext, request: PageRequest) -> Response:
     """What it is for and was never to be sent to it, for it was paused or not yet there, since a time."""
-    again = desk.services.subscriptions.resend_missing
+    again = context.services.subscriptions.resend_missing
 
     def missing(user: UserRow, row: SubscriptionRow, since_ns: int) -> int:
-        return again(_scope(visit, user), row.id, since_ns, desk.now_ns())
+        return again(_scope(request, user), row.id, since_ns, context.now_ns())
 
-    return await _resend_since(desk, visit, "missing_since", missing)
+    return await _resend_since(context, request, "missing_since", missing)
 
 
-def _scope(visit: Visit, user: UserRow) -> Scope:
+def _scope(request: PageRequest, user: UserRow) -> Scope:
     """What a user may see now."""
-    return visit.scope or Scope(user.id, ())
+    return request.scope or Scope(user.id, ())
 
 
 async def _resend_since(
-    desk: Desk, visit: Visit, field: str, again: Callable[[UserRow, SubscriptionRow, int], int]
+    context: PageContext,
+    request: PageRequest,
+    field: str,
+    again: Callable[[UserRow, SubscriptionRow, int], int],
 ) -> Response:
-    user, row = await own(desk, visit)
-    typed = said(await desk.form(visit), field, 40)
-    since_ns = since_of(visit, typed, desk.now_ns())
+    user, row = await own(context, request)
+    typed = said(await context.form(request), field, 40)
+    since_ns = since_of(request, typed, context.now_ns())
     if since_ns is None:
-        fault = visit.words("Enter a date and time within the last 30 days.")
-        return await one(desk, visit, row, {**typed_of(row), field: typed}, {field: fault})
-    return await _resend(desk, visit, user, row, lambda: again(user, row, since_ns))
+        fault = request.words("Enter a date and time within the last 30 days.")
+        return await one(context, request, row, {**typed_of(row), field: typed}, {field: fault})
+    return await _resend(context, request, user, row, lambda: again(user, row, since_ns))
 
 
 async def _resend(
-    desk: Desk, visit: Visit, user: UserRow, row: SubscriptionRow, again: Callable[[], int]
+    context: PageContext, request: PageRequest, user: UserRow, row: SubscriptionRow, again: Callable[[], int]
 ) -> Response:
     place = f"{LIST}/{row.id}"
     if row.phase is not SubscriptionPhase.ACTIVE:
-        return desk.to(visit, f"{place}?done=not_active")
-    verdict = await desk.counted(f"resend:{user.id}", _RESENDS)
+        return context.to(request, f"{place}?done=not_active")
+    verdict = await context.counted(f"resend:{user.id}", _RESENDS)
     if not verdict.allowed:
-        fault = visit.words("Too many resends in a minute. Try again in a moment.")
-        page = await one(desk, visit, row, typed_of(row), {"": fault})
+        fault = request.words("Too many resends in a minute. Try again in a moment.")
+        page = await one(context, request, row, typed_of(row), {"": fault})
         return told_to_wait(page, -(-verdict.retry_after_ms // 1000))
-    count = await asked(desk, again)
+    count = await asked(context, again)
     if count:
-        await note(desk, visit, user, Event.SUBSCRIPTION_RESENT, row, count=str(count))
-    return desk.to(visit, f"{place}?done=resent&count={count}")
+        await note(context, request, user, Event.SUBSCRIPTION_RESENT, row, count=str(count))
+    return context.to(request, f"{place}?done=resent&count={count}")
 
 
-def since_of(visit: Visit, typed: str, now_ns: int) -> int | None:
+def since_of(request: PageRequest, typed: str, now_ns: int) -> int | None:
     """A day and time (ns UTC) as its reader's clock shows it; None of what is none, is to come, or is too long ago."""
     try:
         there = datetime.fromisoformat(typed)
@@ -115,7 +124,7 @@ def since_of(visit: Visit, typed: str, now_ns: int) -> int | None:
         return None
     if there.tzinfo is not None or not 2000 < there.year < 3000:
         return None
-    there = there.replace(tzinfo=ZoneInfo(visit.preferences.time_zone))
+    there = there.replace(tzinfo=ZoneInfo(request.preferences.time_zone))
     since_ns = int(there.astimezone(UTC).timestamp()) * NANOS_PER_SECOND
     return since_ns if now_ns - KEPT_NS - NANOS_PER_DAY <= since_ns <= now_ns else None
 

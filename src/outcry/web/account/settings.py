@@ -12,36 +12,38 @@ from starlette.responses import Response
 from outcry.people.model import Preferences, Theme
 from outcry.web.form_input import FormRefused
 from outcry.web.language import LANGUAGES
-from outcry.web.page_context import LANGUAGE_COOKIE, THEME_COOKIE, Desk, Page, Visit, safe_path
+from outcry.web.page_context import LANGUAGE_COOKIE, THEME_COOKIE, Page, PageContext, PageRequest, safe_path
 
 _YEAR_S = 365 * 24 * 3600
 
 
-async def language(desk: Desk, visit: Visit) -> Response:
+async def language(context: PageContext, request: PageRequest) -> Response:
     """Set the language."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     chosen = form.get("language", "")
     if chosen not in LANGUAGES:
         raise FormRefused
-    kept = replace(visit.preferences, language=chosen)
-    return await _keep(desk, visit, kept, LANGUAGE_COOKIE, chosen, form.get("next", "/"))
+    kept = replace(request.preferences, language=chosen)
+    return await _keep(context, request, kept, LANGUAGE_COOKIE, chosen, form.get("next", "/"))
 
 
-async def theme(desk: Desk, visit: Visit) -> Response:
+async def theme(context: PageContext, request: PageRequest) -> Response:
     """Set the theme: dark, light or system."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     chosen = form.get("theme", "")
     if chosen not in get_args(Theme):
         raise FormRefused
-    kept = replace(visit.preferences, theme=cast("Theme", chosen))
-    return await _keep(desk, visit, kept, THEME_COOKIE, chosen, form.get("next", "/"))
+    kept = replace(request.preferences, theme=cast("Theme", chosen))
+    return await _keep(context, request, kept, THEME_COOKIE, chosen, form.get("next", "/"))
 
 
-async def _keep(desk: Desk, visit: Visit, kept: Preferences, cookie: str, chosen: str, back: str) -> Response:
-    if visit.user is not None:
-        await desk.ask(desk.services.identity.prefer, visit.user, kept)
-    response = desk.to(visit, safe_path(back))
-    desk.set_cookie(visit, response, cookie, chosen, _YEAR_S)
+async def _keep(
+    context: PageContext, request: PageRequest, kept: Preferences, cookie: str, chosen: str, back: str
+) -> Response:
+    if request.user is not None:
+        await context.ask(context.services.identity.prefer, request.user, kept)
+    response = context.to(request, safe_path(back))
+    context.set_cookie(request, response, cookie, chosen, _YEAR_S)
     return response
 
 

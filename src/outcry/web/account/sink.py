@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from outcry.delivery.sink import Manner, Receipt, SecretRefused, Signature, Sink
 from outcry.web.as_text import as_seen
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.forms import Faults, note_of
 from outcry.web.language import later
-from outcry.web.page_context import Desk, Page, PageMissing, Visit, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, said
 
 SINK = "/sink"
 MANNERS: Mapping[Manner, str] = {
@@ -46,7 +46,7 @@ class Shown:
     """
 
     receipt: Receipt
-    at: Moment | None
+    at: LocalTime | None
     message_id: str
     summary: str
     body: str
@@ -56,80 +56,80 @@ class Shown:
     signature: tuple[str, str]
 
 
-async def show_sink(desk: Desk, visit: Visit) -> Response:
+async def show_sink(context: PageContext, request: PageRequest) -> Response:
     """Show received messages, newest first."""
-    return await _page(desk, visit, {})
+    return await _page(context, request, {})
 
 
-async def set_manner(desk: Desk, visit: Visit) -> Response:
+async def set_manner(context: PageContext, request: PageRequest) -> Response:
     """Set the simulated response."""
-    sink = _sink(desk, visit)
-    wished = said(await desk.form(visit), "manner")
+    sink = _sink(context, request)
+    wished = said(await context.form(request), "manner")
     if wished not in set(Manner):
-        return await _page(desk, visit, {"manner": visit.words("Choose a response from the list.")})
+        return await _page(context, request, {"manner": request.words("Choose a response from the list.")})
     sink.manner = Manner(wished)
-    return desk.to(visit, f"{SINK}?done=manner")
+    return context.to(request, f"{SINK}?done=manner")
 
 
-async def give_secret(desk: Desk, visit: Visit) -> Response:
+async def give_secret(context: PageContext, request: PageRequest) -> Response:
     """Add a signing secret to check signatures with, until the service stops."""
-    sink = _sink(desk, visit)
+    sink = _sink(context, request)
     try:
-        sink.trust(said(await desk.form(visit), "secret"))
+        sink.trust(said(await context.form(request), "secret"))
     except SecretRefused:
-        fault = visit.words(
+        fault = request.words(
             "This is not a signing secret. Signing secrets start with whsec_ and are shown once."
         )
-        return await _page(desk, visit, {"secret": fault})
-    return desk.to(visit, f"{SINK}?done=secret")
+        return await _page(context, request, {"secret": fault})
+    return context.to(request, f"{SINK}?done=secret")
 
 
-async def clear_sink(desk: Desk, visit: Visit) -> Response:
+async def clear_sink(context: PageContext, request: PageRequest) -> Response:
     """Delete all received messages."""
-    sink = _sink(desk, visit)
-    await desk.form(visit)
+    sink = _sink(context, request)
+    await context.form(request)
     sink.clear()
-    return desk.to(visit, f"{SINK}?done=cleared")
+    return context.to(request, f"{SINK}?done=cleared")
 
 
-async def back_to_sink(desk: Desk, visit: Visit) -> Response:
+async def back_to_sink(context: PageContext, request: PageRequest) -> Response:
     """Redirect a form URL that was opened as a page."""
-    _sink(desk, visit)
-    return desk.to(visit, SINK)
+    _sink(context, request)
+    return context.to(request, SINK)
 
 
-def _sink(desk: Desk, visit: Visit) -> Sink:
+def _sink(context: PageContext, request: PageRequest) -> Sink:
     """Return the receiver for a signed-in user. Raises `PageMissing` outside the demo."""
-    sink = desk.services.sink
+    sink = context.services.sink
     if sink is None:
         raise PageMissing
-    desk.user(visit)
+    context.user(request)
     return sink
 
 
-async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
-    sink = _sink(desk, visit)
+async def _page(context: PageContext, request: PageRequest, faults: Faults) -> Response:
+    sink = _sink(context, request)
 
     def look() -> list[Shown]:
         found, left = list[Shown](), _LONGEST_PAGE
         for receipt in sink.receipts:
-            found.append(_shown(visit, sink, receipt, min(left, _LONGEST_BODY)))
+            found.append(_shown(request, sink, receipt, min(left, _LONGEST_BODY)))
             left -= len(found[-1].body) + len(found[-1].raw)
         return found
 
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         "account/sink.html",
         422 if faults else 200,
         sink=sink,
-        receipts=await desk.ask(look),
-        manners={manner.value: visit.words(name) for manner, name in MANNERS.items()},
+        receipts=await context.ask(look),
+        manners={manner.value: request.words(name) for manner, name in MANNERS.items()},
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
 
 
-def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
+def _shown(request: PageRequest, sink: Sink, receipt: Receipt, most: int) -> Shown:
     kind, words = SIGNATURES[sink.signature(receipt)]
     text, summary = receipt.body.decode("utf-8", "replace"), ""
     try:
@@ -144,8 +144,8 @@ def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
     headers = [(name, as_seen(known[name])) for name in _FIRST if name in known]
     headers += [(as_seen(name), as_seen(value)) for name, value in receipt.headers if name not in known]
     return Shown(
-        receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), body[:most],
-        len(text) > most or len(body) > most, _exact(receipt.body, most), headers, (kind, visit.words(words)),
+        receipt, local_time(request, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), body[:most],
+        len(text) > most or len(body) > most, _exact(receipt.body, most), headers, (kind, request.words(words)),
     )  # fmt: skip
 
 

@@ -18,26 +18,28 @@ from outcry.web.account.webhook_page import (
     back_to_webhook,
     own,
 )
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 
-async def ask_reader(desk: Desk, visit: Visit, row: SubscriptionRow) -> Asked | Literal["busy"] | None:
+async def ask_reader(
+    context: PageContext, request: PageRequest, row: SubscriptionRow
+) -> Asked | Literal["busy"] | None:
     """Ask the reader of an address that is not confirmed; None where there is nothing to ask."""
     if row.phase is not SubscriptionPhase.UNCONFIRMED:
         return None
-    ask = desk.services.consent.ask
+    ask = context.services.consent.ask
     try:
-        return await asked_of_others(desk, desk.user(visit), None, ask, row, visit.words.language)
+        return await asked_of_others(context, context.user(request), None, ask, row, request.words.language)
     except TooOften:
         return "busy"
 
 
-async def ask_again(desk: Desk, visit: Visit) -> Response:
+async def ask_again(context: PageContext, request: PageRequest) -> Response:
     """Send the question again."""
-    _, row = await own(desk, visit)
-    await desk.form(visit)
-    asked = await ask_reader(desk, visit, row)
-    return desk.to(visit, f"{LIST}/{row.id}" + (f"?done={asked}" if asked else ""))
+    _, row = await own(context, request)
+    await context.form(request)
+    asked = await ask_reader(context, request, row)
+    return context.to(request, f"{LIST}/{row.id}" + (f"?done={asked}" if asked else ""))
 
 
 PAGES: Sequence[Page] = (

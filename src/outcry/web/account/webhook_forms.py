@@ -11,7 +11,7 @@ from outcry.delivery.subscriptions import LONGEST_LABEL, SubscriptionRefused, Wi
 from outcry.web.account.delivery_words import address_words
 from outcry.web.forms import Faults, line
 from outcry.web.language import Words, later
-from outcry.web.page_context import Desk, Visit
+from outcry.web.page_context import PageContext, PageRequest
 
 _LONGEST_ADDRESS = 1000
 _CHOICES = ("target", "min_severity", "window", "ordered", "at_once")
@@ -21,20 +21,20 @@ _REFUSALS: Mapping[str, str] = {
 }
 
 
-async def typed_in(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
+async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str, str], Faults]:
     """What was typed, as far as it is what a form can hold."""
-    form = await desk.form_lists(visit)
+    form = await context.form_lists(request)
     first = {name: values[-1] for name, values in form.items()}
     faults: Faults = {}
-    typed = {name: line(first, name, faults, visit.words) for name in _CHOICES}
-    typed["label"] = line(first, "label", faults, visit.words, LONGEST_LABEL)
-    typed["address"] = line(first, "address", faults, visit.words, _LONGEST_ADDRESS)
+    typed = {name: line(first, name, faults, request.words) for name in _CHOICES}
+    typed["label"] = line(first, "label", faults, request.words, LONGEST_LABEL)
+    typed["address"] = line(first, "address", faults, request.words, _LONGEST_ADDRESS)
     symbols = {"symbols": " ".join(form.get("symbols", ()))}
-    typed["symbols"] = line(symbols, "symbols", faults, visit.words)
+    typed["symbols"] = line(symbols, "symbols", faults, request.words)
     return typed, faults
 
 
-def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
+def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
     """A subscription as wished; None, with faults, where it cannot be one."""
     target = next((one for one in Target if one == typed["target"]), None)
     if target is None:
@@ -43,7 +43,7 @@ def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) 
     if severity is None:
         faults["min_severity"] = words("Choose a minimum severity.")
     roots = tuple(dict.fromkeys(typed["symbols"].split()))
-    if any(root not in offered(desk) for root in roots):
+    if any(root not in offered(context) for root in roots):
         faults["symbols"] = words("Choose symbols from the list.")
     window = next((one for one in get_args(Window) if one == typed["window"]), None)
     if target is Target.EMAIL and window is None:
@@ -58,9 +58,9 @@ def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) 
     )  # fmt: skip
 
 
-def offered(desk: Desk) -> dict[str, str]:
+def offered(context: PageContext) -> dict[str, str]:
     """The products alerts are made of, by root: what a subscription can be narrowed to."""
-    products = desk.services.universe.products.values()
+    products = context.services.universe.products.values()
     return {product.root: product.name for product in products if product.parent is None}
 
 

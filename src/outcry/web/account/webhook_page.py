@@ -24,11 +24,11 @@ from outcry.web.account.delivery_words import (
     result_words,
 )
 from outcry.web.account.webhook_forms import offered
-from outcry.web.background import ErrandsUnderWay
-from outcry.web.dates import moment
+from outcry.web.background import TooManyTasks
+from outcry.web.dates import local_time
 from outcry.web.entrance import origin_of
 from outcry.web.forms import Faults, note_of, number_in, whole
-from outcry.web.page_context import Desk, PageMissing, Visit
+from outcry.web.page_context import PageContext, PageMissing, PageRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,16 +37,16 @@ LIST = "/account/webhooks"
 ONE = f"{LIST}/{{webhook_id}}"
 
 
-async def own(desk: Desk, visit: Visit) -> tuple[UserRow, SubscriptionRow]:
+async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, SubscriptionRow]:
     """Who asks, and the subscription of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
-    user, wanted = desk.user(visit), number_in(visit, "webhook_id")
-    return user, await asked(desk, desk.services.subscriptions.one, user.id, wanted)
+    user, wanted = context.user(request), number_in(request, "webhook_id")
+    return user, await asked(context, context.services.subscriptions.one, user.id, wanted)
 
 
-async def asked(desk: Desk, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Ask something of one of them. Raises `PageMissing` where it is there no more."""
     try:
-        return await desk.ask(work, *args, **kwargs)
+        return await context.ask(work, *args, **kwargs)
     except NoSubscription:
         raise PageMissing from None
 
@@ -60,20 +60,20 @@ class TooOften(Exception):
 
 
 async def asked_of_others(
-    desk: Desk, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
+    context: PageContext, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:  # fmt: skip
     """The same of what waits for other hosts. `counted`: as what, and how often in any minute. Raises `TooOften`."""
     if counted is not None:
         kind, most = counted
-        verdict = await desk.counted(f"{kind}:{user.id}", most)
+        verdict = await context.counted(f"{kind}:{user.id}", most)
         if not verdict.allowed:
             raise TooOften(-(-verdict.retry_after_ms // 1000))
     try:
-        return await desk.errands.run(user.id, work, *args, **kwargs)
+        return await context.background.run(user.id, work, *args, **kwargs)
     except NoSubscription:
         raise PageMissing from None
-    except ErrandsUnderWay:
+    except TooManyTasks:
         raise TooOften(0) from None
 
 
@@ -86,51 +86,53 @@ def told_to_wait(response: Response, wait_s: int) -> Response:
 
 
 async def one(
-    desk: Desk, visit: Visit, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
+    context: PageContext, request: PageRequest, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
 ) -> Response:
     """The page of one: `typed` stands in its form, refused for `faults`."""
-    health = await asked(desk, health_of, desk, visit, row)
+    health = await asked(context, health_of, context, request, row)
     return page(
-        desk,
-        visit,
+        context,
+        request,
         "account/webhook.html",
         422 if faults else 200,
         webhook=row,
         typed=typed,
         faults=faults,
-        done=note_of(visit),
-        count=whole(visit.request.query_params.get("count", "")) or 0,
-        made=moment(visit, row.created_ns),
-        overlap=moment(visit, row.old_until_ns if (row.old_until_ns or 0) > desk.now_ns() else None),
-        overlaps={code: visit.words(text) for code, (_, text) in OVERLAPS.items()},
+        done=note_of(request),
+        count=whole(request.http.query_params.get("count", "")) or 0,
+        made=local_time(request, row.created_ns),
+        overlap=local_time(request, row.old_until_ns if (row.old_until_ns or 0) > context.now_ns() else None),
+        overlaps={code: request.words(text) for code, (_, text) in OVERLAPS.items()},
         usual_overlap=USUAL_OVERLAP,
-        asked_words={code: visit.words(text) for code, text in ASKED.items()},
-        reason_words=result_words(visit.words, row.reason, row.target) if row.reason else "",
+        asked_words={code: request.words(text) for code, text in ASKED.items()},
+        reason_words=result_words(request.words, row.reason, row.target) if row.reason else "",
         health=health,
-        **await deliveries(desk, visit, row, health.closed_ns),
+        **await deliveries(context, request, row, health.closed_ns),
     )
 
 
-def page(desk: Desk, visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
+def page(
+    context: PageContext, request: PageRequest, template: str, status: int = 200, **values: Any
+) -> Response:
     """A page on webhooks, with the words all of them use."""
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         template,
         status,
-        targets={target.value: visit.words(name) for target, name in TARGETS.items()},
-        severities={code: visit.words(name) for code, name in SEVERITIES.items()},
-        windows={code: visit.words(name) for code, name in WINDOWS.items()},
-        offered=offered(desk),
-        shut=_shut(desk, visit),
-        running=desk.services.subscriptions.running,
-        sink=desk.services.sink,
+        targets={target.value: request.words(name) for target, name in TARGETS.items()},
+        severities={code: request.words(name) for code, name in SEVERITIES.items()},
+        windows={code: request.words(name) for code, name in WINDOWS.items()},
+        offered=offered(context),
+        shut=_shut(context, request),
+        running=context.services.subscriptions.running,
+        sink=context.services.sink,
         **values,
     )
 
 
-def _shut(desk: Desk, visit: Visit) -> dict[str, str]:
+def _shut(context: PageContext, request: PageRequest) -> dict[str, str]:
     """Targets that cannot be chosen here, and why."""
-    return {} if desk.services.consent.able else {Target.EMAIL.value: visit.words("email not set up")}
+    return {} if context.services.consent.able else {Target.EMAIL.value: request.words("email not set up")}
 
 
 def typed_of(row: SubscriptionRow) -> dict[str, str]:
@@ -143,13 +145,13 @@ def typed_of(row: SubscriptionRow) -> dict[str, str]:
 
 
 async def note(
-    desk: Desk, visit: Visit, user: UserRow, event: Event, row: SubscriptionRow, **more: str
+    context: PageContext, request: PageRequest, user: UserRow, event: Event, row: SubscriptionRow, **more: str
 ) -> None:
     """Note what was done in this user's log."""
     details = {"label": row.label, "target": row.target.value, "shown": row.shown, **more}
-    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+    await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
 
-async def back_to_webhook(desk: Desk, visit: Visit) -> Response:
+async def back_to_webhook(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return desk.to(visit, f"{LIST}/{number_in(visit, 'webhook_id')}")
+    return context.to(request, f"{LIST}/{number_in(request, 'webhook_id')}")

@@ -23,37 +23,41 @@ from outcry.web.account.webhook_page import (
     told_to_wait,
 )
 from outcry.web.as_text import as_seen
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 #: Tests in any minute; a test waits for the other side.
 _TESTS = 5
 
 
-async def test_webhook(desk: Desk, visit: Visit) -> Response:
+async def test_webhook(context: PageContext, request: PageRequest) -> Response:
     """Send the test alert now, and tell what came of it."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
-    test = desk.services.subscriptions.test
+    user, row = await own(context, request)
+    await context.form(request)
+    test = context.services.subscriptions.test
     try:
-        result = await asked_of_others(desk, user, ("test", _TESTS), test, user.id, row.id, desk.now_ns())
+        result = await asked_of_others(
+            context, user, ("test", _TESTS), test, user.id, row.id, context.now_ns()
+        )
     except TooOften as often:
-        page = desk.page(visit, "account/webhook_test.html", webhook=row, result=None, wait_s=often.wait_s)
+        page = context.page(
+            request, "account/webhook_test.html", webhook=row, result=None, wait_s=often.wait_s
+        )
         return told_to_wait(page, often.wait_s)
-    await note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
-    _, after = await own(desk, visit)
+    await note(context, request, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
+    _, after = await own(context, request)
     enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED
-    health = await asked(desk, health_of, desk, visit, after)
-    return desk.page(
-        visit,
+    health = await asked(context, health_of, context, request, after)
+    return context.page(
+        request,
         "account/webhook_test.html",
         webhook=after,
         enabled=enabled,
         held=health.held if enabled else 0,
         result=result,
         excerpt=as_seen(result.excerpt),
-        request=as_seen(result.request),
-        diagnosis=result_words(visit.words, result.code, row.target, result.status),
-        times=timed(visit.words, result.phases_ms, result.took_ms),
+        sent_request=as_seen(result.request),
+        diagnosis=result_words(request.words, result.code, row.target, result.status),
+        times=timed(request.words, result.phases_ms, result.took_ms),
     )
 
 

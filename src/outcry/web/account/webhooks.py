@@ -32,9 +32,9 @@ from outcry.web.account.webhook_page import (
     told_to_wait,
     typed_of,
 )
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.forms import forget_typed, hand_over, note_of, number_in, prove_first, typed_before
-from outcry.web.page_context import Desk, NotProved, Page, Visit
+from outcry.web.page_context import NotProved, Page, PageContext, PageRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,42 +57,46 @@ class Listed:
     health: Health
     last: AttemptRow | None
     outcome: str
-    at: Moment | None
+    at: LocalTime | None
 
 
-async def list_webhooks(desk: Desk, visit: Visit) -> Response:
+async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
     """All of this user's."""
-    user, subscriptions = desk.user(visit), desk.services.subscriptions
+    user, subscriptions = context.user(request), context.services.subscriptions
 
     def look() -> list[Listed]:
         found: list[Listed] = []
         for row in subscriptions.of(user.id):
             try:
-                health = health_of(desk, visit, row)
+                health = health_of(context, request, row)
             except NoSubscription:  # removed meanwhile
                 continue
             last = next(iter(subscriptions.attempts(user.id, row.id, None, 1)), None)
-            outcome = outcome_words(visit.words, last) if last else ""
-            found.append(Listed(row, health, last, outcome, moment(visit, last.at_ns if last else None)))
+            outcome = outcome_words(request.words, last) if last else ""
+            found.append(
+                Listed(row, health, last, outcome, local_time(request, last.at_ns if last else None))
+            )
         return found
 
-    return page(desk, visit, "account/webhooks.html", webhooks=await desk.ask(look), done=note_of(visit))
+    return page(
+        context, request, "account/webhooks.html", webhooks=await context.ask(look), done=note_of(request)
+    )
 
 
 # -- making one
 
 
-async def new_webhook(desk: Desk, visit: Visit) -> Response:
+async def new_webhook(context: PageContext, request: PageRequest) -> Response:
     """Where one is made."""
-    desk.confirmed(visit)
-    typed = {**_USUAL, **_asked_for(desk, visit), **typed_before(desk, visit, NEW)}
-    return forget_typed(visit, page(desk, visit, "account/webhook_new.html", typed=typed, faults={}))
+    context.confirmed(request)
+    typed = {**_USUAL, **_asked_for(context, request), **typed_before(context, request, NEW)}
+    return forget_typed(request, page(context, request, "account/webhook_new.html", typed=typed, faults={}))
 
 
-def _asked_for(desk: Desk, visit: Visit) -> dict[str, str]:
+def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
     """What the address of the page fills in: a target, and of addresses the demonstration's own receiver alone, for
     a link from elsewhere must not choose where somebody's alerts go."""
-    query, sink = visit.request.query_params, desk.services.sink
+    query, sink = request.http.query_params, context.services.sink
     target, address = query.get("target", ""), query.get("address", "")
     return {
         "target": target if target in set(Target) else Target.HTTPS.value,
@@ -100,53 +104,53 @@ def _asked_for(desk: Desk, visit: Visit) -> dict[str, str]:
     }
 
 
-async def make_webhook(desk: Desk, visit: Visit) -> Response:
+async def make_webhook(context: PageContext, request: PageRequest) -> Response:
     """Make one; the secret of an endpoint is shown once."""
-    desk.sender(visit)
-    typed, faults = await typed_in(desk, visit)
+    context.sender(request)
+    typed, faults = await typed_in(context, request)
     try:
-        user = desk.confirmed(visit)
+        user = context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, NEW, typed)
-    wish = wish_of(desk, typed, faults, visit.words)
+        return prove_first(context, request, NEW, typed)
+    wish = wish_of(context, typed, faults, request.words)
     if wish is not None:
         try:
             made = await _judged(
-                desk, user, wish, desk.services.subscriptions.add, user.id, wish, desk.now_ns()
+                context, user, wish, context.services.subscriptions.add, user.id, wish, context.now_ns()
             )
         except SubscriptionRefused as refusal:
-            faults[refusal.field] = refusal_words(visit.words, refusal)
+            faults[refusal.field] = refusal_words(request.words, refusal)
         except TooOften as often:
-            faults[""] = _too_often(visit)
-            refused = page(desk, visit, "account/webhook_new.html", typed=typed, faults=faults)
+            faults[""] = _too_often(request)
+            refused = page(context, request, "account/webhook_new.html", typed=typed, faults=faults)
             return told_to_wait(refused, often.wait_s)
         else:
-            kept = await asked(desk, desk.services.subscriptions.one, user.id, made.id)
-            await note(desk, visit, user, Event.SUBSCRIPTION_CREATED, kept)
-            return _made(desk, visit, made, await ask_reader(desk, visit, kept))
-    return page(desk, visit, "account/webhook_new.html", 422, typed=typed, faults=faults)
+            kept = await asked(context, context.services.subscriptions.one, user.id, made.id)
+            await note(context, request, user, Event.SUBSCRIPTION_CREATED, kept)
+            return _made(context, request, made, await ask_reader(context, request, kept))
+    return page(context, request, "account/webhook_new.html", 422, typed=typed, faults=faults)
 
 
 async def _judged(
-    desk: Desk, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    context: PageContext, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
     """Save what was wished; another address is judged, which may wait for its host's name."""
     if not wish.address:
-        return await asked(desk, save, *args, **kwargs)
+        return await asked(context, save, *args, **kwargs)
     counted = ("host", _HOSTS) if wish.target is Target.HTTPS else None
-    return await asked_of_others(desk, user, counted, save, *args, **kwargs)
+    return await asked_of_others(context, user, counted, save, *args, **kwargs)
 
 
-def _too_often(visit: Visit) -> str:
-    return visit.words("Not saved: too many of your URLs are being checked at once. Try again in a moment.")
+def _too_often(request: PageRequest) -> str:
+    return request.words("Not saved: too many of your URLs are being checked at once. Try again in a moment.")
 
 
-def _made(desk: Desk, visit: Visit, made: Made, mail: str | None) -> Response:
+def _made(context: PageContext, request: PageRequest, made: Made, mail: str | None) -> Response:
     """On to what was made; first to its secret, if it has one. `mail`: what came of asking its reader."""
     place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
     if made.secret is None:
-        return desk.to(visit, f"{place}?done={done}")
-    return hand_over(desk, visit, f"{place}/secret", {"secret": made.secret, "done": done})
+        return context.to(request, f"{place}?done={done}")
+    return hand_over(context, request, f"{place}/secret", {"secret": made.secret, "done": done})
 
 
 def _done(verdict: str, done: str) -> str:
@@ -156,77 +160,81 @@ def _done(verdict: str, done: str) -> str:
 # -- one of them
 
 
-async def show_webhook(desk: Desk, visit: Visit) -> Response:
+async def show_webhook(context: PageContext, request: PageRequest) -> Response:
     """One of them: what it is, and what can be done with it."""
-    _, row = await own(desk, visit)
-    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
+    _, row = await own(context, request)
+    kept = typed_before(context, request, f"{LIST}/{row.id}")
     typed = {**typed_of(row), **kept, "target": row.target.value}
-    return forget_typed(visit, await one(desk, visit, row, typed, {}))
+    return forget_typed(request, await one(context, request, row, typed, {}))
 
 
-async def change_webhook(desk: Desk, visit: Visit) -> Response:
+async def change_webhook(context: PageContext, request: PageRequest) -> Response:
     """Change what it sends, and where to; an address left empty stays."""
-    desk.sender(visit)
-    typed, faults = await typed_in(desk, visit)
+    context.sender(request)
+    typed, faults = await typed_in(context, request)
     try:
-        user, row = await own(desk, visit)
-        desk.confirmed(visit)
+        user, row = await own(context, request)
+        context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'webhook_id')}", typed)
+        return prove_first(context, request, f"{LIST}/{number_in(request, 'webhook_id')}", typed)
     typed["target"] = row.target.value
-    wish = wish_of(desk, typed, faults, visit.words)
+    wish = wish_of(context, typed, faults, request.words)
     if wish is not None:
         try:
-            change = desk.services.subscriptions.change
-            changed = await _judged(desk, user, wish, change, user.id, row.id, wish)
+            change = context.services.subscriptions.change
+            changed = await _judged(context, user, wish, change, user.id, row.id, wish)
         except SubscriptionRefused as refusal:
-            faults[refusal.field] = refusal_words(visit.words, refusal)
+            faults[refusal.field] = refusal_words(request.words, refusal)
         except TooOften as often:
-            faults[""] = _too_often(visit)
-            return told_to_wait(await one(desk, visit, row, typed, faults), often.wait_s)
+            faults[""] = _too_often(request)
+            return told_to_wait(await one(context, request, row, typed, faults), often.wait_s)
         else:
             row = changed.row
-            await note(desk, visit, user, Event.SUBSCRIPTION_CHANGED, row)
-            mail = await ask_reader(desk, visit, row) if wish.address else None
-            return desk.to(visit, f"{LIST}/{row.id}?done={mail or _done(changed.verdict, 'saved')}")
-    return await one(desk, visit, row, typed, faults)
+            await note(context, request, user, Event.SUBSCRIPTION_CHANGED, row)
+            mail = await ask_reader(context, request, row) if wish.address else None
+            return context.to(request, f"{LIST}/{row.id}?done={mail or _done(changed.verdict, 'saved')}")
+    return await one(context, request, row, typed, faults)
 
 
-async def pause_webhook(desk: Desk, visit: Visit) -> Response:
+async def pause_webhook(context: PageContext, request: PageRequest) -> Response:
     """Send nothing until it is resumed."""
-    return await _move(desk, visit, desk.services.subscriptions.pause, Event.SUBSCRIPTION_PAUSED, "paused")
+    return await _move(
+        context, request, context.services.subscriptions.pause, Event.SUBSCRIPTION_PAUSED, "paused"
+    )
 
 
-async def resume_webhook(desk: Desk, visit: Visit) -> Response:
+async def resume_webhook(context: PageContext, request: PageRequest) -> Response:
     """Send again; one that was disabled has to pass a test."""
-    return await _move(desk, visit, desk.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed")
+    return await _move(
+        context, request, context.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed"
+    )
 
 
 async def _move(
-    desk: Desk, visit: Visit, move: Callable[[int, int], bool], event: Event, done: str
+    context: PageContext, request: PageRequest, move: Callable[[int, int], bool], event: Event, done: str
 ) -> Response:
     """Move one of this user's on; where it stands so already nothing is noted."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
-    if not await asked(desk, move, user.id, row.id):
-        return desk.to(visit, f"{LIST}/{row.id}")
-    await note(desk, visit, user, event, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done={done}")
+    user, row = await own(context, request)
+    await context.form(request)
+    if not await asked(context, move, user.id, row.id):
+        return context.to(request, f"{LIST}/{row.id}")
+    await note(context, request, user, event, row)
+    return context.to(request, f"{LIST}/{row.id}?done={done}")
 
 
-async def ask_remove(desk: Desk, visit: Visit) -> Response:
+async def ask_remove(context: PageContext, request: PageRequest) -> Response:
     """Ask before it is removed."""
-    _, row = await own(desk, visit)
-    return desk.page(visit, "account/webhook_remove.html", webhook=row)
+    _, row = await own(context, request)
+    return context.page(request, "account/webhook_remove.html", webhook=row)
 
 
-async def remove_webhook(desk: Desk, visit: Visit) -> Response:
+async def remove_webhook(context: PageContext, request: PageRequest) -> Response:
     """Forget it, and its log."""
-    user, row = await own(desk, visit)
-    await desk.form(visit)
-    await asked(desk, desk.services.subscriptions.remove, user.id, row.id)
-    await note(desk, visit, user, Event.SUBSCRIPTION_REMOVED, row)
-    return desk.to(visit, f"{LIST}?done=removed")
+    user, row = await own(context, request)
+    await context.form(request)
+    await asked(context, context.services.subscriptions.remove, user.id, row.id)
+    await note(context, request, user, Event.SUBSCRIPTION_REMOVED, row)
+    return context.to(request, f"{LIST}?done=removed")
 
 
 PAGES: Sequence[Page] = (

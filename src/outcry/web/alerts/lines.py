@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from outcry.answers import alert_phrases as phrases
 from outcry.answers.alerts import AlertEntry
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.web.formatter import Pen
+from outcry.web.formatter import Formatter
 from outcry.web.number_format import age_text, instant_ns
 from outcry.wire.answers import LevelsAnswer
 
@@ -32,7 +32,7 @@ class AlertLine:
     """
 
     entry: AlertEntry
-    pen: Pen
+    formatter: Formatter
     at: str
     mine: str
     here: str
@@ -46,26 +46,26 @@ class AlertLine:
 
 
 def alert_lines(
-    alerts: Sequence[AlertEntry], pen_of: Callable[[str], Pen], answers: Answers
+    alerts: Sequence[AlertEntry], formatter_of: Callable[[str], Formatter], answers: Answers
 ) -> list[AlertLine]:
-    """Return rows for alerts, in the same order. pen_of: returns a product's formatter."""
-    return [_line(alert, pen_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
+    """Return rows for alerts, in the same order. formatter_of: returns a product's formatter."""
+    return [_line(alert, formatter_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
 
 
-def _line(alert: AlertEntry, pen: Pen, answer: LevelsAnswer | None) -> AlertLine:
-    words, at_ns = pen.clock.words, instant_ns(alert.at)
+def _line(alert: AlertEntry, formatter: Formatter, answer: LevelsAnswer | None) -> AlertLine:
+    words, at_ns = formatter.clock.words, instant_ns(alert.at)
     level = phrases.level_of(alert)
     if level is None and answer is not None:
         level = _listed(alert, answer)
     last = answer.last_price if answer is not None else None
     return AlertLine(
         entry=alert,
-        pen=pen,
-        at=pen.clock.time(at_ns),
-        mine=pen.clock.mine_too(at_ns),
-        here=pen.clock.mine_on(at_ns, alert.trade_date),
+        formatter=formatter,
+        at=formatter.clock.time(at_ns),
+        mine=formatter.clock.mine_too(at_ns),
+        here=formatter.clock.mine_on(at_ns, alert.trade_date),
         event=phrases.event(alert, words),
-        sentence=phrases.sentence(alert, words, pen.price, pen.day),
+        sentence=phrases.sentence(alert, words, formatter.price, formatter.day),
         level=level,
         then=None if level is None else alert.price - level,
         now=None if level is None or last is None else last - level,

@@ -21,12 +21,12 @@ from outcry.answers.symbol_resolver import utc_date
 from outcry.base.errors import NoLicensedSource
 from outcry.market.alerts.machine import AlertType, Severity
 from outcry.web.alerts.lines import AlertLine, alert_lines
-from outcry.web.formatter import Clock, Pen
+from outcry.web.formatter import Clock, Formatter
 from outcry.web.forms import whole
 from outcry.web.language import Words
 from outcry.web.levels.page import LABELS, View, gather
 from outcry.web.levels.scan import sorted_rows
-from outcry.web.page_context import Desk, NotSignedIn, Page, Visit
+from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
 from outcry.wire.answers import LevelsAnswer
 
 #: Rows per page; rows read per batch and at most to fill it.
@@ -81,55 +81,55 @@ class Listed:
     newest: int
 
 
-async def alerts_page(desk: Desk, visit: Visit) -> Response:
+async def alerts_page(context: PageContext, request: PageRequest) -> Response:
     """`/alerts`."""
-    filters, faults = filters_of(visit)
-    before = whole(visit.request.query_params.get("before", ""))
+    filters, faults = filters_of(request)
+    before = whole(request.http.query_params.get("before", ""))
     found = Listed([], None, 0)
     if not faults:
-        found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
-    lines = await desk.ask(_lines, desk, visit, found.alerts)
-    today = await desk.ask(_today, desk, _scope(visit), filters)
-    words, quiet = visit.words, before is None and not filters.day and today == 0
-    return desk.page(
-        visit, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
-        count=len(lines), quiet=quiet, next=await desk.ask(_next, desk, visit) if quiet else "",
-        clock=_clock(desk, visit),
+        found = await context.ask(_listed, context, _scope(request), filters, before, None)
+    lines = await context.ask(_lines, context, request, found.alerts)
+    today = await context.ask(_today, context, _scope(request), filters)
+    words, quiet = request.words, before is None and not filters.day and today == 0
+    return context.page(
+        request, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
+        count=len(lines), quiet=quiet, next=await context.ask(_next, context, request) if quiet else "",
+        clock=_clock(context, request),
         types=[("", words("All")), *((kind, words(EVENTS[kind])) for kind in TYPES)],
         severities=[
             ("", words("All")), ("warn", words("Warning and above")), ("critical", words("Critical only")),
         ],
-        symbols=[root for root, product in desk.services.universe.products.items() if product.parent is None],
+        symbols=[root for root, product in context.services.universe.products.items() if product.parent is None],
         older=f"/alerts?{urlencode(filters.entries(before=str(found.older)))}" if found.older else "",
         newer=f"/alerts?{urlencode(filters.entries())}" if before is not None else "",
-        all_href="/alerts", time_href=_time_href(filters), zone=_city(visit.preferences.time_zone),
+        all_href="/alerts", time_href=_time_href(filters), zone=_city(request.preferences.time_zone),
         page_data=_page_data(words, filters, found, live=before is None and not filters.day and not faults),
     )  # fmt: skip
 
 
-async def alert_rows(desk: Desk, visit: Visit) -> Response:
+async def alert_rows(context: PageContext, request: PageRequest) -> Response:
     """Return rows recorded after a `seq` for the script, with the newest `seq` and the link to older rows."""
-    filters, faults = filters_of(visit)
-    query = visit.request.query_params
+    filters, faults = filters_of(request)
+    query = request.http.query_params
     after, before = whole(query.get("after", "")) or 0, whole(query.get("before", ""))
     found = Listed([], None, after)
     if not faults:
-        found = await desk.ask(_listed, desk, _scope(visit), filters, before, after)
-    lines = await desk.ask(_lines, desk, visit, found.alerts)
-    return desk.fragment(
-        visit,
+        found = await context.ask(_listed, context, _scope(request), filters, before, after)
+    lines = await context.ask(_lines, context, request, found.alerts)
+    return context.fragment(
+        request,
         "alerts_rows.html",
         filters=filters,
         days=by_day(lines),
         newest=found.newest,
         older=found.older,
-        clock=_clock(desk, visit),
+        clock=_clock(context, request),
     )
 
 
-def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
+def filters_of(request: PageRequest) -> tuple[Filters, dict[str, str]]:
     """Read the filters from the URL, with the errors found."""
-    query, words = visit.request.query_params, visit.words
+    query, words = request.http.query_params, request.words
     filters = Filters(
         symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
         type=query.get("type", "")[:64], day=query.get("day", "").strip()[:64],
@@ -155,11 +155,13 @@ def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
     return sorted(days.items(), reverse=True)
 
 
-def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, after: int | None) -> Listed:
+def _listed(
+    context: PageContext, scope: Scope, filters: Filters, before: int | None, after: int | None
+) -> Listed:
     """Read the visible alerts until a page is full."""
-    query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
+    query, now_ns = context.services.query, context.services.market_clock.now_ns()
     found: list[AlertEntry] = []
-    newest = max(desk.services.registry.alert_seq, after or 0)
+    newest = max(context.services.registry.alert_seq, after or 0)
     day = filters.day or None
     for _ in range(_MOST_LOOKS):
         answer = query.alerts_history(
@@ -175,15 +177,15 @@ def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, afte
     return Listed(found, before, newest)
 
 
-def _today(desk: Desk, scope: Scope, filters: Filters) -> int:
+def _today(context: PageContext, scope: Scope, filters: Filters) -> int:
     """Return the number of alerts of the current trade date, ignoring severity and type."""
-    now_ns = desk.services.market_clock.now_ns()
-    return desk.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
+    now_ns = context.services.market_clock.now_ns()
+    return context.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
 
 
-def _next(desk: Desk, visit: Visit) -> str:
+def _next(context: PageContext, request: PageRequest) -> str:
     """Return the live symbol nearest to one of its levels as a sentence, or an empty string."""
-    rows = sorted_rows(gather(desk, visit, _scope(visit), View()), "nearest")
+    rows = sorted_rows(gather(context, request, _scope(request), View()), "nearest")
     row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
     measured = (
         [(abs(cell.share), name) for name, cell in row.cells.items() if cell.share is not None] if row else []
@@ -192,15 +194,15 @@ def _next(desk: Desk, visit: Visit) -> str:
         return ""
     name = min(measured)[1]
     price = row.cells[name].price or 0.0
-    return visit.words(
+    return request.words(
         "Closest to a level: %(symbol)s at %(last)s, %(level)s %(price)s.",
         symbol=row.symbol.symbol, last=row.text(row.last), level=LABELS[name], price=row.text(price),
     )  # fmt: skip
 
 
-def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
+def _lines(context: PageContext, request: PageRequest, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
     """Return alerts in words, with each product's current answer."""
-    services, scope = desk.services, _scope(visit)
+    services, scope = context.services, _scope(request)
     now_ns = services.market_clock.now_ns()
     roots = dict.fromkeys(alert.symbol for alert in alerts)
     answers: dict[str, LevelsAnswer | None] = {}
@@ -209,21 +211,21 @@ def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[Alert
             answers[root] = services.query.levels(scope, root, now_ns).answer
         except NoLicensedSource:
             answers[root] = None
-    return alert_lines(alerts, _pens(desk, visit), answers)
+    return alert_lines(alerts, _formatters(context, request), answers)
 
 
-def _pens(desk: Desk, visit: Visit) -> Callable[[str], Pen]:
+def _formatters(context: PageContext, request: PageRequest) -> Callable[[str], Formatter]:
     @cache
-    def pen_of(root: str) -> Pen:
-        product = desk.services.universe.products[root]
-        return Pen(notation_of(product), _clock(desk, visit, product.zone))
+    def formatter_of(root: str) -> Formatter:
+        product = context.services.universe.products[root]
+        return Formatter(notation_of(product), _clock(context, request, product.zone))
 
-    return pen_of
+    return formatter_of
 
 
-def _clock(desk: Desk, visit: Visit, zone: str = "America/New_York") -> Clock:
-    year = utc_date(desk.services.market_clock.now_ns()).year
-    return Clock(visit.words, zone, visit.preferences.time_zone, year)
+def _clock(context: PageContext, request: PageRequest, zone: str = "America/New_York") -> Clock:
+    year = utc_date(context.services.market_clock.now_ns()).year
+    return Clock(request.words, zone, request.preferences.time_zone, year)
 
 
 def _time_href(filters: Filters) -> str:
@@ -254,10 +256,10 @@ def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
     return {category: text % values for category, text in forms.items()}
 
 
-def _scope(visit: Visit) -> Scope:
-    if visit.scope is None:
+def _scope(request: PageRequest) -> Scope:
+    if request.scope is None:
         raise NotSignedIn
-    return visit.scope
+    return request.scope
 
 
 def _city(zone: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 
-async def glossary(desk: Desk, visit: Visit) -> Response:
+async def glossary(context: PageContext, request: PageRequest) -> Response:
     """Show the terms by subject."""
-    return desk.page(visit, "reference/glossary.html")
+    return context.page(request, "reference/glossary.html")
 
 
 PAGES: Sequence[Page] = (("/glossary", ("GET",), glossary),)

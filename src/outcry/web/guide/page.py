@@ -16,7 +16,7 @@ from outcry.database.errors import StoreBusy
 from outcry.web.account.broker_page import Connected, connected, names_of
 from outcry.web.account.vendor_words import code_means, common_codes, cure_of, own_codes
 from outcry.web.language import Words
-from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.page_context import Page, PageContext, PageRequest
 from outcry.wire.answers import SymbolState
 
 
@@ -68,30 +68,32 @@ class Status:
     feeds: Sequence[Connected]
 
 
-async def guide(desk: Desk, visit: Visit) -> Response:
+async def guide(context: PageContext, request: PageRequest) -> Response:
     """Show the guide, with the status of a signed-in reader."""
     try:
-        status = await desk.ask(_status, desk, visit) if visit.user else None
+        status = await context.ask(_status, context, request) if request.user else None
         failed = False
     except (StoreBusy, StoreUnavailable):
         status, failed = None, True
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         "guide/guide.html",
         sources=SOURCES,
-        fixes=_fixes(visit.words),
-        vendor_codes=[_fix(visit.words, "", code) for code in common_codes()],
+        fixes=_fixes(request.words),
+        vendor_codes=[_fix(request.words, "", code) for code in common_codes()],
         standing=status,
         failed=failed,
     )
 
 
-def _status(desk: Desk, visit: Visit) -> Status:
-    user, services = desk.user(visit), desk.services
+def _status(context: PageContext, request: PageRequest) -> Status:
+    user, services = context.user(request), context.services
     scope = services.licences.of_user(user.id)
     symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
-    names = names_of(desk)
-    return told(symbols, [connected(visit, row, names) for row in services.connections.connections(user.id)])
+    names = names_of(context)
+    return told(
+        symbols, [connected(request, row, names) for row in services.connections.connections(user.id)]
+    )
 
 
 def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:

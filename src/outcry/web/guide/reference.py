@@ -25,7 +25,7 @@ from outcry.http.errors import (
 )
 from outcry.http.messages import Catalogue, load_catalogue
 from outcry.web.guide.contract import Contract
-from outcry.web.page_context import Desk, Page, PageMissing, Visit
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
 
 SAMPLES = Path(__file__).parent / "templates" / "reference" / "samples"
 #: In display order: language and file.
@@ -48,31 +48,31 @@ EXAMPLES: Mapping[str, Problem] = {
 }
 
 
-async def docs(desk: Desk, visit: Visit) -> Response:
+async def docs(context: PageContext, request: PageRequest) -> Response:
     """Show the reference."""
-    contract = contract_of(desk.services.openapi)
+    contract = contract_of(context.services.openapi)
     answers = [operation.answer for operation in contract.operations if operation.answer]
     events = ("Snapshot", "Quote", "AlertEntry", "State")
     met = dict.fromkeys(name for root in (*answers, *events) for name in contract.within(root))
-    return desk.page(
-        visit,
+    return context.page(
+        request,
         "reference/docs.html",
         contract=contract,
         objects=[name for name in met if name not in answers],
-        base=base_of(desk, visit),
+        base=base_of(context, request),
         limits=[(tier, requests_allowed(tier), streams_allowed(tier)) for tier in get_args(Tier)],
         verifiers=verifiers(),
     )
 
 
-async def errors(desk: Desk, visit: Visit) -> Response:
+async def errors(context: PageContext, request: PageRequest) -> Response:
     """Show all error codes."""
-    return desk.page(visit, "reference/errors.html", statuses=STATUS)
+    return context.page(request, "reference/errors.html", statuses=STATUS)
 
 
-async def error(desk: Desk, visit: Visit) -> Response:
+async def error(context: PageContext, request: PageRequest) -> Response:
     """Show one error code: meaning, cause and fix."""
-    code = visit.request.path_params["code"]
+    code = request.http.path_params["code"]
     if code not in STATUS:
         raise PageMissing
     headers, body = render(
@@ -80,11 +80,16 @@ async def error(desk: Desk, visit: Visit) -> Response:
         _catalogue(),
         "01JGK3Z5Q0W7",
         JSON_TYPE,
-        visit.words.language,
+        request.words.language,
     )
     shown = [(name.decode(), value.decode()) for name, value in headers if name in _TELLING]
-    return desk.page(
-        visit, "reference/code.html", code=code, refused_with=STATUS[code], headers=shown, body=_spread(body)
+    return context.page(
+        request,
+        "reference/code.html",
+        code=code,
+        refused_with=STATUS[code],
+        headers=shown,
+        body=_spread(body),
     )
 
 
@@ -95,9 +100,9 @@ def _spread(body: bytes) -> str:
     return msgspec.json.format(body, indent=2).decode()
 
 
-def base_of(desk: Desk, visit: Visit) -> str:
+def base_of(context: PageContext, request: PageRequest) -> str:
     """Return this service's base URL as the reader reaches it, without a trailing slash."""
-    return desk.services.public_url.rstrip("/") or str(visit.request.base_url).rstrip("/")
+    return context.services.public_url.rstrip("/") or str(request.http.base_url).rstrip("/")
 
 
 @cache

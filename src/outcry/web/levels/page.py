@@ -16,8 +16,8 @@ from outcry.answers.scanning import ScanRow
 from outcry.answers.symbol_resolver import utc_date
 from outcry.base.errors import UnknownSymbol
 from outcry.web.levels.scan import COLUMNS, GROUPS, Row, Unit, row_of, sorted_rows
-from outcry.web.page_context import Desk, NotSignedIn, Page, Visit
-from outcry.web.status_labels import KINDS, NAMES, State, state_of
+from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
+from outcry.web.status_labels import KINDS, NAMES, StatusLabel, status_label
 
 ORDERS = ("nearest", "symbol", "state")
 #: Labels of the universe's groups, in display order.
@@ -43,7 +43,7 @@ BIASES: Mapping[str, str] = {
     "trend_up": "Trend up", "trend_down": "Trend down", "lean_up": "Leaning up", "lean_down": "Leaning down",
     "balanced": "Balanced", "neutral": "Neutral", "undetermined": "Undecided",
 }  # fmt: skip
-ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol", "state": "State"}
+ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol", "state": "StatusLabel"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +99,39 @@ class View:
 _USUAL = {("units", "ticks"), ("sort", "nearest")}
 
 
-async def show(desk: Desk, visit: Visit) -> Response:
+async def show(context: PageContext, request: PageRequest) -> Response:
     """`GET /`."""
-    if visit.scope is None:
+    if request.scope is None:
         raise NotSignedIn
-    view = View.of(visit.request.query_params)
-    rows = await desk.ask(gather, desk, visit, visit.scope, view)
-    return desk.page(visit, "levels/page.html", **_values(visit, view, rows))
+    view = View.of(request.http.query_params)
+    rows = await context.ask(gather, context, request, request.scope, view)
+    return context.page(request, "levels/page.html", **_values(request, view, rows))
 
 
-def gather(desk: Desk, visit: Visit, scope: Scope, view: View) -> list[Row]:
+def gather(context: PageContext, request: PageRequest, scope: Scope, view: View) -> list[Row]:
     """Return the rows of all products, in the order of the universe."""
-    now_ns = desk.services.market_clock.now_ns()
-    scanned = desk.services.query.scan(scope, now_ns)
-    language, year = visit.words.language, utc_date(now_ns).year
-    return [row_of(each, _state(desk, visit, each, now_ns), view.units, language, year) for each in scanned]
+    now_ns = context.services.market_clock.now_ns()
+    scanned = context.services.query.scan(scope, now_ns)
+    language, year = request.words.language, utc_date(now_ns).year
+    return [
+        row_of(each, _state(context, request, each, now_ns), view.units, language, year) for each in scanned
+    ]
 
 
-def _state(desk: Desk, visit: Visit, scanned: ScanRow, now_ns: int) -> State:
+def _state(context: PageContext, request: PageRequest, scanned: ScanRow, now_ns: int) -> StatusLabel:
     symbol, levels = scanned.state, scanned.levels
     opens_ns = None
     if symbol.state == "closed":
-        opens_ns = desk.services.hours.at(symbol.symbol, now_ns).opens_ns
-    return state_of(
-        visit.words, symbol.state, updated_at=(levels.updated_at if levels else None) or scanned.heard,
+        opens_ns = context.services.hours.at(symbol.symbol, now_ns).opens_ns
+    return status_label(
+        request.words, symbol.state, updated_at=(levels.updated_at if levels else None) or scanned.heard,
         as_of=symbol.as_of,
         now_ns=now_ns, opens_ns=opens_ns, zone=symbol.time_zone, held=symbol.data_source is not None,
     )  # fmt: skip
 
 
-def _values(visit: Visit, view: View, rows: Sequence[Row]) -> dict[str, Any]:
-    words = visit.words
+def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, Any]:
+    words = request.words
     shown = sorted_rows((row for row in rows if view.shows(row)), view.sort)
     counts = Counter(row.state.kind for row in rows)
     return {
@@ -172,24 +174,24 @@ def _held(rows: Sequence[Row]) -> dict[str, str]:
     return {name: text for name, text in SECTORS.items() if name in held}
 
 
-async def go(desk: Desk, visit: Visit) -> Response:
+async def go(context: PageContext, request: PageRequest) -> Response:
     """`GET /go`: redirect to a symbol's page, or show a search form if it is missing or unknown."""
-    if visit.scope is None:
+    if request.scope is None:
         raise NotSignedIn
-    asked = visit.request.query_params.get("symbol", "").strip()[:64]
-    query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
-    symbols = (await desk.ask(query.symbols, visit.scope, now_ns)).answer.symbols
+    asked = request.http.query_params.get("symbol", "").strip()[:64]
+    query, now_ns = context.services.query, context.services.market_clock.now_ns()
+    symbols = (await context.ask(query.symbols, request.scope, now_ns)).answer.symbols
     suggestions: Sequence[str] = ()
     if asked:
         exact = [each.symbol for each in symbols if each.name.casefold() == asked.casefold()]
         try:
-            await desk.ask(query.watch, visit.scope, exact[0] if exact else asked, now_ns)
-            return desk.to(visit, f"/s/{quote(exact[0] if exact else asked, safe='')}")
+            await context.ask(query.watch, request.scope, exact[0] if exact else asked, now_ns)
+            return context.to(request, f"/s/{quote(exact[0] if exact else asked, safe='')}")
         except UnknownSymbol as unknown:
             suggestions = cast("Sequence[str]", unknown.details.get("suggestions", ()))
     named = [each for each in symbols if asked and asked.casefold() in each.name.casefold()]
-    return desk.page(
-        visit, "levels/go.html", 404 if asked else 200, asked=asked, symbols=symbols,
+    return context.page(
+        request, "levels/go.html", 404 if asked else 200, asked=asked, symbols=symbols,
         suggestions=[*suggestions, *(each.symbol for each in named if each.symbol not in suggestions)],
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from outcry.answers.scanning import ScanRow
 from outcry.base.http_dates import date_text
 from outcry.web import number_format
 from outcry.web.formatter import month_text
-from outcry.web.status_labels import KINDS, State
+from outcry.web.status_labels import KINDS, StatusLabel
 from outcry.wire.answers import LevelsAnswer, SymbolState
 from outcry.wire.chart import Notation
 
@@ -75,7 +75,7 @@ class Row:
     """
 
     symbol: SymbolState
-    state: State
+    state: StatusLabel
     notation: Notation
     last: float | None
     reference: float | None
@@ -117,7 +117,7 @@ class Row:
         return number_format.price_text(price, self.notation)
 
 
-def row_of(scanned: ScanRow, state: State, unit: Unit, language: str, year: int) -> Row:
+def row_of(scanned: ScanRow, state: StatusLabel, unit: Unit, language: str, year: int) -> Row:
     """Return the row of a product."""
     levels, touched = scanned.levels, {level.date for level in scanned.touched}
     if levels and touched:

@@ -22,7 +22,7 @@ from outcry.sessions.store_model import DatasetRow
 from outcry.web.account.broker_page import Stream, stream_of
 from outcry.web.account.feed_words import PHASE_WORDS
 from outcry.web.account.webhook_forms import offered
-from outcry.web.dates import Moment, day_text, moment
+from outcry.web.dates import LocalTime, day_text, local_time
 from outcry.web.entrance import origin_of
 from outcry.web.formatter import month_text
 from outcry.web.forms import (
@@ -36,7 +36,7 @@ from outcry.web.forms import (
 )
 from outcry.web.language import later
 from outcry.web.number_format import lots_text
-from outcry.web.page_context import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
+from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {
@@ -103,116 +103,121 @@ class Logged:
 
     event: GrantEvent
     granted: Granted
-    at: Moment | None
+    at: LocalTime | None
 
 
-async def show_data(desk: Desk, visit: Visit) -> Response:
+async def show_data(context: PageContext, request: PageRequest) -> Response:
     """What there is, and to whom it is granted."""
-    return await _data(desk, visit, {}, {})
+    return await _data(context, request, {}, {})
 
 
-async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faults) -> Response:
-    desk.operator(visit)
-    datasets, identity = desk.services.datasets, desk.services.identity
-    own, others = await desk.ask(datasets.known)
-    people = {f"user:{row.id}": row.email for row in await desk.ask(identity.users)}
-    people |= {f"key:{row.id}": f"{row.prefix}…" for row in await desk.ask(desk.services.keys.list)}
-    grants = await desk.ask(datasets.grants)
-    events = await desk.ask(datasets.events)
-    products = offered(desk)
-    kept = typed_before(desk, visit, DATA)
-    page = desk.page(
-        visit,
+async def _data(
+    context: PageContext, request: PageRequest, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    context.operator(request)
+    datasets, identity = context.services.datasets, context.services.identity
+    own, others = await context.ask(datasets.known)
+    people = {f"user:{row.id}": row.email for row in await context.ask(identity.users)}
+    people |= {f"key:{row.id}": f"{row.prefix}…" for row in await context.ask(context.services.keys.list)}
+    grants = await context.ask(datasets.grants)
+    events = await context.ask(datasets.events)
+    products = offered(context)
+    kept = typed_before(context, request, DATA)
+    page = context.page(
+        request,
         "operator/data.html",
         422 if faults else 200,
-        datasets=[_dataset(visit, row, products.get(row.root, row.root)) for row in own],
+        datasets=[_dataset(request, row, products.get(row.root, row.root)) for row in own],
         others=others,
-        licences={name: visit.words(text) for name, text in _LICENCES.items()},
-        grants=[_granted(visit, row, people) for row in grants],
-        events=[Logged(one, _granted(visit, one.grant, people), moment(visit, one.at_ns)) for one in events],
+        licences={name: request.words(text) for name, text in _LICENCES.items()},
+        grants=[_granted(request, row, people) for row in grants],
+        events=[
+            Logged(one, _granted(request, one.grant, people), local_time(request, one.at_ns))
+            for one in events
+        ],
         offered=products,
         typed={**_USUAL, **kept, **typed},
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
-    return forget_typed(visit, page)
+    return forget_typed(request, page)
 
 
-async def add_grant(desk: Desk, visit: Visit) -> Response:
+async def add_grant(context: PageContext, request: PageRequest) -> Response:
     """Grant something."""
-    desk.sender(visit)
+    context.sender(request)
     faults = Faults()
-    form = await desk.form_lists(visit)
+    form = await context.form_lists(request)
     first = {name: values[-1] for name, values in form.items()} | {"roots": " ".join(form.get("roots", ()))}
-    typed = {name: line(first, name, faults, visit.words) for name in _USUAL}
-    terms = _terms(visit, typed, faults)
+    typed = {name: line(first, name, faults, request.words) for name in _USUAL}
+    terms = _terms(request, typed, faults)
     try:
-        operator = desk.operator(visit)
-        desk.confirmed(visit)
+        operator = context.operator(request)
+        context.confirmed(request)
     except NotProved:
-        return prove_first(desk, visit, DATA, typed)
+        return prove_first(context, request, DATA, typed)
     if terms is None:
-        return await _data(desk, visit, typed, faults)
+        return await _data(context, request, typed, faults)
     try:
-        row = await desk.ask(desk.services.datasets.grant, terms, desk.now_ns(), operator.email)
+        row = await context.ask(context.services.datasets.grant, terms, context.now_ns(), operator.email)
     except GrantRefused as refusal:
         entry = _ENTRIES.get((refusal.code, refusal.field), refusal.field)
-        return await _data(desk, visit, typed, {entry: visit.words(_REFUSALS[refusal.code])})
-    await _note(desk, visit, operator, Event.GRANT_ADDED, row)
-    return desk.to(visit, f"{DATA}?done=granted")
+        return await _data(context, request, typed, {entry: request.words(_REFUSALS[refusal.code])})
+    await _note(context, request, operator, Event.GRANT_ADDED, row)
+    return context.to(request, f"{DATA}?done=granted")
 
 
-async def remove_grant(desk: Desk, visit: Visit) -> Response:
+async def remove_grant(context: PageContext, request: PageRequest) -> Response:
     """Take one back: what it showed is not shown any more."""
-    operator = desk.operator(visit)
-    await desk.form(visit)
-    grant_id = number_in(visit, "grant_id")
+    operator = context.operator(request)
+    await context.form(request)
+    grant_id = number_in(request, "grant_id")
     try:
-        desk.confirmed(visit)
+        context.confirmed(request)
     except NotConfirmed:
-        return prove_first(desk, visit, DATA, {})
-    rows = await desk.ask(desk.services.datasets.grants)
+        return prove_first(context, request, DATA, {})
+    rows = await context.ask(context.services.datasets.grants)
     row = next((row for row in rows if row.id == grant_id), None)
-    withdraw = desk.services.datasets.withdraw
-    if row is None or not await desk.ask(withdraw, grant_id, desk.now_ns(), operator.email):
+    withdraw = context.services.datasets.withdraw
+    if row is None or not await context.ask(withdraw, grant_id, context.now_ns(), operator.email):
         raise PageMissing
-    await _note(desk, visit, operator, Event.GRANT_REMOVED, row)
-    return desk.to(visit, f"{DATA}?done=withdrawn")
+    await _note(context, request, operator, Event.GRANT_REMOVED, row)
+    return context.to(request, f"{DATA}?done=withdrawn")
 
 
-async def show_feeds(desk: Desk, visit: Visit) -> Response:
+async def show_feeds(context: PageContext, request: PageRequest) -> Response:
     """The operator's own streams, how many others there are, and how delivering alerts stands."""
-    user, registry = desk.operator(visit), desk.services.registry
+    user, registry = context.operator(request), context.services.registry
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
     own = [seen.channel for seen in registry.channels(everything) if seen.channel.key.owner == OPERATOR]
     streams: list[tuple[Stream, int]] = []
     for channel in own:
-        view = await desk.ask(channel.view)
-        streams.append((stream_of(visit, channel), sum(view.ladder.volume) if view else 0))
-    return desk.page(
-        visit,
+        view = await context.ask(channel.view)
+        streams.append((stream_of(request, channel), sum(view.ladder.volume) if view else 0))
+    return context.page(
+        request,
         "operator/feeds.html",
         streams=streams,
         others=sum(registry.standings().values()) - len(own),
         lots_text=lots_text,
-        connections=_phases(visit, await desk.ask(desk.services.connections.counts)),
-        running=desk.services.subscriptions.running,
-        webhooks=await desk.ask(desk.services.subscriptions.standing, desk.now_ns()),
+        connections=_phases(request, await context.ask(context.services.connections.counts)),
+        running=context.services.subscriptions.running,
+        webhooks=await context.ask(context.services.subscriptions.standing, context.now_ns()),
     )
 
 
-def _phases(visit: Visit, counts: Mapping[ConnectionPhase, int]) -> list[tuple[str, int]]:
+def _phases(request: PageRequest, counts: Mapping[ConnectionPhase, int]) -> list[tuple[str, int]]:
     """Each phase a connection can stand in, in words, with how many do."""
-    return [(visit.words(word), counts.get(phase, 0)) for phase, word in PHASE_WORDS.items()]
+    return [(request.words(word), counts.get(phase, 0)) for phase, word in PHASE_WORDS.items()]
 
 
-def _dataset(visit: Visit, row: DatasetRow, product: str) -> Dataset:
-    name = f"{product} · {month_text(row.contract, visit.words.language)}"
-    return Dataset(row, name, day_text(visit, row.first), day_text(visit, row.last))
+def _dataset(request: PageRequest, row: DatasetRow, product: str) -> Dataset:
+    name = f"{product} · {month_text(row.contract, request.words.language)}"
+    return Dataset(row, name, day_text(request, row.first), day_text(request, row.last))
 
 
-def _granted(visit: Visit, row: GrantRow, people: Mapping[str, str]) -> Granted:
-    words = visit.words
+def _granted(request: PageRequest, row: GrantRow, people: Mapping[str, str]) -> Granted:
+    words = request.words
     kind, _, name = row.grantee.partition(":")
     if kind == "user":
         to = people.get(row.grantee, row.grantee)
@@ -222,12 +227,12 @@ def _granted(visit: Visit, row: GrantRow, people: Mapping[str, str]) -> Granted:
         to = words("Key %(prefix)s", prefix=people.get(row.grantee, name))
     else:
         to = words("Everyone")
-    first, last = (day_text(visit, day) for day in (row.from_date, row.until_date))
+    first, last = (day_text(request, day) for day in (row.from_date, row.until_date))
     return Granted(row, to, " ".join(row.roots), first, last, row.embargo_ns // NANOS_PER_HOUR)
 
 
-def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | None:
-    words = visit.words
+def _terms(request: PageRequest, typed: Mapping[str, str], faults: Faults) -> Terms | None:
+    words = request.words
     grantees: Mapping[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user", "key": "key"}
     scopes: Mapping[str, Literal["completed", "live"]] = {"completed": "completed", "live": "live"}
     grantee, scope = grantees.get(typed["grantee"]), scopes.get(typed["scope"])
@@ -238,7 +243,7 @@ def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | No
     hours = typed["embargo_hours"]
     if not (hours.isascii() and hours.isdigit() and len(hours) <= 6):
         faults["embargo_hours"] = words(_EMBARGO)
-    first, last = (_day(visit, typed, name, faults) for name in ("from_date", "until_date"))
+    first, last = (_day(request, typed, name, faults) for name in ("from_date", "until_date"))
     if faults or grantee is None or scope is None:
         return None
     name = typed["tier"] if grantee == "tier" else typed["email"]
@@ -248,15 +253,17 @@ def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | No
     return Terms(grantee, name, scope, roots, first, last, int(hours), licence)
 
 
-def _day(visit: Visit, typed: Mapping[str, str], name: str, faults: Faults) -> date | None:
+def _day(request: PageRequest, typed: Mapping[str, str], name: str, faults: Faults) -> date | None:
     try:
         return date.fromisoformat(typed[name]) if typed[name] else None
     except ValueError:
-        faults[name] = visit.words("Enter the date as YYYY-MM-DD, for example 2026-01-31.")
+        faults[name] = request.words("Enter the date as YYYY-MM-DD, for example 2026-01-31.")
         return None
 
 
-async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, row: GrantRow) -> None:
+async def _note(
+    context: PageContext, request: PageRequest, user: UserRow, event: Event, row: GrantRow
+) -> None:
     details = {"grantee": row.grantee, "scope": row.scope}
     if row.roots:
         details["symbols"] = " ".join(row.roots)
@@ -264,9 +271,9 @@ async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, row: Gran
         details["licence"] = row.licence
     kind, _, number = row.grantee.partition(":")
     if kind == "user":  # an address tells more than a number, and stays what it was at the time
-        people = {str(one.id): one.email for one in await desk.ask(desk.services.identity.users)}
+        people = {str(one.id): one.email for one in await context.ask(context.services.identity.users)}
         details["grantee"] = people.get(number, row.grantee)
-    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+    await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
 
 PAGES: Sequence[Page] = (

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from outcry.access.model import Tier
 from outcry.people.model import UserRole, UserRow
 from outcry.people.refusals import Refused
-from outcry.web.dates import Moment, moment
+from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import faults_of, origin_of
 from outcry.web.form_input import FormRefused
 from outcry.web.forms import (
@@ -31,7 +31,7 @@ from outcry.web.forms import (
     typed_before,
 )
 from outcry.web.language import Words, later
-from outcry.web.page_context import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit, said
+from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest, said
 
 USERS, INVITED = "/operator/users", "/operator/users/invited"
 _PAGE = 50
@@ -44,38 +44,40 @@ class Person:
     """Somebody in the list. `keys`: how many work."""
 
     row: UserRow
-    since: Moment | None
+    since: LocalTime | None
     keys: int
 
 
-async def first_page(desk: Desk, visit: Visit) -> Response:
+async def first_page(context: PageContext, request: PageRequest) -> Response:
     """`/operator` is its first part."""
-    desk.operator(visit)
-    return desk.to(visit, USERS)
+    context.operator(request)
+    return context.to(request, USERS)
 
 
-async def list_users(desk: Desk, visit: Visit) -> Response:
+async def list_users(context: PageContext, request: PageRequest) -> Response:
     """Everyone, and the invitations that are open."""
-    return await _list(desk, visit, {}, {})
+    return await _list(context, request, {}, {})
 
 
-async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faults) -> Response:
-    desk.operator(visit)
-    identity, keys = desk.services.identity, desk.services.keys
-    wanted, before = visit.request.query_params.get("q", "").strip()[:254].lower(), before_in(visit)
+async def _list(
+    context: PageContext, request: PageRequest, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    context.operator(request)
+    identity, keys = context.services.identity, context.services.keys
+    wanted, before = request.http.query_params.get("q", "").strip()[:254].lower(), before_in(request)
 
     def look() -> tuple[list[UserRow], Counter[int]]:
-        now_ns = desk.now_ns()
+        now_ns = context.now_ns()
         working = Counter(row.user_id for row in keys.list() if row.is_live(now_ns))
         return sorted(identity.users(), key=lambda row: -row.id), working
 
-    everyone, working = await desk.ask(look)
+    everyone, working = await context.ask(look)
     matching = [row for row in everyone if wanted in row.email and (before is None or row.id < before)]
-    people = [Person(row, moment(visit, row.created_ns), working[row.id]) for row in matching[:_PAGE]]
-    kept = typed_before(desk, visit, USERS)
+    people = [Person(row, local_time(request, row.created_ns), working[row.id]) for row in matching[:_PAGE]]
+    kept = typed_before(context, request, USERS)
     page = _page(
-        desk,
-        visit,
+        context,
+        request,
         "operator/users.html",
         422 if faults else 200,
         people=people,
@@ -83,154 +85,165 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         older=people[-1].row.id if len(matching) > _PAGE else None,
         first=before is None,
         count=len(everyone),
-        invitations=[(row, moment(visit, row.expires_ns)) for row in await desk.ask(identity.invitations)],
-        mail=await desk.ask(identity.mail_works),
+        invitations=[
+            (row, local_time(request, row.expires_ns)) for row in await context.ask(identity.invitations)
+        ],
+        mail=await context.ask(identity.mail_works),
         typed={"email": "", "role": "member", "tier": "free", **kept, **typed},
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
-    return forget_typed(visit, page)
+    return forget_typed(request, page)
 
 
 # -- letting somebody in
 
 
-async def invite(desk: Desk, visit: Visit) -> Response:
+async def invite(context: PageContext, request: PageRequest) -> Response:
     """Make an invitation; its link is shown once, and mailed where mail works."""
-    desk.sender(visit)
-    form, faults = await desk.form(visit), Faults()
-    typed = {name: line(form, name, faults, visit.words, 254) for name in ("email", "role", "tier")}
-    role, tier = _role(typed["role"], faults, visit.words), _tier(typed["tier"], faults, visit.words)
+    context.sender(request)
+    form, faults = await context.form(request), Faults()
+    typed = {name: line(form, name, faults, request.words, 254) for name in ("email", "role", "tier")}
+    role, tier = _role(typed["role"], faults, request.words), _tier(typed["tier"], faults, request.words)
     try:
-        operator = desk.operator(visit)
-        desk.confirmed(visit)
+        operator = context.operator(request)
+        context.confirmed(request)
         if faults or role is None or tier is None:
-            return await _list(desk, visit, typed, faults)
-        link = await desk.ask(
-            desk.services.identity.invite, operator, typed["email"], role, tier, origin_of(visit)
+            return await _list(context, request, typed, faults)
+        link = await context.ask(
+            context.services.identity.invite, operator, typed["email"], role, tier, origin_of(request)
         )
     except NotProved:
-        return prove_first(desk, visit, USERS, typed)
+        return prove_first(context, request, USERS, typed)
     except Refused as refusal:
-        return await _list(desk, visit, typed, faults_of(visit, refusal))
-    return hand_over(desk, visit, INVITED, {"link": link, "email": typed["email"], "kind": "invitation"})
+        return await _list(context, request, typed, faults_of(request, refusal))
+    return hand_over(context, request, INVITED, {"link": link, "email": typed["email"], "kind": "invitation"})
 
 
-async def withdraw(desk: Desk, visit: Visit) -> Response:
+async def withdraw(context: PageContext, request: PageRequest) -> Response:
     """Take an invitation back."""
-    operator = desk.operator(visit)
-    await desk.form(visit)
-    token_id = number_in(visit, "token_id")
-    if all(row.id != token_id for row in await desk.ask(desk.services.identity.invitations)):
+    operator = context.operator(request)
+    await context.form(request)
+    token_id = number_in(request, "token_id")
+    if all(row.id != token_id for row in await context.ask(context.services.identity.invitations)):
         raise PageMissing
-    await desk.ask(desk.services.identity.withdraw, operator, token_id, origin_of(visit))
-    return desk.to(visit, f"{USERS}?done=withdrawn")
+    await context.ask(context.services.identity.withdraw, operator, token_id, origin_of(request))
+    return context.to(request, f"{USERS}?done=withdrawn")
 
 
-async def show_link(desk: Desk, visit: Visit) -> Response:
+async def show_link(context: PageContext, request: PageRequest) -> Response:
     """A link that lets somebody in, the only time it is on a page."""
-    desk.operator(visit)
-    held = await handed_over(desk, visit, INVITED)
+    context.operator(request)
+    held = await handed_over(context, request, INVITED)
     if held is None:
-        return desk.to(visit, f"{USERS}?done=shown")
-    page = desk.page(
-        visit, "operator/link.html", secret=True, link=held["link"], email=held["email"], kind=held["kind"],
-        mail=await desk.ask(desk.services.identity.mail_works),
+        return context.to(request, f"{USERS}?done=shown")
+    page = context.page(
+        request, "operator/link.html", secret=True, link=held["link"], email=held["email"], kind=held["kind"],
+        mail=await context.ask(context.services.identity.mail_works),
     )  # fmt: skip
-    return forget_secret(visit, page)
+    return forget_secret(request, page)
 
 
 # -- one of them
 
 
-async def show_user(desk: Desk, visit: Visit) -> Response:
+async def show_user(context: PageContext, request: PageRequest) -> Response:
     """What one may do, and what can be changed of that."""
-    return await _user(desk, visit, {}, {})
+    return await _user(context, request, {}, {})
 
 
-async def change_user(desk: Desk, visit: Visit) -> Response:
+async def change_user(context: PageContext, request: PageRequest) -> Response:
     """Change role and tier."""
-    operator, row = await _wanted(desk, visit)
-    form, faults = await desk.form(visit), Faults()
-    typed = {name: line(form, name, faults, visit.words) for name in ("role", "tier")}
-    role, tier = _role(typed["role"], faults, visit.words), _tier(typed["tier"], faults, visit.words)
+    operator, row = await _wanted(context, request)
+    form, faults = await context.form(request), Faults()
+    typed = {name: line(form, name, faults, request.words) for name in ("role", "tier")}
+    role, tier = _role(typed["role"], faults, request.words), _tier(typed["tier"], faults, request.words)
     if faults:
-        return await _user(desk, visit, typed, faults)
-    return await _changed(desk, visit, operator, row, typed, role=role, tier=tier)
+        return await _user(context, request, typed, faults)
+    return await _changed(context, request, operator, row, typed, role=role, tier=tier)
 
 
-async def switch_user(desk: Desk, visit: Visit) -> Response:
+async def switch_user(context: PageContext, request: PageRequest) -> Response:
     """Switch somebody off, who is signed out everywhere then and whose keys stop; or on again."""
-    operator, row = await _wanted(desk, visit)
-    wanted = said(await desk.form(visit), "disabled")
+    operator, row = await _wanted(context, request)
+    wanted = said(await context.form(request), "disabled")
     if wanted not in {"yes", "no"}:
         raise FormRefused
-    return await _changed(desk, visit, operator, row, {}, disabled=wanted == "yes")
+    return await _changed(context, request, operator, row, {}, disabled=wanted == "yes")
 
 
-async def make_reset_link(desk: Desk, visit: Visit) -> Response:
+async def make_reset_link(context: PageContext, request: PageRequest) -> Response:
     """A link with which somebody can choose a new password, shown once."""
-    operator, row = await _wanted(desk, visit)
-    await desk.form(visit)
+    operator, row = await _wanted(context, request)
+    await context.form(request)
     try:
-        desk.confirmed(visit)
-        link = await desk.ask(desk.services.identity.reset_link, operator, row.id, origin_of(visit))
+        context.confirmed(request)
+        link = await context.ask(context.services.identity.reset_link, operator, row.id, origin_of(request))
     except NotConfirmed:
-        return prove_first(desk, visit, f"{USERS}/{row.id}", {})
+        return prove_first(context, request, f"{USERS}/{row.id}", {})
     except Refused as refusal:
-        return await _user(desk, visit, {}, faults_of(visit, refusal))
-    return hand_over(desk, visit, INVITED, {"link": link, "email": row.email, "kind": "reset"})
+        return await _user(context, request, {}, faults_of(request, refusal))
+    return hand_over(context, request, INVITED, {"link": link, "email": row.email, "kind": "reset"})
 
 
-async def back_to_user(desk: Desk, visit: Visit) -> Response:
+async def back_to_user(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return desk.to(visit, f"{USERS}/{number_in(visit, 'user_id')}")
+    return context.to(request, f"{USERS}/{number_in(request, 'user_id')}")
 
 
 async def _changed(
-    desk: Desk, visit: Visit, operator: UserRow, row: UserRow, typed: Mapping[str, str], **wish: Any
+    context: PageContext,
+    request: PageRequest,
+    operator: UserRow,
+    row: UserRow,
+    typed: Mapping[str, str],
+    **wish: Any,
 ) -> Response:
     try:
-        desk.confirmed(visit)
-        await desk.ask(desk.services.identity.change_user, operator, row.id, origin_of(visit), **wish)
+        context.confirmed(request)
+        await context.ask(context.services.identity.change_user, operator, row.id, origin_of(request), **wish)
     except NotConfirmed:
-        return prove_first(desk, visit, f"{USERS}/{row.id}", typed)
+        return prove_first(context, request, f"{USERS}/{row.id}", typed)
     except Refused as refusal:
-        return await _user(desk, visit, typed, faults_of(visit, refusal))
-    return desk.to(visit, f"{USERS}/{row.id}?done=saved")
+        return await _user(context, request, typed, faults_of(request, refusal))
+    return context.to(request, f"{USERS}/{row.id}?done=saved")
 
 
-async def _wanted(desk: Desk, visit: Visit) -> tuple[UserRow, UserRow]:
-    operator, wanted = desk.operator(visit), number_in(visit, "user_id")
-    found = next((row for row in await desk.ask(desk.services.identity.users) if row.id == wanted), None)
+async def _wanted(context: PageContext, request: PageRequest) -> tuple[UserRow, UserRow]:
+    operator, wanted = context.operator(request), number_in(request, "user_id")
+    found = next(
+        (row for row in await context.ask(context.services.identity.users) if row.id == wanted), None
+    )
     if found is None:
         raise PageMissing
     return operator, found
 
 
-async def _user(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faults) -> Response:
-    _, row = await _wanted(desk, visit)
-    keys = await desk.ask(desk.services.keys.of, row.id)
-    kept = typed_before(desk, visit, f"{USERS}/{row.id}")
+async def _user(
+    context: PageContext, request: PageRequest, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    _, row = await _wanted(context, request)
+    keys = await context.ask(context.services.keys.of, row.id)
+    kept = typed_before(context, request, f"{USERS}/{row.id}")
     page = _page(
-        desk,
-        visit,
+        context,
+        request,
         "operator/user.html",
         422 if faults else 200,
         person=row,
-        since=moment(visit, row.created_ns),
-        disabled=moment(visit, row.disabled_ns),
-        keys=sum(key.is_live(desk.now_ns()) for key in keys),
+        since=local_time(request, row.created_ns),
+        disabled=local_time(request, row.disabled_ns),
+        keys=sum(key.is_live(context.now_ns()) for key in keys),
         typed={"role": row.role, "tier": row.tier, **kept, **typed},
         faults=faults,
-        done=note_of(visit),
+        done=note_of(request),
     )
-    return forget_typed(visit, page)
+    return forget_typed(request, page)
 
 
-def _page(desk: Desk, visit: Visit, template: str, status: int, **values: Any) -> Response:
-    roles = {code: visit.words(name) for code, name in ROLES.items()}
-    return desk.page(visit, template, status, roles=roles, tiers=TIERS, **values)
+def _page(context: PageContext, request: PageRequest, template: str, status: int, **values: Any) -> Response:
+    roles = {code: request.words(name) for code, name in ROLES.items()}
+    return context.page(request, template, status, roles=roles, tiers=TIERS, **values)
 
 
 def _role(text: str, faults: Faults, words: Words) -> UserRole | None:

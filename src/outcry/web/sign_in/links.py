@@ -23,7 +23,7 @@ from outcry.web.entrance import (
     refused,
     secret_in,
 )
-from outcry.web.page_context import Desk, Page, PageMissing, Visit, safe_path, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path, said
 
 #: Where to go once a mailed link was used: it is used in the browser that asked for it.
 ONWARD_COOKIE = "outcry-onward"
@@ -31,155 +31,165 @@ _ONWARD_S = 600
 _LONGEST_TOKEN = 200
 
 
-def _mail(desk: Desk) -> bool:
-    return desk.services.identity.mail_works()
+def _mail(context: PageContext) -> bool:
+    return context.services.identity.mail_works()
 
 
-def _token(visit: Visit) -> str:
-    return visit.request.query_params.get("token", "")[:_LONGEST_TOKEN]
+def _token(request: PageRequest) -> str:
+    return request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
 
 
 # -- asking for one
 
 
-async def ask_link(desk: Desk, visit: Visit) -> Response:
+async def ask_link(context: PageContext, request: PageRequest) -> Response:
     """Where a link to sign in with is asked for."""
-    return _asking(desk, visit, "signin/ask_link.html")
+    return _asking(context, request, "signin/ask_link.html")
 
 
-async def send_link(desk: Desk, visit: Visit) -> Response:
+async def send_link(context: PageContext, request: PageRequest) -> Response:
     """Mail one, to be used in this browser."""
-    form = await desk.form(visit)
-    email, to = said(form, "email"), next_of(visit)
+    form = await context.form(request)
+    email, to = said(form, "email"), next_of(request)
     try:
-        await desk.ask(desk.services.identity.send_link, email, visit.binding, origin_of(visit))
+        await context.ask(context.services.identity.send_link, email, request.binding, origin_of(request))
     except Refused as refusal:
         return refused(
-            desk, visit, "signin/ask_link.html", refusal, email=email, sent=False, onward=onward(to)
+            context, request, "signin/ask_link.html", refusal, email=email, sent=False, onward=onward(to)
         )
-    response = desk.to(visit, "/sign-in/link?sent=1")
-    desk.set_cookie(visit, response, ONWARD_COOKIE, quote(to), _ONWARD_S)
+    response = context.to(request, "/sign-in/link?sent=1")
+    context.set_cookie(request, response, ONWARD_COOKIE, quote(to), _ONWARD_S)
     return response
 
 
-async def ask_reset(desk: Desk, visit: Visit) -> Response:
+async def ask_reset(context: PageContext, request: PageRequest) -> Response:
     """Where a link to choose a new password with is asked for."""
-    return _asking(desk, visit, "signin/ask_reset.html")
+    return _asking(context, request, "signin/ask_reset.html")
 
 
-async def send_reset(desk: Desk, visit: Visit) -> Response:
+async def send_reset(context: PageContext, request: PageRequest) -> Response:
     """Mail one."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     email = said(form, "email")
     try:
-        await desk.ask(desk.services.identity.send_reset, email, origin_of(visit))
+        await context.ask(context.services.identity.send_reset, email, origin_of(request))
     except Refused as refusal:
-        return refused(desk, visit, "signin/ask_reset.html", refusal, email=email, sent=False)
-    return desk.to(visit, "/reset?sent=1")
+        return refused(context, request, "signin/ask_reset.html", refusal, email=email, sent=False)
+    return context.to(request, "/reset?sent=1")
 
 
-def _asking(desk: Desk, visit: Visit, template: str) -> Response:
-    if not _mail(desk):
+def _asking(context: PageContext, request: PageRequest, template: str) -> Response:
+    if not _mail(context):
         raise PageMissing
-    sent = "sent" in visit.request.query_params
-    return desk.page(visit, template, faults={}, email="", sent=sent, onward=onward(next_of(visit)))
+    sent = "sent" in request.http.query_params
+    return context.page(request, template, faults={}, email="", sent=sent, onward=onward(next_of(request)))
 
 
 # -- using one
 
 
-async def link_form(desk: Desk, visit: Visit) -> Response:
+async def link_form(context: PageContext, request: PageRequest) -> Response:
     """The page a mailed link leads to."""
-    return desk.page(visit, "signin/link.html", secret=True, faults={}, token=_token(visit))
+    return context.page(request, "signin/link.html", secret=True, faults={}, token=_token(request))
 
 
-async def follow_link(desk: Desk, visit: Visit) -> Response:
+async def follow_link(context: PageContext, request: PageRequest) -> Response:
     """Sign in with it."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     token = said(form, "token")
     try:
-        came = await desk.ask(desk.services.identity.follow_link, token, visit.binding, origin_of(visit))
+        came = await context.ask(
+            context.services.identity.follow_link, token, request.binding, origin_of(request)
+        )
     except Refused as refusal:
-        return refused(desk, visit, "signin/link.html", refusal, token="")
-    to = safe_path(unquote(visit.request.cookies.get(ONWARD_COOKIE, "")))
-    response = await let_in(desk, visit, came, to)
-    forget(visit, response, ONWARD_COOKIE)
+        return refused(context, request, "signin/link.html", refusal, token="")
+    to = safe_path(unquote(request.http.cookies.get(ONWARD_COOKIE, "")))
+    response = await let_in(context, request, came, to)
+    forget(request, response, ONWARD_COOKIE)
     return response
 
 
-async def reset_form(desk: Desk, visit: Visit) -> Response:
+async def reset_form(context: PageContext, request: PageRequest) -> Response:
     """The page a link to a new password leads to."""
-    return desk.page(
-        visit, "signin/reset.html", secret=True, faults={}, token=_token(visit), mail=_mail(desk)
+    return context.page(
+        request, "signin/reset.html", secret=True, faults={}, token=_token(request), mail=_mail(context)
     )
 
 
-async def reset(desk: Desk, visit: Visit) -> Response:
+async def reset(context: PageContext, request: PageRequest) -> Response:
     """Choose it."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     token = said(form, "token")
     try:
-        came = await desk.ask(
-            desk.services.identity.reset, token, secret_in(form, "password"), origin_of(visit)
+        came = await context.ask(
+            context.services.identity.reset, token, secret_in(form, "password"), origin_of(request)
         )
     except Refused as refusal:
         kept = "" if refusal.reason is Reason.LINK else token
-        return refused(desk, visit, "signin/reset.html", refusal, token=kept, mail=_mail(desk))
-    return await let_in(desk, visit, came)
+        return refused(context, request, "signin/reset.html", refusal, token=kept, mail=_mail(context))
+    return await let_in(context, request, came)
 
 
-async def email_form(desk: Desk, visit: Visit) -> Response:
+async def email_form(context: PageContext, request: PageRequest) -> Response:
     """The page a link to a new address leads to."""
-    return desk.page(visit, "signin/email.html", secret=True, faults={}, token=_token(visit), done=False)
+    return context.page(
+        request, "signin/email.html", secret=True, faults={}, token=_token(request), done=False
+    )
 
 
-async def new_email(desk: Desk, visit: Visit) -> Response:
+async def new_email(context: PageContext, request: PageRequest) -> Response:
     """Make it the account's."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     try:
-        await desk.ask(desk.services.identity.finish_email, said(form, "token"), origin_of(visit))
+        await context.ask(context.services.identity.finish_email, said(form, "token"), origin_of(request))
     except Refused as refusal:
-        return refused(desk, visit, "signin/email.html", refusal, token="", done=False)
-    return desk.page(visit, "signin/email.html", faults={}, token="", done=True)
+        return refused(context, request, "signin/email.html", refusal, token="", done=False)
+    return context.page(request, "signin/email.html", faults={}, token="", done=True)
 
 
 # -- invitations
 
 
-async def invitation(desk: Desk, visit: Visit) -> Response:
+async def invitation(context: PageContext, request: PageRequest) -> Response:
     """The page an invitation leads to."""
-    token = _token(visit)
-    invited = await desk.ask(desk.services.identity.invited, token)
+    token = _token(request)
+    invited = await context.ask(context.services.identity.invited, token)
     if invited is None:
-        gone = faults_of(visit, Refused(Reason.LINK))
-        return desk.page(
-            visit, "signin/invite.html", 410, secret=True, **_invited(desk, None, "", ""), faults=gone
+        gone = faults_of(request, Refused(Reason.LINK))
+        return context.page(
+            request, "signin/invite.html", 410, secret=True, **_invited(context, None, "", ""), faults=gone
         )
-    return desk.page(
-        visit, "signin/invite.html", secret=True, **_invited(desk, invited, token, invited.email), faults={}
+    return context.page(
+        request,
+        "signin/invite.html",
+        secret=True,
+        **_invited(context, invited, token, invited.email),
+        faults={},
     )
 
 
-async def accept(desk: Desk, visit: Visit) -> Response:
+async def accept(context: PageContext, request: PageRequest) -> Response:
     """Come in by it."""
-    form = await desk.form(visit)
+    form = await context.form(request)
     token, email = said(form, "token"), said(form, "email")
-    identity = desk.services.identity
+    identity = context.services.identity
     try:
-        came = await desk.ask(identity.accept, token, email, secret_in(form, "password"), origin_of(visit))
+        came = await context.ask(
+            identity.accept, token, email, secret_in(form, "password"), origin_of(request)
+        )
     except Refused as refusal:
-        invited = await desk.ask(identity.invited, token)
-        values = _invited(desk, invited, token, email)
-        return refused(desk, visit, "signin/invite.html", refusal, **values)
-    return await let_in(desk, visit, came)
+        invited = await context.ask(identity.invited, token)
+        values = _invited(context, invited, token, email)
+        return refused(context, request, "signin/invite.html", refusal, **values)
+    return await let_in(context, request, came)
 
 
-def _invited(desk: Desk, invited: TokenRow | None, token: str, email: str) -> dict[str, Any]:
+def _invited(context: PageContext, invited: TokenRow | None, token: str, email: str) -> dict[str, Any]:
     return {
         "invited": invited,
         "token": token,
         "email": email,
-        "openid": desk.services.identity.openid_name(),
+        "openid": context.services.identity.openid_name(),
     }
 
 

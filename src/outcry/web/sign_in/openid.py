@@ -10,56 +10,58 @@ from starlette.responses import RedirectResponse, Response
 
 from outcry.people.refusals import Refused
 from outcry.web.entrance import forget, guarded, let_in, next_of, origin_of, renew
-from outcry.web.page_context import Desk, Page, PageMissing, Visit, safe_path
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path
 from outcry.web.sign_in.page import confirm_again, sign_in_again
 
 TICKET_COOKIE = "outcry-openid"
 _TICKET_S = 600
 
 
-async def leave(desk: Desk, visit: Visit) -> Response:
+async def leave(context: PageContext, request: PageRequest) -> Response:
     """Send the browser to the sign-in service. `token` in the address: of an invitation to come in by."""
-    identity = desk.services.identity
+    identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing
-    invitation = visit.request.query_params.get("token", "")[:200]
+    invitation = request.http.query_params.get("token", "")[:200]
     try:
-        address, ticket = await desk.ask(
+        address, ticket = await context.ask(
             identity.begin_openid,
-            next_of(visit),
+            next_of(request),
             invitation=invitation,
-            session=None if invitation else visit.session,  # who is invited need not be who is signed in
+            session=None if invitation else request.session,  # who is invited need not be who is signed in
         )
     except Refused as refusal:
-        return await _back(desk, visit, refusal)
-    response = desk.dressed(visit, RedirectResponse(address, 303), secret=True)
-    desk.set_cookie(visit, response, TICKET_COOKIE, ticket, _TICKET_S)
+        return await _back(context, request, refusal)
+    response = context.with_page_headers(request, RedirectResponse(address, 303), secret=True)
+    context.set_cookie(request, response, TICKET_COOKIE, ticket, _TICKET_S)
     return response
 
 
-async def return_(desk: Desk, visit: Visit) -> Response:
+async def return_(context: PageContext, request: PageRequest) -> Response:
     """The browser comes back with what the service gave it."""
-    identity = desk.services.identity
+    identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing
-    ticket = visit.request.cookies.get(TICKET_COOKIE, "")
-    given = dict(visit.request.query_params)
+    ticket = request.http.cookies.get(TICKET_COOKIE, "")
+    given = dict(request.http.query_params)
     try:
-        answered = await desk.ask(identity.finish_openid, ticket, given, visit.session, origin_of(visit))
+        answered = await context.ask(
+            identity.finish_openid, ticket, given, request.session, origin_of(request)
+        )
     except Refused as refusal:
-        response = await _back(desk, visit, refusal)
+        response = await _back(context, request, refusal)
     else:
         to = safe_path(answered.next)
         if answered.came is None:
-            response = renew(desk, visit, answered.token, desk.to(visit, to))
+            response = renew(context, request, answered.token, context.to(request, to))
         else:
-            response = await let_in(desk, visit, answered.came, to)
-    forget(visit, response, TICKET_COOKIE)
+            response = await let_in(context, request, answered.came, to)
+    forget(request, response, TICKET_COOKIE)
     return response
 
 
-async def _back(desk: Desk, visit: Visit, refusal: Refused) -> Response:
-    return await (sign_in_again if visit.user is None else confirm_again)(desk, visit, refusal)
+async def _back(context: PageContext, request: PageRequest, refusal: Refused) -> Response:
+    return await (sign_in_again if request.user is None else confirm_again)(context, request, refusal)
 
 
 PAGES: Sequence[Page] = (

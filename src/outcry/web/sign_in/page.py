@@ -24,157 +24,161 @@ from outcry.web.entrance import (
     secret_in,
     with_next,
 )
-from outcry.web.page_context import Desk, Page, Visit, said
+from outcry.web.page_context import Page, PageContext, PageRequest, said
 
 _LONGEST_TOKEN = 200
 
 # -- first run
 
 
-async def set_up_form(desk: Desk, visit: Visit) -> Response:
+async def set_up_form(context: PageContext, request: PageRequest) -> Response:
     """Where the first operator is made."""
-    if not await desk.ask(desk.services.identity.needs_set_up):
-        return desk.to(visit, "/sign-in")
-    token = visit.request.query_params.get("token", "")[:_LONGEST_TOKEN]
-    return desk.page(visit, "signin/set_up.html", secret=True, faults={}, token=token, email="")
+    if not await context.ask(context.services.identity.needs_set_up):
+        return context.to(request, "/sign-in")
+    token = request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
+    return context.page(request, "signin/set_up.html", secret=True, faults={}, token=token, email="")
 
 
-async def set_up(desk: Desk, visit: Visit) -> Response:
+async def set_up(context: PageContext, request: PageRequest) -> Response:
     """Make the first operator and sign in as it."""
-    if visit.user is not None:
-        return desk.to(visit, "/")
-    form = await desk.form(visit)
+    if request.user is not None:
+        return context.to(request, "/")
+    form = await context.form(request)
     token, email = said(form, "token"), said(form, "email")
     try:
-        came = await desk.ask(
-            desk.services.identity.set_up, token, email, secret_in(form, "password"), origin_of(visit)
+        came = await context.ask(
+            context.services.identity.set_up, token, email, secret_in(form, "password"), origin_of(request)
         )
     except Refused as refusal:
-        return refused(desk, visit, "signin/set_up.html", refusal, token=token, email=email)
-    return await let_in(desk, visit, came, "/account?done=welcome")
+        return refused(context, request, "signin/set_up.html", refusal, token=token, email=email)
+    return await let_in(context, request, came, "/account?done=welcome")
 
 
 # -- sign-in
 
 
-async def sign_in_form(desk: Desk, visit: Visit) -> Response:
+async def sign_in_form(context: PageContext, request: PageRequest) -> Response:
     """All ways in that this service has."""
-    if visit.user is not None:
-        return desk.to(visit, next_of(visit))
-    if await desk.ask(desk.services.identity.needs_set_up):
-        return desk.to(visit, "/set-up")
-    return desk.page(visit, "signin/sign_in.html", faults={}, email="", **_ways(desk, visit))
+    if request.user is not None:
+        return context.to(request, next_of(request))
+    if await context.ask(context.services.identity.needs_set_up):
+        return context.to(request, "/set-up")
+    return context.page(request, "signin/sign_in.html", faults={}, email="", **_ways(context, request))
 
 
-async def sign_in(desk: Desk, visit: Visit) -> Response:
+async def sign_in(context: PageContext, request: PageRequest) -> Response:
     """By password."""
-    if visit.user is not None:
-        return desk.to(visit, next_of(visit))
-    form = await desk.form(visit)
+    if request.user is not None:
+        return context.to(request, next_of(request))
+    form = await context.form(request)
     email = said(form, "email")
     try:
-        came = await desk.ask(
-            desk.services.identity.sign_in, email, secret_in(form, "password"), origin_of(visit)
+        came = await context.ask(
+            context.services.identity.sign_in, email, secret_in(form, "password"), origin_of(request)
         )
     except Refused as refusal:
-        return await sign_in_again(desk, visit, refusal, email)
-    return await let_in(desk, visit, came, next_of(visit))
+        return await sign_in_again(context, request, refusal, email)
+    return await let_in(context, request, came, next_of(request))
 
 
-async def sign_in_again(desk: Desk, visit: Visit, refusal: Refused, email: str = "") -> Response:
+async def sign_in_again(
+    context: PageContext, request: PageRequest, refusal: Refused, email: str = ""
+) -> Response:
     """All ways in once more, with why the one that was taken ended here."""
-    return refused(desk, visit, "signin/sign_in.html", refusal, email=email, **_ways(desk, visit))
+    return refused(context, request, "signin/sign_in.html", refusal, email=email, **_ways(context, request))
 
 
-def _ways(desk: Desk, visit: Visit) -> dict[str, Any]:
+def _ways(context: PageContext, request: PageRequest) -> dict[str, Any]:
     return {
-        "onward": onward(next_of(visit)),
-        "passkeys": passkeys_work(visit),
-        "mail": desk.services.identity.mail_works(),
-        "openid": desk.services.identity.openid_name(),
+        "onward": onward(next_of(request)),
+        "passkeys": passkeys_work(request),
+        "mail": context.services.identity.mail_works(),
+        "openid": context.services.identity.openid_name(),
     }
 
 
-async def code_form(desk: Desk, visit: Visit) -> Response:
+async def code_form(context: PageContext, request: PageRequest) -> Response:
     """The second factor."""
-    if visit.user is not None:
-        return desk.to(visit, next_of(visit))
-    if not visit.request.cookies.get(HALF_WAY_COOKIE):
-        return desk.to(visit, with_next("/sign-in", next_of(visit)))
-    return desk.page(visit, "signin/code.html", secret=True, faults={}, onward=onward(next_of(visit)))
+    if request.user is not None:
+        return context.to(request, next_of(request))
+    if not request.http.cookies.get(HALF_WAY_COOKIE):
+        return context.to(request, with_next("/sign-in", next_of(request)))
+    return context.page(request, "signin/code.html", secret=True, faults={}, onward=onward(next_of(request)))
 
 
-async def code(desk: Desk, visit: Visit) -> Response:
+async def code(context: PageContext, request: PageRequest) -> Response:
     """Finish the sign-in with a code; when the time for it is over, begin again."""
-    if visit.user is not None:
-        return desk.to(visit, next_of(visit))
-    form = await desk.form(visit)
-    ticket = visit.request.cookies.get(HALF_WAY_COOKIE, "")
+    if request.user is not None:
+        return context.to(request, next_of(request))
+    form = await context.form(request)
+    ticket = request.http.cookies.get(HALF_WAY_COOKIE, "")
     try:
-        came = await desk.ask(
-            desk.services.identity.second_factor, ticket, said(form, "code"), origin_of(visit)
+        came = await context.ask(
+            context.services.identity.second_factor, ticket, said(form, "code"), origin_of(request)
         )
     except Refused as refusal:
         if refusal.reason in {Reason.CODE, Reason.WRONG, Reason.TOO_OFTEN}:
-            return refused(desk, visit, "signin/code.html", refusal, onward=onward(next_of(visit)))
-        return await sign_in_again(desk, visit, refusal)
-    return await let_in(desk, visit, came, next_of(visit))
+            return refused(context, request, "signin/code.html", refusal, onward=onward(next_of(request)))
+        return await sign_in_again(context, request, refusal)
+    return await let_in(context, request, came, next_of(request))
 
 
 # -- proving it anew
 
 
-async def confirm_form(desk: Desk, visit: Visit) -> Response:
+async def confirm_form(context: PageContext, request: PageRequest) -> Response:
     """Before anything secret is shown or changed."""
-    desk.user(visit)
-    return desk.page(visit, "signin/confirm.html", secret=True, faults={}, **await _proofs(desk, visit))
+    context.user(request)
+    return context.page(
+        request, "signin/confirm.html", secret=True, faults={}, **await _proofs(context, request)
+    )
 
 
-async def confirm(desk: Desk, visit: Visit) -> Response:
+async def confirm(context: PageContext, request: PageRequest) -> Response:
     """By password and, where there is one, second factor."""
-    desk.user(visit)
-    assert visit.session is not None
-    form = await desk.form(visit)
+    context.user(request)
+    assert request.session is not None
+    form = await context.form(request)
     try:
-        token = await desk.ask(
-            desk.services.identity.confirm,
-            visit.session,
+        token = await context.ask(
+            context.services.identity.confirm,
+            request.session,
             secret_in(form, "password"),
             said(form, "code"),
-            origin_of(visit),
+            origin_of(request),
         )
     except Refused as refusal:
-        return await confirm_again(desk, visit, refusal)
-    return renew(desk, visit, token, desk.to(visit, next_of(visit)))
+        return await confirm_again(context, request, refusal)
+    return renew(context, request, token, context.to(request, next_of(request)))
 
 
-async def confirm_again(desk: Desk, visit: Visit, refusal: Refused) -> Response:
+async def confirm_again(context: PageContext, request: PageRequest, refusal: Refused) -> Response:
     """All proofs once more, with why the one that was given is none."""
-    return refused(desk, visit, "signin/confirm.html", refusal, **await _proofs(desk, visit))
+    return refused(context, request, "signin/confirm.html", refusal, **await _proofs(context, request))
 
 
-async def _proofs(desk: Desk, visit: Visit) -> dict[str, Any]:
-    user = desk.user(visit)
-    has_passkey = bool(await desk.ask(desk.services.identity.passkeys, user))
+async def _proofs(context: PageContext, request: PageRequest) -> dict[str, Any]:
+    user = context.user(request)
+    has_passkey = bool(await context.ask(context.services.identity.passkeys, user))
     return {
-        "onward": onward(next_of(visit)),
+        "onward": onward(next_of(request)),
         "has_password": user.password_hash is not None,
         "has_code": user.totp_sealed is not None,
-        "passkeys": has_passkey and passkeys_work(visit),
-        "openid": "" if user.totp_sealed else desk.services.identity.openid_name(),
+        "passkeys": has_passkey and passkeys_work(request),
+        "openid": "" if user.totp_sealed else context.services.identity.openid_name(),
     }
 
 
 # -- going out
 
 
-async def sign_out(desk: Desk, visit: Visit) -> Response:
+async def sign_out(context: PageContext, request: PageRequest) -> Response:
     """End this browser's session."""
-    if visit.session is None:
-        return desk.to(visit, next_of(visit))
-    await desk.form(visit)
-    await desk.ask(desk.services.identity.sign_out, visit.session, origin_of(visit))
-    return let_out(desk, visit, next_of(visit))
+    if request.session is None:
+        return context.to(request, next_of(request))
+    await context.form(request)
+    await context.ask(context.services.identity.sign_out, request.session, origin_of(request))
+    return let_out(context, request, next_of(request))
 
 
 PAGES: Sequence[Page] = (

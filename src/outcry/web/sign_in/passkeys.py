@@ -24,7 +24,7 @@ from outcry.web.entrance import (
     with_next,
 )
 from outcry.web.form_input import FormRefused
-from outcry.web.page_context import Desk, Handler, NotConfirmed, NotSignedIn, Page, Visit
+from outcry.web.page_context import Handler, NotConfirmed, NotSignedIn, Page, PageContext, PageRequest
 
 SECURITY = "/account/security"
 ADDING = "/account/security/passkeys"
@@ -58,34 +58,34 @@ class Complaint(msgspec.Struct, frozen=True):
     to: str = ""
 
 
-def _json(desk: Desk, visit: Visit, value: msgspec.Struct, status: int = 200) -> Response:
+def _json(context: PageContext, request: PageRequest, value: msgspec.Struct, status: int = 200) -> Response:
     response = Response(msgspec.json.encode(value), status, media_type="application/json")
-    return desk.dressed(visit, response, secret=True)
+    return context.with_page_headers(request, response, secret=True)
 
 
 def _spoken(handler: Handler) -> Handler:
     """Answer a script, whatever happens, with something it can show or go to."""
 
     @wraps(handler)
-    async def answer(desk: Desk, visit: Visit) -> Response:
+    async def answer(context: PageContext, request: PageRequest) -> Response:
         try:
-            return await handler(desk, visit)
+            return await handler(context, request)
         except Refused as refusal:
             status = 429 if refusal.reason is Reason.TOO_OFTEN else 422
-            return _json(desk, visit, Complaint(" ".join(faults_of(visit, refusal).values())), status)
+            return _json(context, request, Complaint(" ".join(faults_of(request, refusal).values())), status)
         except NotSignedIn:
-            return _json(desk, visit, Complaint("", with_next("/sign-in", SECURITY)), 401)
+            return _json(context, request, Complaint("", with_next("/sign-in", SECURITY)), 401)
         except NotConfirmed:
-            return _json(desk, visit, Complaint("", with_next("/confirm", ADDING)), 401)
+            return _json(context, request, Complaint("", with_next("/confirm", ADDING)), 401)
         except FormRefused:
-            old = visit.words("This page has expired. Reload it.")
-            return _json(desk, visit, Complaint(old), 400)
+            old = request.words("This page has expired. Reload it.")
+            return _json(context, request, Complaint(old), 400)
 
     return guarded(answer)
 
 
-async def _answered(desk: Desk, visit: Visit) -> Answered:
-    message = await desk.message(visit)
+async def _answered(context: PageContext, request: PageRequest) -> Answered:
+    message = await context.message(request)
     try:
         # As text first: what is passed on unread, `answer`, is not looked at by the decoder.
         return msgspec.json.decode(message.decode(), type=Answered)
@@ -96,83 +96,83 @@ async def _answered(desk: Desk, visit: Visit) -> Answered:
 # -- coming in
 
 
-async def sign_in_options(desk: Desk, visit: Visit) -> Response:
+async def sign_in_options(context: PageContext, request: PageRequest) -> Response:
     """What to ask a passkey to sign in with it."""
-    await desk.message(visit)
-    options, ticket = await desk.ask(desk.services.identity.passkey_options, host_of(visit))
-    return _json(desk, visit, Options(ticket, msgspec.Raw(options.encode())))
+    await context.message(request)
+    options, ticket = await context.ask(context.services.identity.passkey_options, host_of(request))
+    return _json(context, request, Options(ticket, msgspec.Raw(options.encode())))
 
 
-async def sign_in(desk: Desk, visit: Visit) -> Response:
+async def sign_in(context: PageContext, request: PageRequest) -> Response:
     """Sign in with what it answered."""
-    given = await _answered(desk, visit)
-    came = await desk.ask(
-        desk.services.identity.passkey_sign_in,
+    given = await _answered(context, request)
+    came = await context.ask(
+        context.services.identity.passkey_sign_in,
         given.ticket,
         bytes(given.answer).decode(),
-        host_of(visit),
-        site_of(visit),
-        origin_of(visit),
+        host_of(request),
+        site_of(request),
+        origin_of(request),
     )
-    onward = _json(desk, visit, Onward(next_of(visit)))
-    return await let_in(desk, visit, came, response=onward)
+    onward = _json(context, request, Onward(next_of(request)))
+    return await let_in(context, request, came, response=onward)
 
 
 # -- proving it anew
 
 
-async def confirm_options(desk: Desk, visit: Visit) -> Response:
+async def confirm_options(context: PageContext, request: PageRequest) -> Response:
     """What to ask a passkey of this user's."""
-    desk.user(visit)
-    return await sign_in_options(desk, visit)
+    context.user(request)
+    return await sign_in_options(context, request)
 
 
-async def confirm(desk: Desk, visit: Visit) -> Response:
+async def confirm(context: PageContext, request: PageRequest) -> Response:
     """Take what it answered for a proof."""
-    desk.user(visit)
-    assert visit.session is not None
-    given = await _answered(desk, visit)
-    token = await desk.ask(
-        desk.services.identity.passkey_confirm,
-        visit.session,
+    context.user(request)
+    assert request.session is not None
+    given = await _answered(context, request)
+    token = await context.ask(
+        context.services.identity.passkey_confirm,
+        request.session,
         given.ticket,
         bytes(given.answer).decode(),
-        host_of(visit),
-        site_of(visit),
-        origin_of(visit),
+        host_of(request),
+        site_of(request),
+        origin_of(request),
     )
-    return renew(desk, visit, token, _json(desk, visit, Onward(next_of(visit))))
+    return renew(context, request, token, _json(context, request, Onward(next_of(request))))
 
 
 # -- a new one
 
 
-async def new_options(desk: Desk, visit: Visit) -> Response:
+async def new_options(context: PageContext, request: PageRequest) -> Response:
     """What to ask a browser to make a passkey."""
-    user = desk.confirmed(visit)
-    await desk.message(visit)
-    options, ticket = await desk.ask(desk.services.identity.new_passkey_options, user, host_of(visit))
-    return _json(desk, visit, Options(ticket, msgspec.Raw(options.encode())))
+    user = context.confirmed(request)
+    await context.message(request)
+    options, ticket = await context.ask(context.services.identity.new_passkey_options, user, host_of(request))
+    return _json(context, request, Options(ticket, msgspec.Raw(options.encode())))
 
 
-async def add(desk: Desk, visit: Visit) -> Response:
+async def add(context: PageContext, request: PageRequest) -> Response:
     """Keep the one it made."""
-    user = desk.confirmed(visit)
-    given = await _answered(desk, visit)
-    await desk.ask(
-        desk.services.identity.add_passkey,
+    user = context.confirmed(request)
+    given = await _answered(context, request)
+    await context.ask(
+        context.services.identity.add_passkey,
         user,
         given.ticket,
         bytes(given.answer).decode(),
         given.label.strip()[:60],
-        host_of(visit),
-        site_of(visit),
-        origin_of(visit),
+        host_of(request),
+        site_of(request),
+        origin_of(request),
     )
-    return _json(desk, visit, Onward(ADDING))
+    return _json(context, request, Onward(ADDING))
 
 
-_TALK: Sequence[tuple[str, Callable[[Desk, Visit], Awaitable[Response]]]] = (
+_TALK: Sequence[tuple[str, Callable[[PageContext, PageRequest], Awaitable[Response]]]] = (
     ("/sign-in/passkey/options", sign_in_options),
     ("/sign-in/passkey", sign_in),
     ("/confirm/passkey/options", confirm_options),

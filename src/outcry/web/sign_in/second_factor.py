@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from outcry.people.model import UserRow
 from outcry.people.refusals import Refused
-from outcry.web.dates import moment
+from outcry.web.dates import local_time
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
 from outcry.web.forms import id_of
-from outcry.web.page_context import Desk, Page, PageMissing, Visit, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, said
 
 SECURITY = "/account/security"
 _SECRET = re.compile(r"[A-Z2-7]{16,64}")
@@ -25,82 +25,88 @@ _SECRET = re.compile(r"[A-Z2-7]{16,64}")
 # -- passkeys: made by a script (`passkeys`), listed and removed here
 
 
-async def passkeys(desk: Desk, visit: Visit) -> Response:
+async def passkeys(context: PageContext, request: PageRequest) -> Response:
     """A user's, and where one is added."""
-    user = desk.confirmed(visit)
-    return desk.page(visit, "security/passkeys.html", faults={}, **await _listed(desk, visit, user))
+    user = context.confirmed(request)
+    return context.page(request, "security/passkeys.html", faults={}, **await _listed(context, request, user))
 
 
-async def remove_passkey(desk: Desk, visit: Visit) -> Response:
+async def remove_passkey(context: PageContext, request: PageRequest) -> Response:
     """Forget one."""
-    user = desk.confirmed(visit)
-    form = await desk.form(visit)
+    user = context.confirmed(request)
+    form = await context.form(request)
     number = id_of(form.get("passkey", ""))
     try:
-        await desk.ask(desk.services.identity.remove_passkey, user, number, origin_of(visit))
+        await context.ask(context.services.identity.remove_passkey, user, number, origin_of(request))
     except Refused as refusal:
-        return refused(desk, visit, "security/passkeys.html", refusal, **await _listed(desk, visit, user))
-    return desk.to(visit, f"{SECURITY}?done=passkey-removed")
+        return refused(
+            context, request, "security/passkeys.html", refusal, **await _listed(context, request, user)
+        )
+    return context.to(request, f"{SECURITY}?done=passkey-removed")
 
 
-async def _listed(desk: Desk, visit: Visit, user: UserRow) -> dict[str, Any]:
-    rows = await desk.ask(desk.services.identity.passkeys, user)
+async def _listed(context: PageContext, request: PageRequest, user: UserRow) -> dict[str, Any]:
+    rows = await context.ask(context.services.identity.passkeys, user)
     listed = [
         {
             "id": row.id,
             "label": row.label,
-            "made": moment(visit, row.created_ns),
-            "used": moment(visit, row.last_used_ns),
+            "made": local_time(request, row.created_ns),
+            "used": local_time(request, row.last_used_ns),
         }
         for row in rows
     ]
-    return {"passkeys": listed, "passkeys_work": passkeys_work(visit), "port": visit.request.url.port or 80}
+    return {"passkeys": listed, "passkeys_work": passkeys_work(request), "port": request.http.url.port or 80}
 
 
 # -- the authenticator
 
 
-async def authenticator(desk: Desk, visit: Visit) -> Response:
+async def authenticator(context: PageContext, request: PageRequest) -> Response:
     """Where it is switched on; where it is on, what can be done about it."""
-    user = desk.confirmed(visit)
-    identity = desk.services.identity
+    user = context.confirmed(request)
+    identity = context.services.identity
     if user.totp_sealed is not None:
-        left = await desk.ask(identity.recovery_codes_left, user)
-        return desk.page(visit, "security/authenticator_on.html", secret=True, codes_left=left)
-    secret, address = await desk.ask(identity.begin_totp, user)
-    return desk.page(visit, "security/authenticator.html", secret=True, faults={}, **_drawn(secret, address))
+        left = await context.ask(identity.recovery_codes_left, user)
+        return context.page(request, "security/authenticator_on.html", secret=True, codes_left=left)
+    secret, address = await context.ask(identity.begin_totp, user)
+    return context.page(
+        request, "security/authenticator.html", secret=True, faults={}, **_drawn(secret, address)
+    )
 
 
-async def change_authenticator(desk: Desk, visit: Visit) -> Response:
+async def change_authenticator(context: PageContext, request: PageRequest) -> Response:
     """Switch it on with a first code, or off, or have new recovery codes."""
-    user = desk.confirmed(visit)
-    form = await desk.form(visit)
-    identity = desk.services.identity
+    user = context.confirmed(request)
+    form = await context.form(request)
+    identity = context.services.identity
     wanted = form.get("do", "")
     if wanted == "on":
-        return await _switch_on(desk, visit, user, form)
+        return await _switch_on(context, request, user, form)
     if user.totp_sealed is None:
-        return desk.to(visit, f"{SECURITY}/authenticator")
+        return context.to(request, f"{SECURITY}/authenticator")
     if wanted == "off":
-        await desk.ask(identity.stop_totp, user, origin_of(visit))
-        return desk.to(visit, f"{SECURITY}?done=totp-off")
+        await context.ask(identity.stop_totp, user, origin_of(request))
+        return context.to(request, f"{SECURITY}?done=totp-off")
     if wanted == "codes":
-        codes = await desk.ask(identity.new_recovery_codes, user, origin_of(visit))
-        return _reveal(desk, visit, codes)
+        codes = await context.ask(identity.new_recovery_codes, user, origin_of(request))
+        return _reveal(context, request, codes)
     raise PageMissing
 
 
-async def _switch_on(desk: Desk, visit: Visit, user: UserRow, form: dict[str, str]) -> Response:
+async def _switch_on(
+    context: PageContext, request: PageRequest, user: UserRow, form: dict[str, str]
+) -> Response:
     secret = said(form, "secret")
     if user.totp_sealed is not None or _SECRET.fullmatch(secret) is None:
-        return desk.to(visit, f"{SECURITY}/authenticator")
-    identity = desk.services.identity
+        return context.to(request, f"{SECURITY}/authenticator")
+    identity = context.services.identity
     try:
-        codes = await desk.ask(identity.finish_totp, user, secret, said(form, "code"), origin_of(visit))
+        codes = await context.ask(identity.finish_totp, user, secret, said(form, "code"), origin_of(request))
     except Refused as refusal:
         address = identity.totp_address(user, secret)
-        return refused(desk, visit, "security/authenticator.html", refusal, **_drawn(secret, address))
-    return _reveal(desk, visit, codes)
+        return refused(context, request, "security/authenticator.html", refusal, **_drawn(secret, address))
+    return _reveal(context, request, codes)
 
 
 def _drawn(secret: str, address: str) -> dict[str, Any]:
@@ -113,8 +119,8 @@ def _drawn(secret: str, address: str) -> dict[str, Any]:
     }
 
 
-def _reveal(desk: Desk, visit: Visit, codes: list[str]) -> Response:
-    return desk.page(visit, "security/recovery.html", secret=True, codes=codes)
+def _reveal(context: PageContext, request: PageRequest, codes: list[str]) -> Response:
+    return context.page(request, "security/recovery.html", secret=True, codes=codes)
 
 
 PAGES: Sequence[Page] = (

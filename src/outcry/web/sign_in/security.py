@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from outcry.people.refusals import Refused
-from outcry.web.dates import moment
+from outcry.web.dates import local_time
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused, secret_in
 from outcry.web.forms import forget_typed, id_of, note_of, prove_first, typed_before
 from outcry.web.language import later
-from outcry.web.page_context import Desk, NotProved, Page, PageMissing, Visit, said
+from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest, said
 from outcry.web.user_agents import device
 
 _HERE = "/account/security"
@@ -29,31 +29,31 @@ _DONE = {
 }
 
 
-async def show(desk: Desk, visit: Visit) -> Response:
+async def show(context: PageContext, request: PageRequest) -> Response:
     """Everything about coming in, and every browser that has."""
-    user = desk.user(visit)
-    identity = desk.services.identity
-    passkeys = await desk.ask(identity.passkeys, user)
-    codes_left = await desk.ask(identity.recovery_codes_left, user)
-    sessions = await desk.ask(identity.sessions, user)
-    here = visit.session.id if visit.session else 0
-    done = _DONE.get(note_of(visit), "")
-    return desk.page(
-        visit,
+    user = context.user(request)
+    identity = context.services.identity
+    passkeys = await context.ask(identity.passkeys, user)
+    codes_left = await context.ask(identity.recovery_codes_left, user)
+    sessions = await context.ask(identity.sessions, user)
+    here = request.session.id if request.session else 0
+    done = _DONE.get(note_of(request), "")
+    return context.page(
+        request,
         "security/security.html",
-        done=visit.words(done) if done else "",
+        done=request.words(done) if done else "",
         user=user,
         passkeys=passkeys,
-        passkeys_work=passkeys_work(visit),
+        passkeys_work=passkeys_work(request),
         codes_left=codes_left,
         mail=identity.mail_works(),
         sessions=[
             {
                 "id": row.id,
-                "device": device(visit.words, row.agent),
+                "device": device(request.words, row.agent),
                 "address": row.address,
-                "began": moment(visit, row.created_ns),
-                "seen": moment(visit, row.seen_ns),
+                "began": local_time(request, row.created_ns),
+                "seen": local_time(request, row.seen_ns),
                 "here": row.id == here,
             }
             for row in sessions
@@ -61,72 +61,74 @@ async def show(desk: Desk, visit: Visit) -> Response:
     )
 
 
-async def end_sessions(desk: Desk, visit: Visit) -> Response:
+async def end_sessions(context: PageContext, request: PageRequest) -> Response:
     """Sign out one browser, or all others."""
-    user = desk.user(visit)
-    assert visit.session is not None
-    form = await desk.form(visit)
-    identity = desk.services.identity
+    user = context.user(request)
+    assert request.session is not None
+    form = await context.form(request)
+    identity = context.services.identity
     if "others" in form:
-        await desk.ask(identity.end_other_sessions, user, visit.session, origin_of(visit))
-        return desk.to(visit, f"{_HERE}?done=sessions")
+        await context.ask(identity.end_other_sessions, user, request.session, origin_of(request))
+        return context.to(request, f"{_HERE}?done=sessions")
     number = id_of(form.get("session", ""))
-    await desk.ask(identity.end_session, user, number, origin_of(visit))
-    return desk.to(visit, f"{_HERE}?done=session")
+    await context.ask(identity.end_session, user, number, origin_of(request))
+    return context.to(request, f"{_HERE}?done=session")
 
 
-async def back(desk: Desk, visit: Visit) -> Response:
+async def back(context: PageContext, request: PageRequest) -> Response:
     """Where somebody is sent who had to sign in before ending a session."""
-    return desk.to(visit, _HERE)
+    return context.to(request, _HERE)
 
 
-async def password_form(desk: Desk, visit: Visit) -> Response:
+async def password_form(context: PageContext, request: PageRequest) -> Response:
     """Where a new password is chosen."""
-    user = desk.confirmed(visit)
-    return desk.page(visit, "security/password.html", secret=True, faults={}, user=user)
+    user = context.confirmed(request)
+    return context.page(request, "security/password.html", secret=True, faults={}, user=user)
 
 
-async def password(desk: Desk, visit: Visit) -> Response:
+async def password(context: PageContext, request: PageRequest) -> Response:
     """Choose it."""
-    user = desk.confirmed(visit)
-    assert visit.session is not None
-    form = await desk.form(visit)
+    user = context.confirmed(request)
+    assert request.session is not None
+    form = await context.form(request)
     try:
-        await desk.ask(
-            desk.services.identity.change_password,
+        await context.ask(
+            context.services.identity.change_password,
             user,
-            visit.session,
+            request.session,
             secret_in(form, "password"),
-            origin_of(visit),
+            origin_of(request),
         )
     except Refused as refusal:
-        return refused(desk, visit, "security/password.html", refusal, user=user)
-    return desk.to(visit, f"{_HERE}?done=password")
+        return refused(context, request, "security/password.html", refusal, user=user)
+    return context.to(request, f"{_HERE}?done=password")
 
 
-async def email_form(desk: Desk, visit: Visit) -> Response:
+async def email_form(context: PageContext, request: PageRequest) -> Response:
     """Where another address is asked for."""
-    user = desk.confirmed(visit)
-    if not desk.services.identity.mail_works():
+    user = context.confirmed(request)
+    if not context.services.identity.mail_works():
         raise PageMissing
-    typed = typed_before(desk, visit, _EMAIL).get("email", "")
-    return forget_typed(visit, desk.page(visit, "security/email.html", faults={}, user=user, email=typed))
+    typed = typed_before(context, request, _EMAIL).get("email", "")
+    return forget_typed(
+        request, context.page(request, "security/email.html", faults={}, user=user, email=typed)
+    )
 
 
-async def email(desk: Desk, visit: Visit) -> Response:
+async def email(context: PageContext, request: PageRequest) -> Response:
     """Mail a link to it."""
-    desk.sender(visit)
-    form = await desk.form(visit)
+    context.sender(request)
+    form = await context.form(request)
     typed = said(form, "email")
     try:
-        user = desk.confirmed(visit)
+        user = context.confirmed(request)
     except NotProved:  # ten minutes went by while it was typed
-        return prove_first(desk, visit, _EMAIL, {"email": typed})
+        return prove_first(context, request, _EMAIL, {"email": typed})
     try:
-        await desk.ask(desk.services.identity.begin_email, user, typed, origin_of(visit))
+        await context.ask(context.services.identity.begin_email, user, typed, origin_of(request))
     except Refused as refusal:
-        return refused(desk, visit, "security/email.html", refusal, user=user, email=typed)
-    return desk.to(visit, f"{_HERE}?done=email")
+        return refused(context, request, "security/email.html", refusal, user=user, email=typed)
+    return context.to(request, f"{_HERE}?done=email")
 
 
 PAGES: Sequence[Page] = (

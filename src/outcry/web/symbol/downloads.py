@@ -16,7 +16,7 @@ from outcry.answers.charting import notation_of
 from outcry.base.errors import InvalidParameter
 from outcry.market.units import price_text
 from outcry.web.number_format import price_e9
-from outcry.web.page_context import Desk, NotSignedIn, Page, PageMissing, Visit
+from outcry.web.page_context import NotSignedIn, Page, PageContext, PageMissing, PageRequest
 from outcry.wire.answers import LevelsAnswer
 from outcry.wire.chart import Notation
 
@@ -24,26 +24,26 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _RISKY = ("=", "+", "-", "@", "\t", "\r", "|")
 
 
-async def levels_json(desk: Desk, visit: Visit) -> Response:
+async def levels_json(context: PageContext, request: PageRequest) -> Response:
     """Return the answer of `GET /api/levels`, byte for byte."""
-    answer, _ = await desk.ask(_levels, desk, _scope(visit), _symbol(visit))
-    return _sent(desk, visit, msgspec.json.encode(answer), "application/json")
+    answer, _ = await context.ask(_levels, context, _scope(request), _symbol(request))
+    return _sent(context, request, msgspec.json.encode(answer), "application/json")
 
 
-async def levels_csv(desk: Desk, visit: Visit) -> Response:
+async def levels_csv(context: PageContext, request: PageRequest) -> Response:
     """Return the levels as CSV, one level per line."""
-    answer, notation = await desk.ask(_levels, desk, _scope(visit), _symbol(visit))
+    answer, notation = await context.ask(_levels, context, _scope(request), _symbol(request))
     rows = [("symbol", "as_of", "level", "price", "made_on"), *_level_rows(answer, notation)]
-    return _sent(desk, visit, csv_bytes(rows), "text/csv; charset=utf-8")
+    return _sent(context, request, csv_bytes(rows), "text/csv; charset=utf-8")
 
 
-async def profile_csv(desk: Desk, visit: Visit) -> Response:
+async def profile_csv(context: PageContext, request: PageRequest) -> Response:
     """Return the rows of a profile as CSV, highest price first: of the session named by `date`, or the newest."""
-    services = desk.services
-    date = visit.request.query_params.get("date")
+    services = context.services
+    date = request.http.query_params.get("date")
     now_ns = services.market_clock.now_ns()
     try:
-        found = await desk.ask(services.query.profile, _scope(visit), _symbol(visit), date, now_ns)
+        found = await context.ask(services.query.profile, _scope(request), _symbol(request), date, now_ns)
     except InvalidParameter:
         raise PageMissing from None  # no session at all
     profile = found.answer
@@ -53,7 +53,7 @@ async def profile_csv(desk: Desk, visit: Visit) -> Response:
         (profile.symbol, profile.levels.date, plain(row.price, notation), row.letters, row.tpos, row.volume)
         for row in profile.rows
     ]
-    return _sent(desk, visit, csv_bytes(rows), "text/csv; charset=utf-8")
+    return _sent(context, request, csv_bytes(rows), "text/csv; charset=utf-8")
 
 
 def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
@@ -104,27 +104,27 @@ def _level_rows(answer: LevelsAnswer, notation: Notation) -> Iterator[Sequence[o
             yield row(kind, level.price, level.date)
 
 
-def _levels(desk: Desk, scope: Scope, symbol: str) -> tuple[LevelsAnswer, Notation]:
-    services = desk.services
+def _levels(context: PageContext, scope: Scope, symbol: str) -> tuple[LevelsAnswer, Notation]:
+    services = context.services
     answer = services.query.levels(scope, symbol, services.market_clock.now_ns()).answer
     return answer, notation_of(services.universe.products[answer.symbol])
 
 
-def _scope(visit: Visit) -> Scope:
-    if visit.scope is None:
+def _scope(request: PageRequest) -> Scope:
+    if request.scope is None:
         raise NotSignedIn
-    return visit.scope
+    return request.scope
 
 
-def _symbol(visit: Visit) -> str:
-    return str(visit.request.path_params["symbol"])
+def _symbol(request: PageRequest) -> str:
+    return str(request.http.path_params["symbol"])
 
 
-def _sent(desk: Desk, visit: Visit, body: bytes, media_type: str) -> Response:
-    response = desk.dressed(visit, Response(body, media_type=media_type))
+def _sent(context: PageContext, request: PageRequest, body: bytes, media_type: str) -> Response:
+    response = context.with_page_headers(request, Response(body, media_type=media_type))
     if media_type.startswith("text/csv"):
-        name = visit.request.url.path.rpartition("/")[2]
-        symbol = "".join(letter for letter in _symbol(visit) if letter.isascii() and letter.isalnum())
+        name = request.http.url.path.rpartition("/")[2]
+        symbol = "".join(letter for letter in _symbol(request) if letter.isascii() and letter.isalnum())
         response.headers["content-disposition"] = f'attachment; filename="{symbol}-{name}"'
     return response
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from outcry.access.licences import Scope
 from outcry.answers.symbol_resolver import utc_date
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
-from outcry.web.page_context import Desk, NotSignedIn, Page, Visit
-from outcry.web.status_labels import state_of
+from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
+from outcry.web.status_labels import status_label
 from outcry.web.symbol.chart_view import view_of
 from outcry.web.symbol.outlook import Gatherer, Outlook
 from outcry.web.symbol.parts import Gathered, Looked, path_of, values_of
@@ -21,57 +21,64 @@ from outcry.web.symbol.parts import Gathered, Looked, path_of, values_of
 MOST_ALERTS = 12
 
 
-async def symbol_page(desk: Desk, visit: Visit) -> Response:
+async def symbol_page(context: PageContext, request: PageRequest) -> Response:
     """`/s/{symbol}`."""
-    asked = visit.request.path_params["symbol"]
-    found = await _found(desk, visit, asked)
+    asked = request.http.path_params["symbol"]
+    found = await _found(context, request, asked)
     if isinstance(found, Response):
         return found
     if asked != found.outlook.symbol:
-        return desk.to(visit, path_of(found.outlook.symbol, visit.request.query_params.multi_items()), 302)
-    return desk.page(visit, "symbol/symbol.html", **values_of(desk, visit, looked_at(visit), found))
+        return context.to(
+            request, path_of(found.outlook.symbol, request.http.query_params.multi_items()), 302
+        )
+    return context.page(
+        request, "symbol/symbol.html", **values_of(context, request, looked_at(request), found)
+    )
 
 
-async def symbol_rail(desk: Desk, visit: Visit) -> Response:
+async def symbol_rail(context: PageContext, request: PageRequest) -> Response:
     """Return the parts that the script updates: head, rail and, if shown, the table."""
-    found = await _found(desk, visit, visit.request.path_params["symbol"])
+    found = await _found(context, request, request.http.path_params["symbol"])
     if isinstance(found, Response):
         return found
-    return desk.fragment(visit, "symbol/parts.html", **values_of(desk, visit, looked_at(visit), found))
+    return context.fragment(
+        request, "symbol/parts.html", **values_of(context, request, looked_at(request), found)
+    )
 
 
-def looked_at(visit: Visit) -> Looked:
+def looked_at(request: PageRequest) -> Looked:
     """Read the view from the URL; invalid values are ignored."""
-    query = visit.request.query_params
+    query = request.http.query_params
     return Looked(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
     )
 
 
-async def _found(desk: Desk, visit: Visit, asked: str) -> Gathered | Response:
+async def _found(context: PageContext, request: PageRequest, asked: str) -> Gathered | Response:
     """Return the symbol's data, or the page that explains why there is none."""
-    if visit.scope is None:
+    if request.scope is None:
         raise NotSignedIn
-    looked = looked_at(visit)
+    looked = looked_at(request)
     try:
-        return await desk.ask(_gather, desk, visit.scope, asked, looked)
+        return await context.ask(_gather, context, request.scope, asked, looked)
     except UnknownSymbol as refusal:
         suggestions = refusal.details.get("suggestions", [])
-        return desk.page(visit, "symbol/unknown.html", 404, symbol=asked[:64], suggestions=suggestions)
+        return context.page(request, "symbol/unknown.html", 404, symbol=asked[:64], suggestions=suggestions)
     except NoLicensedSource as refusal:
-        universe = desk.services.universe
+        universe = context.services.universe
         product = universe.products.get(str(refusal.details.get("symbol", "")))
-        contract = universe.resolve(asked, utc_date(desk.services.market_clock.now_ns())).contract
+        contract = universe.resolve(asked, utc_date(context.services.market_clock.now_ns())).contract
         state = (refusal.details.get("reasons") or ["no_connection"])[0]
-        return desk.page(
-            visit, "symbol/nothing.html", symbol=contract.key if contract else product.root if product else asked[:64],
-            name=product.name if product else "", state=state_of(visit.words, state),
+        return context.page(
+            request, "symbol/nothing.html",
+            symbol=contract.key if contract else product.root if product else asked[:64],
+            name=product.name if product else "", state=status_label(request.words, state),
             front=product.root if product and contract else "",
         )  # fmt: skip
 
 
-def _gather(desk: Desk, scope: Scope, asked: str, looked: Looked) -> Gathered:
-    services = desk.services
+def _gather(context: PageContext, scope: Scope, asked: str, looked: Looked) -> Gathered:
+    services = context.services
     now_ns = services.market_clock.now_ns()
     gatherer = Gatherer(services.query, services.universe, services.hours)
     outlook = gatherer.outlook(scope, asked, looked.view.sessions if looked.table else 2, now_ns)
@@ -85,15 +92,15 @@ def _gather(desk: Desk, scope: Scope, asked: str, looked: Looked) -> Gathered:
     alerts = services.query.alerts_history(
         scope, outlook.symbol, day, day, None, None, MOST_ALERTS, now_ns
     ).answer
-    return Gathered(outlook, profile, alerts.alerts, _follows(desk, scope, outlook, now_ns))
+    return Gathered(outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns))
 
 
-def _follows(desk: Desk, scope: Scope, outlook: Outlook, now_ns: int) -> bool:
+def _follows(context: PageContext, scope: Scope, outlook: Outlook, now_ns: int) -> bool:
     """Whether the stream's updates for the product are for this contract."""
     if not outlook.named:
         return True
     try:
-        front = desk.services.query.context(scope, outlook.product.root, now_ns).answer
+        front = context.services.query.context(scope, outlook.product.root, now_ns).answer
     except NoLicensedSource:
         return False
     return front.contract == outlook.context.contract

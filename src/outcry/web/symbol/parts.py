@@ -12,11 +12,11 @@ from outcry.answers.alerts import AlertEntry
 from outcry.answers.symbol_resolver import utc_date
 from outcry.market.calendar import SessionKind
 from outcry.web.alerts.lines import alert_lines
-from outcry.web.formatter import Clock, Pen, iso, left
+from outcry.web.formatter import Clock, Formatter, iso, left
 from outcry.web.language import Words
 from outcry.web.number_format import age_text, instant_ns, price_text
-from outcry.web.page_context import Desk, Visit
-from outcry.web.status_labels import State, state_of
+from outcry.web.page_context import PageContext, PageRequest
+from outcry.web.status_labels import StatusLabel, status_label
 from outcry.web.symbol import phrases, playbook_words
 from outcry.web.symbol.chart_view import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.symbol.ladder import Age, rungs
@@ -63,7 +63,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The data of a page, read in one visit to the store. `follows`: whether the ticker's current answer is for this
+    """The data of a page, read in one database call. `follows`: whether the ticker's current answer is for this
     contract.
     """
 
@@ -88,48 +88,50 @@ class Source:
     age: str
 
 
-def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict[str, Any]:
+def values_of(context: PageContext, request: PageRequest, looked: Looked, found: Gathered) -> dict[str, Any]:
     """Return the values for the templates of the page and its parts."""
-    outlook, words, pen = found.outlook, visit.words, pen_of(visit, found.outlook)
-    context, now_ns = outlook.context, desk.services.market_clock.now_ns()
+    outlook, words, formatter = found.outlook, request.words, formatter_of(request, found.outlook)
+    answer, now_ns = outlook.context, context.services.market_clock.now_ns()
     return {
-        "outlook": outlook, "pen": pen, "symbol_tab": outlook.symbol, "invented": context.invented,
-        "state": _state(outlook, words, now_ns), "source": _source(outlook, pen, now_ns),
-        "paused": context.state in _PAUSED, "needs_feed": context.state in _NEEDS_FEED,
+        "outlook": outlook, "formatter": formatter, "symbol_tab": outlook.symbol, "invented": answer.invented,
+        "state": _state(outlook, words, now_ns), "source": _source(outlook, formatter, now_ns),
+        "paused": answer.state in _PAUSED, "needs_feed": answer.state in _NEEDS_FEED,
         "links": _links(outlook, looked, found.profile), "table": looked.table,
         "page_keys": _page_keys(words, table=looked.table),
-        "page_data": _page_data(outlook, visit, follows=found.follows),
-        **_head(outlook, pen), **_rail(desk, outlook, pen, found.alerts),
+        "page_data": _page_data(outlook, request, follows=found.follows),
+        **_head(outlook, formatter), **_rail(context, outlook, formatter, found.alerts),
         **_table(outlook, looked, found.profile, words),  # also replaces the chart without scripts
         **({} if looked.table else _chart(outlook, looked)),
     }  # fmt: skip
 
 
-def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
-    words, session, place = pen.clock.words, outlook.session, outlook.value_relation
+def _head(outlook: Outlook, formatter: Formatter) -> dict[str, Any]:
+    words, session, place = formatter.clock.words, outlook.session, outlook.value_relation
     return {
-        "clock": session_clock(outlook, pen),
+        "clock": session_clock(outlook, formatter),
         "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
         "open_type": phrases.named(phrases.OPEN_TYPES, session.open_type, words),
         "value_place": words(phrases.VALUE_PLACES[place]) if place else "",
-        "missing_sessions": _missing(outlook, pen),
+        "missing_sessions": _missing(outlook, formatter),
     }
 
 
-def _missing(outlook: Outlook, pen: Pen) -> list[tuple[str, str]]:
+def _missing(outlook: Outlook, formatter: Formatter) -> list[tuple[str, str]]:
     """Return the incomplete sessions of the look-back: day and gaps in exchange time, empty if not recorded."""
 
     def clock(instant: str) -> str:
-        return pen.clock.time(instant_ns(instant), seconds=False)
+        return formatter.clock.time(instant_ns(instant), seconds=False)
 
     return [
-        (pen.day(one.date), ", ".join(f"{clock(hole.from_)}–{clock(hole.to)}" for hole in one.holes))
+        (formatter.day(one.date), ", ".join(f"{clock(hole.from_)}–{clock(hole.to)}" for hole in one.holes))
         for one in reversed(outlook.context.completeness.missing)
     ]
 
 
-def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) -> dict[str, Any]:
-    services, words, votes = desk.services, pen.clock.words, outlook.context.bias_votes
+def _rail(
+    context: PageContext, outlook: Outlook, formatter: Formatter, alerts: Sequence[AlertEntry]
+) -> dict[str, Any]:
+    services, words, votes = context.services, formatter.clock.words, outlook.context.bias_votes
     gatherer = Gatherer(services.query, services.universe, services.hours)
     playbook, root = outlook.levels.playbook, outlook.product.root
 
@@ -143,8 +145,10 @@ def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) 
         "rungs": rungs(outlook, words, age),
         "dated": _dated(outlook, age),
         "near_points": NEAR * (outlook.chart.average_range or 0),
-        "cards": playbook_words.cards(playbook.scenarios, words, pen.price, pen.day) if playbook else [],
-        "alerts": alert_lines(alerts, lambda _: pen, {root: outlook.levels}),
+        "cards": playbook_words.cards(playbook.scenarios, words, formatter.price, formatter.day)
+        if playbook
+        else [],
+        "alerts": alert_lines(alerts, lambda _: formatter, {root: outlook.levels}),
     }
 
 
@@ -196,22 +200,22 @@ def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Word
     }
 
 
-def pen_of(visit: Visit, outlook: Outlook) -> Pen:
+def formatter_of(request: PageRequest, outlook: Outlook) -> Formatter:
     """Return the formatter of a symbol for a reader."""
     year = utc_date(outlook.at_ns).year
-    clock = Clock(visit.words, outlook.product.zone, visit.preferences.time_zone, year)
-    return Pen(outlook.chart.notation, clock)
+    clock = Clock(request.words, outlook.product.zone, request.preferences.time_zone, year)
+    return Formatter(outlook.chart.notation, clock)
 
 
-def _state(outlook: Outlook, words: Words, now_ns: int) -> State:
+def _state(outlook: Outlook, words: Words, now_ns: int) -> StatusLabel:
     levels, hours = outlook.levels, outlook.hours
-    return state_of(
+    return status_label(
         words, outlook.context.state, updated_at=levels.updated_at or outlook.heard, as_of=levels.as_of, now_ns=now_ns,
         opens_ns=hours.opens_ns, zone=outlook.product.zone,
     )  # fmt: skip
 
 
-def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
+def _source(outlook: Outlook, formatter: Formatter, now_ns: int) -> Source:
     data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.heard
     at = awaited or data.last
     at_ns = instant_ns(at)
@@ -219,13 +223,13 @@ def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
         name=outlook.context.feed or data.source,
         live=outlook.live,
         at=at,
-        day="" if outlook.live else pen.clock.day(pen.clock.date(at_ns)),
-        told=pen.clock.time(at_ns),
+        day="" if outlook.live else formatter.clock.day(formatter.clock.date(at_ns)),
+        told=formatter.clock.time(at_ns),
         age=age_text(now_ns - at_ns) if awaited else "",
     )
 
 
-def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
+def session_clock(outlook: Outlook, formatter: Formatter) -> dict[str, str | bool]:
     """Return the session countdown, the next opening if there is none, and whether regular hours are open by the
     calendar.
     """
@@ -233,10 +237,10 @@ def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
     until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
     opens = ""
     if hours.opens_ns is not None:
-        opens = pen.clock.words(
+        opens = formatter.clock.words(
             "Closed, opens %(day)s %(time)s",
-            day=pen.clock.weekday(hours.opens_ns),
-            time=pen.clock.time(hours.opens_ns, seconds=False),
+            day=formatter.clock.weekday(hours.opens_ns),
+            time=formatter.clock.time(hours.opens_ns, seconds=False),
         )
     return {
         "until": iso(until_ns) if until_ns else "", "left": left(until_ns - now_ns) if until_ns else "",
@@ -271,7 +275,7 @@ def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
     return both if table else both + drawn
 
 
-def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:
+def _page_data(outlook: Outlook, request: PageRequest, *, follows: bool) -> dict[str, Any]:
     """Return the script's data. follows: whether the stream's updates are for this contract."""
     notation = outlook.chart.notation
     return {
@@ -280,11 +284,11 @@ def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, An
         "notation": {"kind": notation.kind, "decimals": notation.decimals, "parts": notation.parts},
         "updatedAt": outlook.levels.updated_at,
         "words": {
-            "lost": visit.words("Connection to Outcry lost. Showing data as of %(time)s.", time="{time}"),
-            "chart_coming": visit.words("Loading the chart…"),
-            "chart_failed": visit.words("The chart could not be loaded. Retrying…"),
-            "copied": visit.words("Copied."),
-            "not_copied": visit.words("Your browser blocked copying. Use the download link instead."),
+            "lost": request.words("Connection to Outcry lost. Showing data as of %(time)s.", time="{time}"),
+            "chart_coming": request.words("Loading the chart…"),
+            "chart_failed": request.words("The chart could not be loaded. Retrying…"),
+            "copied": request.words("Copied."),
+            "not_copied": request.words("Your browser blocked copying. Use the download link instead."),
         },
     }  # fmt: skip
 

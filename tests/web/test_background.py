@@ -52,7 +52,7 @@ DELIVERER = ScriptedDeliverer()
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with webhook_stage(tmp_path_factory.mktemp("errands"), DELIVERER) as staged:
+    with webhook_stage(tmp_path_factory.mktemp("background"), DELIVERER) as staged:
         yield staged
 
 
