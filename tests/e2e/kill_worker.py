@@ -32,7 +32,7 @@ from outcry.app.settings import Settings
 from outcry.live.archive import Archive
 from outcry.live.runner import Runner
 from outcry.live.store import SqlLiveStore
-from outcry.sessions.references import References
+from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.trades.reference_tables import load_reference
 
 #: Parts of a worker's work, and of twelve kills that are aimed how many at each: more where it takes less time.
@@ -104,7 +104,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
         (SqlLiveStore, "save_snapshots", "snapshot"),
         (SqlLiveStore, "record_alerts", "alerts"),
         (Archive, "store", "archive"),
-        (References, "opening", "references"),
+        (CompletedSessions, "opening", "references"),
     ):
         shown.watch(owner, name, part)
 

@@ -97,8 +97,8 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
     evening = [Trades(rows((CLOSE + MINUTE, 22_005))), Trades(rows((CLOSE + 6 * MINUTE, 22_006)))]
 
     async def before(staged: Stage) -> None:
-        reached, references = threading.Event(), staged.engine._references
-        opening = references.opening
+        reached, completed = threading.Event(), staged.engine._completed
+        opening = completed.opening
 
         def held(*arguments: object) -> object:
             if any(row.complete for row in house.store.sessions([0], "ES")):
@@ -106,7 +106,7 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
                 threading.Event().wait(0.5)
             return opening(*arguments)  # type: ignore[arg-type]
 
-        references.opening = held  # type: ignore[method-assign,assignment]
+        completed.opening = held  # type: ignore[method-assign,assignment]
         staged.engine.attach(0, ScriptFeed([[CAUGHT, *DAY, *evening, 1e9]]))
         while not reached.is_set():
             await asyncio.sleep(0.001)

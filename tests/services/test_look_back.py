@@ -4,14 +4,14 @@ from datetime import date
 
 from tests.services.conftest import Write
 
-from outcry.access.licences import OPERATOR, Grant, Scope, resolve
+from outcry.access.licences import OPERATOR, Grant, Scope
 from outcry.app import House
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.opening import Opening
 from outcry.recordings.file_model import ReadOptions
-from outcry.sessions.completed_sessions import Place, Shelves
-from outcry.sessions.references import References
+from outcry.sessions.completed_sessions import CompletedSessions
+from outcry.sessions.visible_sessions import SessionInContext
 
 SEPTEMBER = Contract("ES", 2024, 9)
 MINUTES = 405  # 09:30 to 16:15 in New York
@@ -28,23 +28,18 @@ def put(house: House, write: Write, day: str, price: int, *, month: str = "20240
 
 
 def openings(house: House, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
-    references = References(
-        house.store,
-        house.reference.universe,
-        lambda user: resolve(user, 0, "free", ()),
-        house.clock,
-        house.reference.calendar,
-    )
+    completed = CompletedSessions(house.store, house.reference.universe, house.reference.calendar)
     session = house.reference.calendar.session(contract.root, day, SessionKind.RTH)
     assert session is not None
-    return references.opening(OPERATOR, contract, session, None, streamed)
+    return completed.opening(None, contract, session, None, streamed, house.clock.now_ns())
 
 
-def newest(house: House, contract: Contract | None = None) -> Place:
+def newest(house: House, contract: Contract | None = None) -> SessionInContext:
     product = house.reference.universe.products["ES"]
     scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
-    shelf, _ = Shelves(house.store, house.reference.universe).of(scope, product, house.clock.now_ns())
-    return shelf.places(contract)[-1]
+    completed = CompletedSessions(house.store, house.reference.universe, house.reference.calendar)
+    visible, _ = completed.visible(scope, product, house.clock.now_ns())
+    return visible.in_context(contract)[-1]
 
 
 def test_the_look_back_counts_recorded_sessions_live_and_delayed(house: House, ticks: Write) -> None:

@@ -18,7 +18,7 @@ from outcry.feeds.simulator.market import Market
 from outcry.http.logs import open_journal
 from outcry.market.calendar import SessionKind
 from outcry.market.ladder import Ladder
-from outcry.sessions import completed_sessions
+from outcry.sessions import session_history
 from outcry.sessions.demo_history import write_history
 from outcry.sessions.store_model import DatasetRow
 
@@ -103,8 +103,8 @@ def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
         decoded.append(packed)
         return load(packed)
 
-    load = completed_sessions.load
-    monkeypatch.setattr(completed_sessions, "load", counted)
+    load = session_history.load
+    monkeypatch.setattr(session_history, "load", counted)
     log = io.BytesIO()
     console.warm_up(house, open_journal(log, house.clock))
     assert decoded

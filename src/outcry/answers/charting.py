@@ -22,7 +22,8 @@ from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows, lette
 from outcry.market.live_session import LiveView
 from outcry.market.profile import levels_of
 from outcry.market.units import price_text
-from outcry.sessions.completed_sessions import Place, Shelf, StoredSession
+from outcry.sessions.session_history import StoredSession
+from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 from outcry.trades.feed import INVENTED_SOURCES
 from outcry.wire.answers import DataSource, DatedLevel, Method, Overnight, PriorLevels, number
 from outcry.wire.chart import (
@@ -67,14 +68,15 @@ class Charts:
         self._nights: WeakKeyDictionary[StoredSession, NightProfile] = WeakKeyDictionary()
 
     def answer(
-        self, product: Product, places: Sequence[Place], shelf: Shelf | None, seen: Seen | None, state: str,
+        self, product: Product, places: Sequence[SessionInContext], visible: VisibleSessions | None,
+        seen: Seen | None, state: str,
         count: int, fired: Sequence[AlertRow],
     ) -> ChartAnswer:  # fmt: skip
         """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least.
         fired: alerts of the channel of `seen`."""
         tick = product.tick_e9
         view = seen.channel.view() if seen is not None else None
-        drawn = [self._completed(product, place, shelf) for place in places if shelf is not None]
+        drawn = [self._completed(product, place, visible) for place in places if visible is not None]
         if view is not None and seen is not None:
             drawn = [session for session in drawn if session.date != str(view.opening.trade_date)]
             drawn.append(self._open(product, view, seen.channel.key.feed))
@@ -83,12 +85,18 @@ class Charts:
             symbol=product.root, name=product.name, contract=drawn[-1].contract, tick_size=number(tick),
             notation=notation_of(product), time_zone=product.zone, sessions=drawn,
             missing=self._missing(product.root, drawn),
-            **(_live_part(view, seen, fired, tick) if view and seen else _delayed_part(places[-1], shelf, state, tick)),
+            **(
+                _live_part(view, seen, fired, tick)
+                if view and seen
+                else _delayed_part(places[-1], visible, state, tick)
+            ),
         )  # fmt: skip
 
-    def _completed(self, product: Product, place: Place, shelf: Shelf | None) -> ChartSession:
+    def _completed(
+        self, product: Product, place: SessionInContext, visible: VisibleSessions | None
+    ) -> ChartSession:
         stored, row, tick = place.session, place.session.row, product.tick_e9
-        night = shelf.overnight_of(stored) if shelf is not None else None
+        night = visible.overnight_of(stored) if visible is not None else None
         # what a session is measured against is the caller's to see or not: only what is its own is kept
         drawn = self._made.get(stored) or self._made.setdefault(
             stored, self._drawn(product, row.trade_date, stored.ladder)
@@ -206,7 +214,7 @@ def _live_part(view: LiveView, seen: Seen, fired: Sequence[AlertRow], tick: int)
     }  # fmt: skip
 
 
-def _delayed_part(place: Place, shelf: Shelf | None, state: str, tick: int) -> _Source:
+def _delayed_part(place: SessionInContext, visible: VisibleSessions | None, state: str, tick: int) -> _Source:
     stored, average = place.session, place.average_range_ticks()
     pocs, highs, lows = describe.carried(place.carried(), tick)
     profile = stored.profile
@@ -215,7 +223,7 @@ def _delayed_part(place: Place, shelf: Shelf | None, state: str, tick: int) -> _
         "state": state, "invented": stored.row.source in INVENTED_SOURCES, "last_price": None,
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(profile.poc, profile.vah, profile.val, tick),
-        "overnight": describe.overnight(shelf.overnight_of(stored) if shelf is not None else None, tick),
+        "overnight": describe.overnight(visible.overnight_of(stored) if visible is not None else None, tick),
         "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "touched_pocs": [], "repaired_highs": [],
         "repaired_lows": [], "method": describe.method(stored.ladder),
     }  # fmt: skip

@@ -19,7 +19,8 @@ from outcry.market.opening import Missed
 from outcry.market.playbook import ScenarioState
 from outcry.market.profile import SessionProfile
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.sessions.completed_sessions import Place, StoredSession
+from outcry.sessions.session_history import StoredSession
+from outcry.sessions.visible_sessions import SessionInContext
 from outcry.trades.feed import INVENTED_SOURCES
 from outcry.wire.answers import (
     COMPLETE_RULE,
@@ -196,7 +197,7 @@ def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
     ]  # fmt: skip
 
 
-def session(place: Place, night: StoredSession | None, tick_e9: int) -> SessionLevels:
+def session(place: SessionInContext, night: StoredSession | None, tick_e9: int) -> SessionLevels:
     """Everything computed of a completed session."""
     stored = place.session
     row, profile, ladder = stored.row, stored.profile, stored.ladder

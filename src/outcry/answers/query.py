@@ -25,8 +25,10 @@ from outcry.live.registry import Registry, Seen
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import Missed
-from outcry.sessions.completed_sessions import Place, Shelf, Shelves, missed, next_midnight
+from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
+from outcry.sessions.session_history import missed
 from outcry.sessions.store_model import SessionStore
+from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 from outcry.trades.feed import INVENTED_SOURCES
 from outcry.wire.answers import (
     DISCLAIMER,
@@ -68,7 +70,7 @@ class _Selection:
 
     product: Product
     contract: Contract | None
-    shelf: Shelf
+    visible: VisibleSessions
     fresh_until_ns: int
 
 
@@ -88,7 +90,7 @@ class Query:
         self.revision_seen: Callable[[], int | None] = lambda: None
         #: Whether the disk of the store hangs.
         self.frozen: Callable[[], bool] = lambda: False
-        self._shelves = Shelves(store, universe, self._seen, self._is_frozen)
+        self._completed = CompletedSessions(store, universe, calendar, self._seen, self._is_frozen)
         self._charts = Charts(calendar)
         self._hours: dict[str, tuple[date, str]] = {}
 
@@ -113,7 +115,7 @@ class Query:
         named = self._resolver.of(symbol, now_ns)
         seen, _ = self._resolver.live(scope, named)
         if seen and (live := _followed(self._live_answers.levels(seen), now_ns)):
-            self._shelves.make_ready(scope, named.product)
+            self._completed.preload(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
@@ -133,12 +135,12 @@ class Query:
         named = self._resolver.of(symbol, now_ns)
         seen, state = self._resolver.live(scope, named)
         if seen and (live := _followed(self._live_answers.context(seen), now_ns)):
-            self._shelves.make_ready(scope, named.product)
+            self._completed.preload(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
         tick, profile = asked.product.tick_e9, place.session.profile
-        overnight = asked.shelf.overnight_of(place.session)
+        overnight = asked.visible.overnight_of(place.session)
         levels = describe.carried(place.carried(), tick)
         answer = ContextAnswer(
             symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
@@ -146,20 +148,20 @@ class Query:
             contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
             invented=place.session.row.source in INVENTED_SOURCES, disclaimer=DISCLAIMER,
             method=describe.method(place.session.ladder),
-            session=self._session(place, asked.shelf, tick), overnight=describe.overnight(overnight, tick),
+            session=self._session(place, asked.visible, tick), overnight=describe.overnight(overnight, tick),
             ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
             naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2],
             damaged_sessions=describe.damaged(
-                (row.contract, row.trade_date, row.kind) for row in asked.shelf.damaged
+                (row.contract, row.trade_date, row.kind) for row in asked.visible.damaged
             ),
             completeness=describe.completeness(self._missed(asked, place)),
         )  # fmt: skip
         return QueryResult(answer, asked.fresh_until_ns)
 
-    def _missed(self, asked: _Selection, place: Place) -> Sequence[Missed]:
+    def _missed(self, asked: _Selection, place: SessionInContext) -> Sequence[Missed]:
         """Sessions of the look-back without a complete recording, those after the one described included."""
-        past = asked.shelf.recorded(place.session.contract)
-        return missed(past, self._calendar, asked.product.root, past.sessions[-1].row.trade_date)
+        history = asked.visible.history(place.session.contract)
+        return missed(history, self._calendar, asked.product.root, history.sessions[-1].row.trade_date)
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
         """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and
@@ -172,13 +174,13 @@ class Query:
         place = self._newest(asked)
         if date is not None:
             wanted = _day(date, "date")
-            places = asked.shelf.places(asked.contract)
+            places = asked.visible.in_context(asked.contract)
             place = next((p for p in places if p.session.row.trade_date == wanted), None)
             if place is None:
                 raise NotFound("not_found.session", symbol=asked.product.root, date=date)
         tick = asked.product.tick_e9
         answer = ProfileAnswer(
-            symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.shelf, tick),
+            symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.visible, tick),
             method=describe.method(place.session.ladder), rows=describe.rows(place.session.ladder, tick),
         )  # fmt: skip
         return QueryResult(answer, asked.fresh_until_ns)
@@ -196,8 +198,8 @@ class Query:
             return QueryResult(
                 self._charts.answer(named.product, [], None, seen, state, count, fired), now_ns
             )
-        places = asked.shelf.places(asked.contract)[-count:]
-        answer = self._charts.answer(named.product, places, asked.shelf, seen, state, count, fired)
+        places = asked.visible.in_context(asked.contract)[-count:]
+        answer = self._charts.answer(named.product, places, asked.visible, seen, state, count, fired)
         return QueryResult(answer, now_ns if answer.live else asked.fresh_until_ns)
 
     def history(
@@ -207,9 +209,11 @@ class Query:
         asked = self._ask(scope, self._resolver.of(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
-        places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
+        places = [
+            p for p in asked.visible.in_context(asked.contract) if first <= p.session.row.trade_date <= last
+        ]
         sessions = [
-            self._session(place, asked.shelf, asked.product.tick_e9) for place in places[-MAX_HISTORY:]
+            self._session(place, asked.visible, asked.product.tick_e9) for place in places[-MAX_HISTORY:]
         ]
         answer = HistoryAnswer(
             symbol=asked.product.root,
@@ -234,16 +238,16 @@ class Query:
 
     def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
         """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
-        held = self._shelves.roots(scope)
+        held = self._completed.roots(scope)
         fresh = next_midnight(now_ns)
         states: list[SymbolState] = []
         for product in self._universe.products.values():
             if product.parent is None:
                 place = None
                 if product.root in held:
-                    shelf, until = self._shelves.of(scope, product, now_ns)
+                    visible, until = self._completed.visible(scope, product, now_ns)
                     fresh = min(fresh, until)
-                    place = next(reversed(shelf.places(None)), None)
+                    place = next(reversed(visible.in_context(None)), None)
                 states.append(self._state(scope, product, place, now_ns))
         return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
@@ -258,7 +262,7 @@ class Query:
         if state.data_source is not None:
             with suppress(NoLicensedSource):  # an embargo that has begun this very moment
                 levels = self.levels(scope, state.symbol, now_ns).answer
-            places = self._shelves.of(scope, product, now_ns)[0].places(None)
+            places = self._completed.visible(scope, product, now_ns)[0].in_context(None)
             place = places[-1] if places else None
         average = place.average_range_ticks() if place else None
         return ScanRow(
@@ -273,7 +277,7 @@ class Query:
         if product is None or product.parent is not None:
             return
         scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
-        places = self._shelves.of(scope, product, now_ns)[0].places(None)
+        places = self._completed.visible(scope, product, now_ns)[0].in_context(None)
         place = places[-1] if places else None
         if place is not None:
             place.carried()
@@ -295,7 +299,9 @@ class Query:
         ]
         return iso_timestamp(max(silent)) if silent else None
 
-    def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
+    def _state(
+        self, scope: Scope, product: Product, place: SessionInContext | None, now_ns: int
+    ) -> SymbolState:
         seen, state = self._resolver.live(scope, Named(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
@@ -320,26 +326,28 @@ class Query:
         return held[1]
 
     def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Selection:
-        shelf, fresh = self._shelves.of(scope, named.product, now_ns)
+        visible, fresh = self._completed.visible(scope, named.product, now_ns)
         root, contract, today = named.product.root, named.contract, utc_date(now_ns)
         if contract is not None:
-            held = shelf.contract_named(named.symbol)
+            held = visible.contract_named(named.symbol)
             if held is None and self._universe.expiry(contract) < today:
                 near = [root, self._universe.front(root, today).short_key]
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
-        if not shelf.places(contract):
+        if not visible.in_context(contract):
             state = self._resolver.live(scope, named)[1]  # nothing is live, or this would not be asked
-            reasons, until_ns = self._shelves.why_nothing(scope, named.product, contract, now_ns)
+            reasons, until_ns = self._completed.unavailable_reasons(scope, named.product, contract, now_ns)
             details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
-        return _Selection(named.product, contract, shelf, fresh)
+        return _Selection(named.product, contract, visible, fresh)
 
-    def _newest(self, asked: _Selection) -> Place:
-        return asked.shelf.places(asked.contract)[-1]
+    def _newest(self, asked: _Selection) -> SessionInContext:
+        return asked.visible.in_context(asked.contract)[-1]
 
-    def _session(self, place: Place, shelf: Shelf, tick_e9: int) -> describe.SessionLevels:
-        return describe.session(place, shelf.overnight_of(place.session), tick_e9)
+    def _session(
+        self, place: SessionInContext, visible: VisibleSessions, tick_e9: int
+    ) -> describe.SessionLevels:
+        return describe.session(place, visible.overnight_of(place.session), tick_e9)
 
 
 def _followed(live_answer: LiveAnswer[A], now_ns: int) -> QueryResult[A] | None:

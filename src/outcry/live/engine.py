@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from outcry.access.licences import OPERATOR, Scope
 from outcry.base.backoff import Pauses
 from outcry.base.cancellation import end
 from outcry.base.clock import Clock
@@ -34,7 +35,7 @@ from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract, Universe
 from outcry.market.opening import Opening
 from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
-from outcry.sessions.references import References, ScopeOf
+from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.sessions.store_model import SessionStore
 from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
 
@@ -71,7 +72,7 @@ class Market:
     universe: Universe
     calendar: Calendar
     clock: Clock
-    scope_of: ScopeOf
+    scope_of: Callable[[int], Scope]
     fan_out: FanOutNow = to_nobody
 
 
@@ -85,9 +86,7 @@ class Engine:
     ) -> None:  # fmt: skip
         self._stores, self._market, self._registry = stores, market, registry
         self.report, self._rush = report, rush
-        self._references = References(
-            stores.sessions, market.universe, market.scope_of, market.clock, market.calendar
-        )
+        self._completed = CompletedSessions(stores.sessions, market.universe, market.calendar)
         self._storing = Storing(stores.log, stores.archive, rush, lambda: self.report)
         ways = Ways(
             stores.log,
@@ -421,13 +420,26 @@ class Engine:
 
     # -- what runners ask for
 
-    async def _opening(self, key: StreamKey, session: Session, night: tuple[int, int] | None) -> Opening:
+    async def _opening(self, key: StreamKey, session: Session, overnight: tuple[int, int] | None) -> Opening:
         contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
         contracts += self.brought(key.owner, key.feed)
         streamed = [contract for contract in contracts if contract.root == key.contract.root]
         return await self._recorder.patiently(
-            lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
+            lambda: self._opening_of(key, session, overnight, streamed),
             self._reference_thread,
+        )
+
+    def _opening_of(
+        self,
+        key: StreamKey,
+        session: Session,
+        overnight: tuple[int, int] | None,
+        streamed: Sequence[Contract],
+    ) -> Opening:
+        market = self._market
+        scope = None if key.owner == OPERATOR else market.scope_of(key.owner)
+        return self._completed.opening(
+            scope, key.contract, session, overnight, streamed, market.clock.now_ns()
         )
 
     def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:

@@ -1,0 +1,95 @@
+"""Stored sessions of one contract, and what they carry forward: the prior session, levels and the average range."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from itertools import islice
+
+from outcry.market.calendar import Calendar, SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.ladder import IB_BRACKETS, Ladder
+from outcry.market.levels import POC_LOOKBACK_SESSIONS, Carried, Completed, carried
+from outcry.market.opening import Missed
+from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.roll import Volumes
+from outcry.market.snapshot import load
+from outcry.sessions.store_model import SessionRow
+
+ADR_SESSIONS = 20
+
+
+class StoredSession:
+    """A session row. Its ladder is decoded and its profile computed on first use."""
+
+    def __init__(self, row: SessionRow, contract: Contract) -> None:
+        self.row, self.contract = row, contract
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """The session's brackets and its volume at each price."""
+        return load(self.row.profile)
+
+    @cached_property
+    def profile(self) -> SessionProfile:
+        """The levels computed from the ladder."""
+        return profile_of(self.ladder, IB_BRACKETS)
+
+    @property
+    def completed(self) -> Completed:
+        """The session as an input of `market.levels`."""
+        return Completed(self.row.trade_date, self.ladder, self.profile, self.row.complete)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHistory:
+    """RTH sessions of one contract that a later session is measured against, in live and delayed answers.
+
+    sessions: ascending. Partial sessions test and repair levels but create none. The look-back counts complete
+    sessions (60 for POCs, 20 for extremes and the average range), however many days lie between them.
+    """
+
+    sessions: Sequence[StoredSession]
+
+    @property
+    def prior(self) -> StoredSession | None:
+        """The newest complete session."""
+        return next((stored for stored in reversed(self.sessions) if stored.row.complete), None)
+
+    def carried(self) -> Carried:
+        """Return naked POCs and poor extremes as of the close of the newest session."""
+        first = len(self.sessions)
+        complete = 0
+        while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
+            first -= 1
+            complete += self.sessions[first].row.complete
+        return carried([stored.completed for stored in self.sessions[first:]])
+
+    def average_range_ticks(self) -> int | None:
+        """Return the average range of up to twenty complete sessions in whole ticks; None without any."""
+        newest = islice((s for s in reversed(self.sessions) if s.row.complete), ADR_SESSIONS)
+        ranges = [stored.profile.high - stored.profile.low for stored in newest]
+        return sum(ranges) // len(ranges) if ranges else None
+
+
+def missed(history: SessionHistory, calendar: Calendar, root: str, last: date) -> tuple[Missed, ...]:
+    """Return the RTH sessions of the look-back, up to and including `last`, that have no complete recording."""
+    complete = [stored.row.trade_date for stored in history.sessions if stored.row.complete]
+    complete = complete[-POC_LOOKBACK_SESSIONS:]
+    first = complete[0] if complete else last
+    partial = {s.row.trade_date: s.row.holes for s in history.sessions if not s.row.complete}
+    return tuple(
+        Missed(session.trade_date, session.trade_date in partial, partial.get(session.trade_date, ()))
+        for session in calendar.sessions(root, first, last)
+        if session.kind is SessionKind.RTH and session.trade_date not in set(complete)
+    )
+
+
+def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
+    """Return the RTH volume in lots by trade date and contract, of complete sessions. The front contract is chosen by
+    it."""
+    volumes: dict[date, dict[Contract, int]] = {}
+    for stored in regular:
+        if stored.row.complete:
+            volumes.setdefault(stored.row.trade_date, {})[stored.contract] = stored.row.volume
+    return volumes
