@@ -28,11 +28,11 @@ from bench.vendor import RATES, Ahead
 
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
+from outcry.connections.feed_factory import FeedFactory
 from outcry.connections.model import ConnectionPhase
-from outcry.connections.parts import Parts
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
 from outcry.live.archive import Archive
@@ -141,7 +141,7 @@ async def _measured(
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
     engine, parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
-    supervisor = Supervisor(engine, parts)
+    supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, house.registry)
     watch = Watch(clock)
     await engine.start()
@@ -188,7 +188,7 @@ _GIVEN = {
 }  # fmt: skip
 
 
-def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tuple[Engine, Parts]:
+def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tuple[Engine, FeedFactory]:
     reference = house.reference
     market = Market(
         reference.universe, reference.calendar, clock, house.licences.of_user,
@@ -198,7 +198,7 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tup
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(stores, market, house.registry, _report)
     store = SqlConnectionStore(house.database)
-    return engine, Parts(store, house.vault, adapters(), reference.universe, clock, places)
+    return engine, FeedFactory(store, house.vault, adapters(), reference.universe, clock, places)
 
 
 def _report(event: str, **details: object) -> None:

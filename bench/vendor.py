@@ -14,7 +14,7 @@ from importlib import import_module
 import numpy as np
 from support.vendors.peer import FakePeer
 
-from outcry.connections.wanted import wanted_by
+from outcry.connections.contract_selection import contract_selector
 from outcry.market.instruments import Contract
 from outcry.trades.records import TRADE, Rows
 from outcry.trades.reference_tables import load_reference
@@ -64,7 +64,7 @@ async def serve(name: str, ahead_ns: int, seconds: float) -> None:
         peer.beat_s = 1.0  # type: ignore[attr-defined]
     clock = Ahead(ahead_ns)
     peer.now_ns = clock.now_ns()
-    for contract in wanted_by(load_reference().universe, list(RATES), clock)():
+    for contract in contract_selector(load_reference().universe, list(RATES), clock)():
         peer.tape(contract, tape_of(contract, peer.now_ns, seconds, peer.resolution_ns))
     await peer.start()
     print(json.dumps({"places": dict(peer.places), "given": dict(peer.given)}), flush=True)

@@ -20,7 +20,7 @@ from sim.market import Play
 from outcry.access.licences import OPERATOR
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
-from outcry.feeds.pace import FreePace
+from outcry.feeds.replay_pacing import FreePacer
 from outcry.recordings.formats.scid import SOURCE
 from outcry.sessions.store_model import RecordingRow
 
@@ -128,7 +128,7 @@ async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owner
     for feed in dict.fromkeys(play.feed for play in plays):
         await asyncio.gather(
             *(
-                engine.attach(owners[play.owner], play.replay(house.reference, days, FreePace()))
+                engine.attach(owners[play.owner], play.replay(house.reference, days, FreePacer()))
                 for play in plays if play.feed == feed
             )
         )  # fmt: skip

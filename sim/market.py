@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from support.recordings import MemoryRecording
 
-from outcry.feeds.pace import Pace
 from outcry.feeds.replay import ReplayFeed
+from outcry.feeds.replay_pacing import Pacer
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
 from outcry.market.calendar import Session
@@ -51,7 +51,7 @@ class Play:
         """The contracts it is of."""
         return [reference.universe.front(root, days[0]) for root in self.roots]
 
-    def replay(self, reference: Reference, days: Sequence[date], pace: Pace) -> ReplayFeed:
+    def replay(self, reference: Reference, days: Sequence[date], pace: Pacer) -> ReplayFeed:
         """It as a feed."""
         market = Invented(self.seed, reference.universe.products, reference.calendar)
         batches = [

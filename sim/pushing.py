@@ -22,7 +22,7 @@ from outcry.agent import pusher
 from outcry.app import SystemClock
 from outcry.cli.playing import Player
 from outcry.client import ApiError, Unreachable
-from outcry.feeds.pace import pace_of
+from outcry.feeds.replay_pacing import pacer_for_speed
 from outcry.trades.reference_tables import Reference, load_reference
 
 # Where nothing was ever taken a replay gives up soon, for its address may be wrong; here it is not.
@@ -43,7 +43,9 @@ class Job:
 async def _push(job: Job, reference: Reference) -> None:
     try:
         feed = job.play.replay(
-            reference, [date.fromisoformat(day) for day in job.days], pace_of(job.speed, SystemClock())
+            reference,
+            [date.fromisoformat(day) for day in job.days],
+            pacer_for_speed(job.speed, SystemClock()),
         )
         player = Player(feed)
         await player.run(job.url, job.key)

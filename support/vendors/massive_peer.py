@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from aiohttp import web
 from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
-from outcry.connections.adapters import Adapter
+from outcry.connections.broker_adapter import BrokerAdapter
 from outcry.feeds.massive.adapter import ADAPTER
 from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
@@ -23,7 +23,7 @@ class MassivePeer(HttpPeer):
     """`page_rows`: the most a page of history holds. `entitled`: whether the plan has futures in real time; `stumbles`:
     so many subscriptions are answered by a fault of its own."""
 
-    adapter: Adapter = ADAPTER
+    adapter: BrokerAdapter = ADAPTER
     given: Mapping[str, str] = {"key": KEY}
     history = Quality.TICKS
     resolution_ns = MS

@@ -8,7 +8,7 @@ is subscribed. It speaks the vendor's protocol on a real socket, from the vendor
 from collections.abc import Mapping
 from typing import Protocol
 
-from outcry.connections.adapters import Adapter
+from outcry.connections.broker_adapter import BrokerAdapter
 from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
 
@@ -16,7 +16,7 @@ from outcry.trades.records import Quality, Rows
 class FakePeer(Protocol):
     """A vendor. All times ns UTC. Made without arguments, inside a running event loop."""
 
-    adapter: Adapter
+    adapter: BrokerAdapter
     #: Entries that it accepts, for `Adapter.feed`.
     given: Mapping[str, str]
     #: What history of today it gives, and in what quality a session that was broken off is whole again.

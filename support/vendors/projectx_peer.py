@@ -10,7 +10,7 @@ from aiohttp import web
 from support.vendors.bars import bars_by_hand
 from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
-from outcry.connections.adapters import Adapter
+from outcry.connections.broker_adapter import BrokerAdapter
 from outcry.feeds.projectx.adapter import ADAPTER
 from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
@@ -31,7 +31,7 @@ def stamp(at_ns: int) -> str:
 class ProjectXPeer(HttpPeer):
     """`entitled`: whether the account has market data. `most`: bars a request. `login_error`: why logins fail."""
 
-    adapter: Adapter = ADAPTER
+    adapter: BrokerAdapter = ADAPTER
     given: Mapping[str, str] = {"firm": "topstepx", "user": USER, "key": KEY}
     history = Quality.BARS_1S
     resolution_ns = 1_000_000

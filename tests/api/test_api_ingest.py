@@ -21,7 +21,7 @@ from outcry.agent import pusher
 from outcry.agent.pusher import Pusher
 from outcry.api.app import Options, Services, create_app
 from outcry.client import ApiError, Unreachable
-from outcry.feeds import inlet, pushed
+from outcry.feeds import push_queue, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
@@ -408,7 +408,7 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
 def test_a_run_that_was_killed_is_waited_out(
     stage: Stage, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inlet, "SILENCE_S", 0.6)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 0.6)
     key = ingest_key(stage)
     with pushing(stage.port, key) as killed:
         began = time.monotonic()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from outcry.connections.lifecycle import RESTING, TRANSITIONS, Sign
 from outcry.connections.model import ConnectionPhase
-from outcry.feeds.link import MOST_REFUSALS
+from outcry.feeds.shared_session import MAX_REFUSALS
 
 _PHASES = {
     ConnectionPhase.CONNECTING: "The service is connecting, or reconnecting after a lost connection.",
@@ -25,7 +25,7 @@ _SIGNS = {
     Sign.OPENED: "the vendor sends history",
     Sign.CURRENT: "every contract is up to date",
     Sign.TROUBLED: "some contracts are not up to date",
-    Sign.LOGIN_REFUSED: f"the vendor refused the login {MOST_REFUSALS} times in a row, or the login has expired",
+    Sign.LOGIN_REFUSED: f"the vendor refused the login {MAX_REFUSALS} times in a row, or the login has expired",
     Sign.REFUSED: "the vendor refuses every contract",
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from support.vendors.peer import FakePeer
 from tests.within import within
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Bars, Cursor, Event, Feed, FeedLost, Trades
 from outcry.trades.records import TRADE, Rows
@@ -116,7 +116,7 @@ async def desk(
     before = asyncio.all_tasks()
     await peer.start()
     clock = PeerClock(peer)
-    kit = Kit(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
+    kit = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
     feed = peer.adapter.feed(given or peer.given, kit)
     made = Desk(peer, feed, clock)
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from support.vendors.ibkr_peer import IbkrPeer
 from tests.within import no_more_threads_than, within
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.ibkr.adapter import ADAPTER
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import CaughtUp, Cursor, Event, Feed, FeedLost, Replaced, Trades
@@ -106,7 +106,7 @@ class Play:
         return self.peer.now_ns
 
     def feed(self, **entries: str) -> Feed:
-        kit = Kit(universe(), self, lambda: [ES, NQ], {}, RUSH)
+        kit = AdapterContext(universe(), self, lambda: [ES, NQ], {}, RUSH)
         feed = ADAPTER.feed({**self.peer.given, **entries}, kit)
         self.feeds.append(feed)
         return feed

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from tests.within import within
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker, BrokerField
-from outcry.feeds.link import Link, Rejected
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
     LIVE_TRADE,
@@ -59,9 +59,9 @@ class MemoryFeed:
 
     name, caps, run = "memory", CAPS, ""
 
-    def __init__(self, peer: "MemoryPeer", key: str, kit: Kit) -> None:
+    def __init__(self, peer: "MemoryPeer", key: str, kit: AdapterContext) -> None:
         self._peer, self._key, self._kit = peer, key, kit
-        self._link = Link(self._sign_in, rush=kit.rush)
+        self._link = SharedSession(self._sign_in, rush=kit.rush)
 
     async def _sign_in(self) -> Call:
         peer = self._peer
@@ -71,7 +71,7 @@ class MemoryFeed:
             raise TimeoutError
         if peer.expired or self._key != KEY:
             peer.refusals += 1
-            raise Rejected
+            raise CredentialsRejected
         call = Call(peer)
         peer.calls.add(call)
         return call
@@ -112,9 +112,9 @@ class MemoryAdapter:
     caps: FeedCaps = CAPS
     library: str = ""
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         if not given["key"].startswith("memory-"):
-            raise BadEntry("rejected", "key")
+            raise InvalidCredential("rejected", "key")
         return MemoryFeed(self.peer, given["key"], kit)
 
 

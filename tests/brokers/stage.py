@@ -17,11 +17,11 @@ from outcry.access.licences import Scope
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
 from outcry.base.errors import NoLicensedSource
+from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
 from outcry.connections.model import ConnectionPhase, ConnectionRow
-from outcry.connections.parts import Parts, Rules
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.live import health
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
@@ -327,7 +327,7 @@ async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[St
 
 def _stage(
     house: House, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
-) -> tuple[Stage, Supervisor]:
+) -> tuple[Stage, ConnectionSupervisor]:
     told: list[str] = []
     reference = house.reference
     market = Market(
@@ -340,11 +340,11 @@ def _stage(
         stores, market, house.registry, lambda event, **details: told.append(f"{event} {details}"), rush=RUSH
     )
     broker = peer.adapter.broker.id
-    parts = Parts(
+    parts = FeedFactory(
         SqlConnectionStore(house.database), house.vault, {broker: peer.adapter}, reference.universe,
-        clock, {broker: peer.places}, Rules(local=True), RUSH,
+        clock, {broker: peer.places}, ConnectionPolicy(local=True), RUSH,
     )  # fmt: skip
-    supervisor = Supervisor(engine, parts)
+    supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, house.registry)
     user = house.store.ensure_user("ann@example.com", clock.now_ns())
     return Stage(house, peer, clock, engine, connections, user, told, tapes), supervisor

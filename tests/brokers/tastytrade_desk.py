@@ -20,7 +20,7 @@ from support.vendors.tastytrade_peer import (
 )
 from tests.within import within
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tastytrade import series
 from outcry.feeds.tastytrade.adapter import ADAPTER
 from outcry.market.instruments import Contract, Universe
@@ -61,7 +61,7 @@ class Desk:
     feeds: list[Feed] = field(default_factory=list)
 
     def feed(self, **changed: str) -> Feed:
-        kit = Kit(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
+        kit = AdapterContext(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
         made = ADAPTER.feed({**self.peer.given, **changed}, kit)
         self.feeds.append(made)
         return made

@@ -15,8 +15,8 @@ from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.within import no_more_threads_than, within
 
-from outcry.connections.adapters import BadEntry, Kit
-from outcry.feeds.databento import session as sessions
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
+from outcry.feeds.databento import vendor_session as sessions
 from outcry.feeds.databento.adapter import ADAPTER
 from outcry.feeds.databento.gateway import login_problem
 from outcry.feeds.databento.rows import BAD_TS_RECV, NO_PRICE, RECORD, live_rows, received_until_ns
@@ -147,7 +147,7 @@ async def staged(
     for contract in wanted:
         peer.tape(contract, tape(contract))
     await peer.start()
-    kit = Kit(universe, PeerClock(peer), lambda: wanted, peer.places, rush)
+    kit = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, rush)
     stage = Stage(peer, ADAPTER.feed({"key": key}, kit))
     beats = asyncio.create_task(beat(peer))
     try:
@@ -201,8 +201,8 @@ def window(rows: Rows, from_ns: int, to_ns: int = 2**63 - 1) -> Rows:
     ],
 )
 def test_a_key_that_cannot_be_one_is_seen_at_once(universe: Universe, key: str, code: str) -> None:
-    kit = Kit(universe, PeerClock(DatabentoPeer()), lambda: ())
-    with pytest.raises(BadEntry) as caught:
+    kit = AdapterContext(universe, PeerClock(DatabentoPeer()), lambda: ())
+    with pytest.raises(InvalidCredential) as caught:
         ADAPTER.feed({"key": key}, kit)
     assert (caught.value.code, caught.value.field) == (code, "key")
     if key.strip():
@@ -294,8 +294,8 @@ def test_a_time_of_receipt_that_is_off_tells_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "code"),
     [
-        ("Authentication failed.", "Rejected", "login_refused"),
-        ("API key deactivated.", "Rejected", "login_expired"),
+        ("Authentication failed.", "CredentialsRejected", "login_refused"),
+        ("API key deactivated.", "CredentialsRejected", "login_expired"),
         ("User does not have a live data license for GLBX.MDP3", "FeedRefused", "not_entitled"),
         ("Open connection limit exceeded", "FeedLost", "too_many_sessions"),
         ("Internal error", "FeedLost", "vendor_error"),
@@ -535,7 +535,7 @@ def test_a_place_nobody_comes_back_to_is_given_up(
     universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waits there does not hold up those who have come back."""
-    monkeypatch.setattr(sessions, "MOST_ROWS", 100)
+    monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 100)
 
     async def work() -> None:
         async with staged(universe, (ES, NQ)) as stage:
@@ -634,7 +634,7 @@ def test_what_cannot_be_read_ends_the_connection(universe: Universe) -> None:
 def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
     universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "MOST_ROWS", 300)
+    monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 300)
 
     async def work() -> None:
         async with staged(universe, (ES, NQ)) as stage:

@@ -15,7 +15,7 @@ from support.vendors.databento_peer import KEY, DatabentoPeer
 
 from outcry.app import open_house
 from outcry.app.settings import Settings
-from outcry.feeds.databento.past import parts_of
+from outcry.feeds.databento.downloads import plan_downloads
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.trades.records import TRADE, Quality, Rows
@@ -155,7 +155,7 @@ def test_a_refusal_is_told_in_the_services_words_and_what_came_before_is_kept(
 def test_near_a_roll_both_contracts_are_fetched() -> None:
     """ESH2024 ends on 15 March and is not front on the 13th: from 28 February on, volume may go over to ESM2024."""
     reference = load_reference()
-    found = parts_of(
+    found = plan_downloads(
         reference.universe, reference.calendar, "ES", None, date(2024, 2, 26), date(2024, 3, 15),
         at("2024-03-15 12:00"), {(H4, date(2024, 3, 1))},
     )  # fmt: skip

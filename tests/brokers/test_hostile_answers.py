@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from outcry.feeds import bodies, exact
+from outcry.feeds import number_parsing, response_body
 from outcry.feeds.databento import history
 from outcry.feeds.ibkr.tws import _Receiver, _StrictDecoder
 from outcry.feeds.massive.protocol import history_rows, live_rows, read_answer, read_frame
-from outcry.feeds.massive.wire import Rest as MassiveRest
+from outcry.feeds.massive.transport import Rest as MassiveRest
 from outcry.feeds.projectx import protocol as projectx
 from outcry.feeds.projectx.rest import Rest as ProjectXRest
 from outcry.feeds.projectx.symbols import quoted_alike
@@ -57,7 +57,7 @@ def refused(work: Callable[[], object]) -> None:
 )
 def test_a_price_that_cannot_be(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        exact.price_e9(text)
+        number_parsing.parse_price_e9(text)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_price_that_cannot_be(text: str) -> None:
 )
 def test_lots_that_cannot_be(told: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        exact.lots(told)
+        number_parsing.parse_lots(told)
 
 
 def test_prices_and_lots_that_can() -> None:
@@ -75,9 +75,9 @@ def test_prices_and_lots_that_can() -> None:
         (-37.63, -37_630_000_000),
         (7, 7 * 10**9),
     ):
-        assert exact.price_e9(told) == e9
+        assert number_parsing.parse_price_e9(told) == e9
     for told, number in ((2.0, 2), ("3", 3), (Decimal("1E3"), 1000), (-1, -1)):
-        assert exact.lots(told) == number
+        assert number_parsing.parse_lots(told) == number
 
 
 @pytest.mark.parametrize(
@@ -226,5 +226,5 @@ async def _databento(place: str) -> None:
 
 @pytest.mark.parametrize("ask", [_massive, _projectx, _tastytrade, _tradovate, _databento])
 def test_a_body_that_grows_is_let_go(ask: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_LARGEST", bodies.LARGEST)  # a day of trades may be larger
+    monkeypatch.setattr(history, "_LARGEST", response_body.MAX_BODY_BYTES)  # a day of trades may be larger
     asyncio.run(asked_of_a_bomb(ask, bomb()))

@@ -3,7 +3,7 @@
 from tests.brokers.ibkr_play import ES, MINUTE, NOW, SECOND, Play, Reader, at, run, tape_of, walk
 
 from outcry.feeds.ibkr.adapter import ADAPTER
-from outcry.feeds.ibkr.history import planned
+from outcry.feeds.ibkr.history import plan_history
 from outcry.trades.feed import Bars, FeedLost, Gap, Heartbeat, Replaced, RowFlag, Trades
 from outcry.trades.records import Quality
 
@@ -151,10 +151,10 @@ def test_what_is_older_than_is_asked_for_is_a_gap() -> None:
 
 def test_a_stretch_of_time_is_brought_without_a_minute_told_twice() -> None:
     """Trades up to the first minute that cannot be known, bars, trades from the last minute on."""
-    plan = planned(at("2026-11-18 14:00:59"), at("2026-11-18 15:00:42"))
+    plan = plan_history(at("2026-11-18 14:00:59"), at("2026-11-18 15:00:42"))
     assert plan.bars_from_ns == at("2026-11-18 14:02:00")
     assert plan.bars_to_ns == at("2026-11-18 15:00:00")
-    short = planned(at("2026-11-18 14:51:00"), at("2026-11-18 15:00:42"))
+    short = plan_history(at("2026-11-18 14:51:00"), at("2026-11-18 15:00:42"))
     assert (short.bars_from_ns, short.quality) == (short.bars_to_ns, Quality.TICKS)
 
 

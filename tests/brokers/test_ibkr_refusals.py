@@ -8,7 +8,7 @@ import pytest
 from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, MINUTE, NOW, NQ, SECOND, Play, run, tape_of, walk
 
-from outcry.feeds.ibkr import channel
+from outcry.feeds.ibkr import tick_subscription
 from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Heartbeat, Status
 
 
@@ -226,7 +226,7 @@ def test_a_link_that_is_silent() -> None:
 
 
 def test_a_slow_reader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MOST_ROWS", 200)
+    monkeypatch.setattr(tick_subscription, "MAX_ROWS", 200)
 
     async def work(play: Play) -> None:
         for contract in (ES, NQ):

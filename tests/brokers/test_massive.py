@@ -24,11 +24,10 @@ from tests.brokers.following import (
     until,
 )
 
-from outcry.connections.adapters import BadEntry, Kit
-from outcry.feeds.channel import Channel, Lag, Switchboard
-from outcry.feeds.link import Rejected
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.massive import feed
 from outcry.feeds.massive.adapter import ADAPTER
+from outcry.feeds.massive.duplicate_filter import DuplicateFilter
 from outcry.feeds.massive.protocol import (
     Answer,
     Message,
@@ -40,7 +39,8 @@ from outcry.feeds.massive.protocol import (
     read_frame,
 )
 from outcry.feeds.massive.symbols import ticker_of
-from outcry.feeds.massive.told import Told
+from outcry.feeds.shared_session import CredentialsRejected
+from outcry.feeds.stream_channel import ChannelRegistry, DeliveryLag, StreamChannel
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
     CaughtUp,
@@ -114,8 +114,8 @@ def test_every_product_has_a_name_that_means_it() -> None:
 )
 def test_an_entry_that_cannot_be_right(given: dict[str, str], code: str) -> None:
     made = peer()
-    kit = Kit(load_reference().universe, _Clock(), tuple, made.places)
-    with pytest.raises(BadEntry) as found:
+    kit = AdapterContext(load_reference().universe, _Clock(), tuple, made.places)
+    with pytest.raises(InvalidCredential) as found:
         ADAPTER.feed(given, kit)
     assert (found.value.code, found.value.field) == (code, "key")
 
@@ -182,11 +182,11 @@ def test_the_next_page_is_asked_of_our_own_host_and_without_a_key() -> None:
 @pytest.mark.parametrize(
     ("status", "text", "kind", "code"),
     [
-        ("auth_failed", "authentication failed", Rejected, "login_refused"),
+        ("auth_failed", "authentication failed", CredentialsRejected, "login_refused"),
         ("auth_failed", "Your plan doesn't include websocket access.", FeedRefused, "not_entitled"),
         ("max_connections", "Maximum number of websocket connections exceeded.", FeedRefused, "too_many_sessions"),
         ("NOT_AUTHORIZED", "You are not entitled to this data. Please upgrade", FeedRefused, "not_entitled"),
-        ("ERROR", "Unknown API Key", Rejected, "login_refused"),
+        ("ERROR", "Unknown API Key", CredentialsRejected, "login_refused"),
         ("ERROR", "You've exceeded the maximum requests per minute, please wait or upgrade", FeedLost, "rate_limited"),
         ("NOT_FOUND", "ticker", FeedRefused, "unknown_contract"),
         ("slow_consumer", "", FeedLost, "seam_overflow"),
@@ -322,7 +322,7 @@ class LeadingOn(MassivePeer):
 def test_history_that_does_not_end_is_given_up(
     step_ns: int, cursors: int, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "MOST_PAGES", 20)
+    monkeypatch.setattr(feed, "MAX_PAGES", 20)
 
     async def work() -> None:
         made = LeadingOn(step_ns, cursors)
@@ -502,7 +502,7 @@ async def _collect(into: list[str], work) -> None:
 
 def test_a_slow_reader_loses_its_own_stream_only() -> None:
     async def work() -> None:
-        board = Switchboard()
+        board = ChannelRegistry()
         with board.channel("A") as slow, board.channel("B") as other:
             slow._limit = 10
             rows = live_rows([Message(ev="T", p=np_decimal("1"), s=np_decimal("1"), t=1)] * 6, 0)
@@ -520,7 +520,7 @@ def test_a_slow_reader_loses_its_own_stream_only() -> None:
 
 def test_what_came_before_a_loss_is_handed_over_first() -> None:
     async def work() -> None:
-        channel = Channel()
+        channel = StreamChannel()
         channel.put(Heartbeat(1))
         channel.put(Heartbeat(2))
         channel.fail(FeedLost("disconnected"))
@@ -537,7 +537,7 @@ def test_what_came_before_a_loss_is_handed_over_first() -> None:
 
 
 def test_a_heartbeat_lags_as_trades_do() -> None:
-    lag = Lag()
+    lag = DeliveryLag()
     assert lag.before(NOW_NS) == NOW_NS - SECOND
     lag.took(NOW_NS, NOW_NS - 3 * SECOND)  # our clock is ahead, or the vendor late
     assert lag.before(NOW_NS) == NOW_NS - 3_500_000_000
@@ -551,7 +551,7 @@ def test_what_two_ways_brought_is_told_once_and_twins_are_two() -> None:
     def rows(*trades: tuple[int, str]):
         return live_rows([Message(ev="T", p=np_decimal(p), s=np_decimal("1"), t=t) for t, p in trades], 0)
 
-    told_so_far = Told(0)
+    told_so_far = DuplicateFilter(0)
     told_so_far.note(rows((1000, "1"), (1001, "2"), (1001, "2")), ())
     live = rows((1001, "2"), (1001, "2"), (1001, "2"), (1002, "3"))
     assert told_so_far.short_of([Trades(live)]) is None

@@ -22,7 +22,7 @@ from tests.brokers.following import (
     until,
 )
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.projectx import rest
 from outcry.feeds.projectx.adapter import ADAPTER
 from outcry.feeds.projectx.firms import FIRMS
@@ -168,11 +168,11 @@ def test_entries_that_cannot_be_right(given: dict[str, str], code: str, field: s
         def now_ns(self) -> int:
             return NOW_NS
 
-    kit = Kit(load_reference().universe, Clock(), tuple, {}, 1.0)
+    kit = AdapterContext(load_reference().universe, Clock(), tuple, {}, 1.0)
     if not code:
         assert ADAPTER.feed(given, kit).name == "projectx"
         return
-    with pytest.raises(BadEntry) as found:
+    with pytest.raises(InvalidCredential) as found:
         ADAPTER.feed(given, kit)
     assert (found.value.code, found.value.field) == (code, field)
 

@@ -10,9 +10,9 @@ from tests.brokers.memory_peer import CAPS, MemoryPeer
 from tests.brokers.stage import ES, Stage, staged
 from tests.within import within
 
-from outcry.connections import attempts, supervisor
+from outcry.connections import sign_in_attempts, supervisor
+from outcry.connections.feed_factory import ConnectionPolicy
 from outcry.connections.model import CheckStep, ConnectionPhase, ConnectionRefused
-from outcry.connections.parts import Rules
 from outcry.database.errors import StoreBusy
 from outcry.feeds.pushed import PushedFeed
 from outcry.market.instruments import Contract
@@ -33,7 +33,7 @@ def elsewhere(stage: Stage) -> None:
     """From now on the broker is one that runs on its user's machine only, and this service is not there."""
     adapter = stage.peer.adapter
     adapter.broker = replace(adapter.broker, hosted=False)
-    object.__setattr__(stage.connections._parts, "rules", Rules(local=False))
+    object.__setattr__(stage.connections._parts, "rules", ConnectionPolicy(local=False))
 
 
 def test_a_broker_of_the_users_machine_is_neither_connected_nor_renewed_nor_tried_by_a_server(
@@ -106,7 +106,7 @@ def test_a_store_that_is_busy_is_asked_at_each_look_and_not_more(
         began_s = asyncio.get_running_loop().time()
         await stage.until(lambda: asked, "a look")
         await asyncio.sleep(0.5)
-        looks = (asyncio.get_running_loop().time() - began_s) / (supervisor.LOOK_S / 20)
+        looks = (asyncio.get_running_loop().time() - began_s) / (supervisor.CHECK_INTERVAL_S / 20)
         assert 1 <= len(asked) <= 2 * looks
         monkeypatch.setattr(stage.connections._store, "rows", usual)
         stage.id = number
@@ -195,8 +195,8 @@ def test_a_login_that_is_refused_is_not_tried_at_each_press(tmp_path: Path) -> N
                 said.append(problem.code)
             else:
                 await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
-        assert said == ["too_soon"] * (30 - (attempts.MOST - 1))
-        assert stage.peer.refusals - before <= 2 * (attempts.MOST - 1)
+        assert said == ["too_soon"] * (30 - (sign_in_attempts.MAX_PER_HOUR - 1))
+        assert stage.peer.refusals - before <= 2 * (sign_in_attempts.MAX_PER_HOUR - 1)
         assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
         with pytest.raises(ConnectionRefused, match="too_soon"):
             stage.connect()

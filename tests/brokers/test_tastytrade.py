@@ -35,7 +35,7 @@ from tests.brokers.tastytrade_desk import (
     walk,
 )
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.tastytrade import stream as streams
 from outcry.feeds.tastytrade.adapter import ADAPTER
 from outcry.feeds.tastytrade.rest import Entries, Streamer
@@ -119,7 +119,7 @@ def test_the_vendors_tick_tells_its_unit(root: str, tick: str | None, scale: int
 
 
 def test_entries_that_cannot_be_right() -> None:
-    kit = Kit(universe(), PeerClock(FixedPeer()), lambda: ())
+    kit = AdapterContext(universe(), PeerClock(FixedPeer()), lambda: ())
     good = {"client_secret": "s", "refresh_token": "r", "environment": "sandbox"}
     for changed, code, name in (
         ({"client_secret": " "}, "missing", "client_secret"),
@@ -128,7 +128,7 @@ def test_entries_that_cannot_be_right() -> None:
         ({"client_secret": "x" * 5000}, "rejected", "client_secret"),
         ({"environment": "staging"}, "rejected", "environment"),
     ):
-        with pytest.raises(BadEntry) as caught:
+        with pytest.raises(InvalidCredential) as caught:
             ADAPTER.feed({**good, **changed}, kit)
         assert (caught.value.code, caught.value.field) == (code, name)
         assert "words" not in str(caught.value)

@@ -18,7 +18,7 @@ from tests.brokers.tastytrade_desk import (
     universe,
 )
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tastytrade.adapter import ADAPTER
 from outcry.market.instruments import Contract
 from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
@@ -161,7 +161,7 @@ def test_what_the_vendor_may_answer(
         token = web.Response(status=200, body=b'{"access_token":"tt-access-1","expires_in":900}')
         quote = web.Response(status=status, body=body, headers=headers)
         runner, base = await answers({"/oauth/token": token, "/api-quote-tokens": quote})
-        kit = Kit(universe(), PeerClock(desk.peer), lambda: (ES,), {"api": base}, 20.0)
+        kit = AdapterContext(universe(), PeerClock(desk.peer), lambda: (ES,), {"api": base}, 20.0)
         feed = ADAPTER.feed(desk.peer.given, kit)
         problem = await Reader(feed).lost()
         assert (type(problem), problem.code) == (kind, code)
@@ -173,7 +173,9 @@ def test_what_the_vendor_may_answer(
 
 def test_a_vendor_that_is_not_there() -> None:
     async def work(desk: Desk) -> None:
-        kit = Kit(universe(), PeerClock(desk.peer), lambda: (ES,), {"api": "http://127.0.0.1:1"}, 20.0)
+        kit = AdapterContext(
+            universe(), PeerClock(desk.peer), lambda: (ES,), {"api": "http://127.0.0.1:1"}, 20.0
+        )
         feed = ADAPTER.feed(desk.peer.given, kit)
         problem = await Reader(feed).lost()
         assert (type(problem), problem.code) == (FeedLost, "unreachable")

@@ -20,7 +20,7 @@ from tests.brokers.tradovate_stage import (
 )
 from tests.virtual_time import run_in_virtual_time
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.tradovate import history, wire
 from outcry.feeds.tradovate.adapter import ADAPTER, FIELDS
 from outcry.feeds.tradovate.present import Present
@@ -68,13 +68,13 @@ def test_a_digit_is_the_next_contract_to_end(universe: Universe) -> None:
 
 
 def test_entries_that_cannot_be_right(universe: Universe) -> None:
-    kit = Kit(universe, TradovatePeer, list)  # type: ignore[arg-type]
+    kit = AdapterContext(universe, TradovatePeer, list)  # type: ignore[arg-type]
     good = TradovatePeer.given
     for name, text, code in (
         ("user", " ", "missing"), ("password", "", "missing"), ("secret", "", "missing"), ("cid", "", "missing"),
         ("cid", "4x", "rejected"), ("environment", "wss://evil", "rejected"),
     ):  # fmt: skip
-        with pytest.raises(BadEntry) as caught:
+        with pytest.raises(InvalidCredential) as caught:
             ADAPTER.feed({**good, name: text}, kit)
         assert (caught.value.code, caught.value.field) == (code, name)
         assert text.strip() == "" or text not in str(caught.value)

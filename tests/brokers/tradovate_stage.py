@@ -11,7 +11,7 @@ import numpy as np
 from support.vendors.tradovate_peer import TradovatePeer
 from tests.within import no_more_threads_than, within
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tradovate.adapter import ADAPTER
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import LIVE_TRADE, CaughtUp, Cursor, Event, Feed, FeedLost, Trades
@@ -109,7 +109,7 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
     await peer.start()
     stage = Stage(peer, None, tapes)  # type: ignore[arg-type]
     stage.feed = ADAPTER.feed(
-        {**peer.given, **given}, Kit(universe, stage, lambda: [ES, ZT], peer.places, RUSH)
+        {**peer.given, **given}, AdapterContext(universe, stage, lambda: [ES, ZT], peer.places, RUSH)
     )
     try:
         yield stage

@@ -16,7 +16,7 @@ from outcry.app import SystemClock
 from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
 from outcry.cli.agent_example import example
 from outcry.cli.agent_feeds import BadConfig, Means
-from outcry.connections.adapters import Adapter
+from outcry.connections.broker_adapter import BrokerAdapter
 from outcry.trades.reference_tables import load_reference
 
 INGEST = compose(12345)
@@ -25,7 +25,7 @@ FEED = f'[[feed]]\nbroker = "memory"\nsymbols = ["ES", "NQ"]\nkey = "{SECRET}"\n
 SERVICE = 'service = "https://outcry.example.com"\n'
 
 
-def known() -> Mapping[str, Adapter]:
+def known() -> Mapping[str, BrokerAdapter]:
     return {"memory": MemoryAdapter(MemoryPeer())}
 
 

@@ -23,11 +23,11 @@ from outcry.cluster.feeding.taking import Taking
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
 from outcry.cluster.shared_connections import DistantConnections, SharedConnections
-from outcry.connections.adapters import Adapter, Kit
-from outcry.connections.parts import Parts, Rules
+from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter
+from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
@@ -49,7 +49,7 @@ class PunctualFeed(MemoryFeed):
 
 
 class PunctualAdapter(MemoryAdapter):
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         super().feed(given, kit)  # what is wrong with the entries
         return PunctualFeed(self.peer, given["key"], kit)
 
@@ -235,7 +235,13 @@ class FeedsProcess:
     """A process of the role `feeds`."""
 
     def __init__(
-        self, house: House, calls: Calls, parts: Parts, told: list[str], spools: Path, rush: float = RUSH
+        self,
+        house: House,
+        calls: Calls,
+        parts: FeedFactory,
+        told: list[str],
+        spools: Path,
+        rush: float = RUSH,
     ) -> None:
         self.calls, self.seat, self._held = calls, Seat(), ExitStack()
         self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
@@ -243,7 +249,7 @@ class FeedsProcess:
             self.spool, Owners(calls), Traded(house.reference.universe, house.reference.calendar, house.clock),
             house.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
         )  # fmt: skip
-        self.supervisor = Supervisor(self.streams, parts, several=True)
+        self.supervisor = ConnectionSupervisor(self.streams, parts, several=True)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -272,7 +278,7 @@ class Cluster(brokers.Stage):
     hand: Hand = field(default_factory=Hand)
     feeds: list[FeedsProcess] = field(default_factory=list[FeedsProcess])
     owner: EngineProcess | None = None
-    parts: Parts | None = None
+    parts: FeedFactory | None = None
     web: LocalCalls | WiredCalls | None = None
     #: Where NATS is; empty: the processes meet on `bus`.
     urls: str = ""
@@ -369,10 +375,10 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
 
 
 def _stage(house: House, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
-    adapter: Adapter = peer.adapter
-    parts = Parts(
+    adapter: BrokerAdapter = peer.adapter
+    parts = FeedFactory(
         SqlConnectionStore(house.database), house.vault, {adapter.broker.id: adapter}, house.reference.universe,
-        clock, {adapter.broker.id: peer.places}, Rules(local=True), RUSH,
+        clock, {adapter.broker.id: peer.places}, ConnectionPolicy(local=True), RUSH,
     )  # fmt: skip
     user = house.store.ensure_user("ann@example.com", clock.now_ns())
     bus = Bus()

@@ -16,7 +16,7 @@ from outcry.access.licences import OPERATOR
 from outcry.base.errors import InvalidRequest, StoreUnavailable
 from outcry.cluster.feeding.owners import Owners, PassedOn
 from outcry.connections.model import CheckStep, ConnectionPhase
-from outcry.feeds import inlet
+from outcry.feeds import push_queue
 from outcry.live import entries as log
 from outcry.live.model import StreamKey
 from outcry.market.calendar import SessionKind
@@ -290,7 +290,7 @@ def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every trade once, in order, whoever brought it: 60 trades, one a second, the third of three deaths after 50."""
-    monkeypatch.setattr(inlet, "SILENCE_S", 0.5)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 0.5)
 
     async def work(stage: Cluster) -> None:
         written: list[Rows] = []

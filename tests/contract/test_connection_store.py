@@ -15,11 +15,11 @@ from outcry.connections.model import (
     ConnectionRefused,
     ConnectionRow,
     ConnectionStore,
+    EntrySealer,
     SealedEntries,
-    Sealing,
 )
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.vault_model import VaultKeyRow, VaultStore
+from outcry.connections.vault_keys import VaultKeyRow, VaultStore
 from outcry.connections.vault_store import SqlVaultStore
 from outcry.database import schema
 from outcry.database.database import DATABASE_FILE
@@ -66,7 +66,7 @@ def store(kept: Kept) -> ConnectionStore:
     return kept.store
 
 
-def sealing(mark: str = "a", kid: str = "k1") -> Sealing:
+def sealing(mark: str = "a", kid: str = "k1") -> EntrySealer:
     def sealed(connection_id: int, version: int) -> SealedEntries:
         place = f"{mark}{connection_id}.{version}".encode()
         return SealedEntries(connection_id, kid, b"wrapped " + place, b"sealed " + place, version)
@@ -178,7 +178,7 @@ def test_nothing_is_left_of_entries_that_were_replaced_or_removed(places: Places
         replace_and_remove(kept_at(place), secret, found)
 
 
-def replace_and_remove(kept: Kept, secret: Sealing, found: Callable[[bytes], bool]) -> None:
+def replace_and_remove(kept: Kept, secret: EntrySealer, found: Callable[[bytes], bool]) -> None:
     number = kept.store.add(ROW, secret, NOW)
     assert found(b"SECRET1")
     assert kept.store.renew(number, "", secret)

@@ -23,8 +23,8 @@ from outcry.answers.live_answers import MIN_RENDER_INTERVAL_NS
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
 from outcry.base.errors import ServiceError
-from outcry.feeds.pace import FreePace
 from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.replay_pacing import FreePacer
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
 from outcry.live.archive import Archive
@@ -123,7 +123,7 @@ def engine_of(house: House, report: Callable[..., object], rush: float = RUSH) -
 
 def feed_of(piece: Piece, house: House, batch_rows: int, step_ns: int = NANOS_PER_MINUTE) -> ReplayFeed:
     """The piece as a feed, as fast as it is taken."""
-    pace = FreePace()
+    pace = FreePacer()
     pace.step_ns = step_ns
     return ReplayFeed(piece.readings, house.reference.calendar, pace, name=piece.name, batch_rows=batch_rows)
 

@@ -33,7 +33,7 @@ from outcry.agent.over_http import OverHttp, Service
 from outcry.agent.spool import Spool
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.http.server import Binding, build_server
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
@@ -73,7 +73,7 @@ class Desk:
     async def run(self, meanwhile: Callable[[Agent], Awaitable[None]]) -> None:
         """An agent for as long as something goes on."""
         reference, log = load_reference(), FileLog(self.folder)
-        kit = Kit(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
+        kit = AdapterContext(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
         with log.exclusively():
             agent = Agent(
                 [Source("ibkr", self.peer.adapter.feed(self.peer.given, kit))], Spool(log, self.folder, 1 << 30),

@@ -10,7 +10,7 @@ import pytest
 from outcry.app import open_house
 from outcry.app.settings import Settings
 from outcry.base.errors import InvalidRequest
-from outcry.feeds.pushed import MOST_STREAMS, PushedFeeds
+from outcry.feeds.pushed import MAX_STREAMS, PushedFeeds
 from outcry.live.model import StreamKey
 from outcry.live.service import LiveService
 from outcry.market.instruments import Contract
@@ -32,7 +32,7 @@ def test_pushes_know_the_houses_own_feeds_and_streams(
         house.application([(0, tail)])
         (services,) = built
         pushes, live = cast("PushedFeeds", services.pushes), cast("LiveService", services.live)
-        keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MOST_STREAMS - 1))]
+        keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MAX_STREAMS - 1))]
         for key in keys:
             live.engine.runners.put(cast("Any", SimpleNamespace(key=key, name=key.text)))
 

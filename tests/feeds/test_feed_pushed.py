@@ -15,7 +15,7 @@ import pytest
 from tests.within import within
 
 from outcry.base.errors import InvalidRequest, Occupied, StoreUnavailable
-from outcry.feeds import inlet, pushed
+from outcry.feeds import push_queue, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
@@ -48,8 +48,8 @@ RUN, OTHER = "a" * 20, "b" * 20
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of seconds are tenths of them."""
     monkeypatch.setattr(pushed, "WAIT_S", 0.3)
-    monkeypatch.setattr(inlet, "SILENCE_S", 0.4)
-    monkeypatch.setattr(inlet, "FORGET_S", 2.0)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 0.4)
+    monkeypatch.setattr(push_queue, "EXPIRY_S", 2.0)
 
 
 def trades(*numbers: int) -> Trades:
@@ -215,8 +215,8 @@ def test_silence_is_counted_from_the_last_word_and_not_from_when_a_reader_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reader comes 1.5 s after the last word, of 2 s that a link may be silent: it is lost 0.5 s later."""
-    monkeypatch.setattr(inlet, "SILENCE_S", 2.0)
-    monkeypatch.setattr(inlet, "FORGET_S", 20.0)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 2.0)
+    monkeypatch.setattr(push_queue, "EXPIRY_S", 20.0)
 
     async def test() -> None:
         service, seen = feeds()
@@ -444,7 +444,7 @@ def test_a_feed_has_a_plain_name_that_is_not_the_services_own(name: str) -> None
 
 
 def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushed, "MOST_INLETS", 3)
+    monkeypatch.setattr(pushed, "MAX_PUSH_QUEUES", 3)
 
     async def test() -> None:
         service, _ = feeds()
@@ -503,7 +503,7 @@ def test_a_run_that_goes_on_from_another_need_not_wait_for_it() -> None:
 def test_a_user_has_so_many_streams_whether_pushed_now_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four, two were there; one of them is pushed again, and two new ones: then there is room for none that is new.
     The operator may have any number."""
-    monkeypatch.setattr(pushed, "MOST_STREAMS", 4)
+    monkeypatch.setattr(pushed, "MAX_STREAMS", 4)
     before = {("old", ES), ("old", NQ)}
 
     async def test() -> None:

@@ -13,8 +13,8 @@ from tests.feeds.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, fl
 from tests.feeds.test_files_lean import between
 from tests.within import within
 
-from outcry.feeds.pace import FreePace, Pace, Stepper, Timeline, WallPace, pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.replay_pacing import FreePacer, Pacer, StepPacer, Timeline, WallClockPacer, pacer_for_speed
 from outcry.market.instruments import Contract
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.library import FileLibrary
@@ -38,8 +38,8 @@ CLOSE = utc("2024-01-02 21:15:00")
 START = Cursor(0)
 
 
-def feed(*files: Made, pace: Pace | None = None, **options: object) -> ReplayFeed:
-    return ReplayFeed(files, load_reference().calendar, pace or FreePace(), **options)  # type: ignore[arg-type]
+def feed(*files: Made, pace: Pacer | None = None, **options: object) -> ReplayFeed:
+    return ReplayFeed(files, load_reference().calendar, pace or FreePacer(), **options)  # type: ignore[arg-type]
 
 
 def replayed(*files: Made, contract: Contract = ES, since: int = 0, **options: object) -> list:
@@ -135,7 +135,7 @@ def test_a_bar_is_known_at_its_end() -> None:
     """Minute bars of 14:30 and 14:31, stepped: the first is out once 14:31:00 is let go, not a nanosecond earlier."""
 
     async def run() -> None:
-        pace = Stepper()
+        pace = StepPacer()
         one = feed(Made((ES, bars((OPEN, 1.0, 10), (OPEN + MINUTE, 2.0, 20)))), pace=pace)
         seen: list = []
 
@@ -162,7 +162,7 @@ def test_a_bar_is_known_at_its_end() -> None:
 
 def test_stepping_lets_go_of_what_lies_before_and_of_nothing_else() -> None:
     async def run() -> None:
-        pace = Stepper()
+        pace = StepPacer()
         one = feed(
             Made((ES, trades((OPEN, 1.0, 1), (OPEN + 5, 2.0, 1))), (NQ, trades((OPEN + 5, 3.0, 1)))),
             pace=pace,
@@ -213,7 +213,7 @@ def test_as_it_happened(speed: float) -> None:
         clock = Hours()
         at = [OPEN, OPEN + 1_500_000_000, OPEN + 4 * SECOND]
         file = Made((ES, trades(*((when, 1.0, 1) for when in at))))
-        one = feed(file, pace=WallPace(clock, speed, clock.sleep))
+        one = feed(file, pace=WallClockPacer(clock, speed, clock.sleep))
         begun, when = clock.now, []
         beats = 0
         async for event in one.open(ES, START):
@@ -233,7 +233,7 @@ def test_contracts_share_one_clock() -> None:
     async def run() -> None:
         clock = Hours()
         rows = trades(*((OPEN + n * SECOND, float(n), 1) for n in range(5)))
-        one = feed(Made((ES, rows), (NQ, rows)), pace=WallPace(clock, 1.0, clock.sleep))
+        one = feed(Made((ES, rows), (NQ, rows)), pace=WallClockPacer(clock, 1.0, clock.sleep))
         begun = clock.now
         first = one.open(ES, START)
         while not (isinstance(event := await anext(first), Trades) and event.rows["price"][-1] == 2e9):
@@ -253,7 +253,7 @@ def test_a_clock_that_is_set_back_stops_nothing() -> None:
     async def run() -> None:
         clock = Hours()
         one = feed(Made((ES, trades((OPEN, 1.0, 1), (OPEN + 9 * SECOND, 2.0, 1)))),
-                   pace=WallPace(clock, 1.0, clock.sleep))  # fmt: skip
+                   pace=WallClockPacer(clock, 1.0, clock.sleep))  # fmt: skip
         seen = 0
         async for event in one.open(ES, START):
             if isinstance(event, Heartbeat) and not seen:
@@ -273,7 +273,7 @@ def test_nights_and_weekends_are_not_waited_for() -> None:
         clock = Hours()
         friday, sunday = utc("2024-01-05 21:59:50"), utc("2024-01-07 23:00:10")
         files = [Made((ES, trades((at, 1.0, 1)))) for at in (friday, sunday)]
-        one = feed(*files, pace=WallPace(clock, 1.0, clock.sleep))
+        one = feed(*files, pace=WallClockPacer(clock, 1.0, clock.sleep))
         begun, when, others = clock.now, [], []
         async for event in one.open(ES, START):
             if isinstance(event, Trades):
@@ -306,14 +306,14 @@ def test_beats_of_a_timeline() -> None:
 ])  # fmt: skip
 def test_how_often_it_beats(speed: float, seconds: float) -> None:
     """In replayed seconds: never less than one a second of ours, never more than ten, nor less than one a minute."""
-    assert pace_of(speed, Hours()).step_ns == round(seconds * SECOND)
-    assert pace_of(None, Hours()).step_ns == MINUTE
+    assert pacer_for_speed(speed, Hours()).step_ns == round(seconds * SECOND)
+    assert pacer_for_speed(None, Hours()).step_ns == MINUTE
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])
 def test_speeds_that_are_none(speed: float) -> None:
     with pytest.raises(ValueError, match="speed"):
-        pace_of(speed, Hours())
+        pacer_for_speed(speed, Hours())
 
 
 # -- resuming, holes
@@ -411,7 +411,7 @@ def test_refusals() -> None:
 
 def test_closing_ends_the_streams() -> None:
     async def run() -> None:
-        one = feed(Made((ES, trades((OPEN, 1.0, 1), (CLOSE, 2.0, 1)))), pace=Stepper())
+        one = feed(Made((ES, trades((OPEN, 1.0, 1), (CLOSE, 2.0, 1)))), pace=StepPacer())
         reading = asyncio.create_task(drain(one.open(ES, START)))
         await asyncio.sleep(0.1)
         await one.close()
@@ -435,7 +435,7 @@ def test_gold_ticks_as_fast_as_they_go(shared, universe) -> None:
     readings = readings_of(FileLibrary(), universe, files, ReadOptions())
 
     async def run() -> None:
-        one = ReplayFeed(readings, load_reference().calendar, FreePace())
+        one = ReplayFeed(readings, load_reference().calendar, FreePacer())
         gold = Contract("GC", 2013, 12)
         assert gold in await one.contracts()
         events = await drain(one.open(gold, START))
@@ -459,7 +459,7 @@ def test_es_minutes_of_four_days(shared, universe) -> None:
     readings = readings_of(FileLibrary(), universe, [shared / "data/lean/cme/minute/es"], ReadOptions())
 
     async def run() -> None:
-        one = ReplayFeed(readings, load_reference().calendar, FreePace())
+        one = ReplayFeed(readings, load_reference().calendar, FreePacer())
         events = await drain(one.open(Contract("ES", 2013, 12), START))
         assert one.caps.backfill is Backfill.BARS_1M
         await one.close()

@@ -9,7 +9,7 @@ from tests.feeds.recordings import MINUTE, bars, rows_of, trades
 from tests.within import within
 
 from outcry.feeds.live_rows import as_live
-from outcry.feeds.seam import joined
+from outcry.feeds.seam import join_history_and_live
 from outcry.trades.feed import (
     Bars,
     CaughtUp,
@@ -76,7 +76,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def everything(vendor: Vendor, **options: object) -> list[Event]:
-    stream = joined(vendor.history, vendor.live(), vendor.cut, **options)  # type: ignore[arg-type]
+    stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut, **options)  # type: ignore[arg-type]
     return [event async for event in stream]
 
 
@@ -144,7 +144,7 @@ def test_live_rows_that_come_while_history_is_fetched_wait_for_it() -> None:
 
         vendor = Vendor(batch(10), batch(20), batch(30), meanwhile=meanwhile)
         vendor.put(STANDS)
-        stream = joined(vendor.history, vendor.live(), vendor.cut)
+        stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut)
         first = [await anext(stream) for _ in range(11)]
         assert said(first) == [
             -10, -20, -30, CaughtUp(CUT, Quality.TICKS), STANDS,
@@ -161,7 +161,7 @@ def test_live_rows_that_come_while_history_is_fetched_wait_for_it() -> None:
 def test_history_waits_for_the_subscription() -> None:
     async def work() -> None:
         vendor = Vendor(batch(10))
-        first = asyncio.ensure_future(anext(joined(vendor.history, vendor.live(), vendor.cut)))
+        first = asyncio.ensure_future(anext(join_history_and_live(vendor.history, vendor.live(), vendor.cut)))
         await asyncio.sleep(0.02)
         assert vendor.done == ["subscribed"]
         vendor.put(STANDS)
@@ -186,7 +186,7 @@ def test_bars_as_history() -> None:
         page = Bars(bars((0, 1.0, 10), (MINUTE, 2.0, 20)), Quality.BARS_1M)
         vendor = Vendor(page)
         vendor.put(STANDS, batch(30, MINUTE), None)
-        stream = joined(vendor.history, vendor.live(), lambda: MINUTE, quality=Quality.BARS_1M)
+        stream = join_history_and_live(vendor.history, vendor.live(), lambda: MINUTE, quality=Quality.BARS_1M)
         events = [event async for event in stream]
         assert isinstance(events[0], Bars)
         assert (events[0].backfill, events[0].rows["volume"].tolist()) == (True, [10])
@@ -211,7 +211,7 @@ def test_what_waits_is_bounded() -> None:
 
         vendor = Vendor(batch(10), meanwhile=meanwhile)
         vendor.put(STANDS)
-        stream = joined(vendor.history, vendor.live(), vendor.cut, limit=10)
+        stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut, limit=10)
         try:
             events = [await anext(stream) for _ in range(3)]
             vendor.put(*[batch(103)] * 30, None)
@@ -244,7 +244,7 @@ def test_a_link_that_breaks_later_first_gives_what_came() -> None:
     async def work() -> None:
         vendor = Vendor(batch(10))
         vendor.put(STANDS)
-        stream = joined(vendor.history, vendor.live(), vendor.cut)
+        stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut)
         events = [await anext(stream) for _ in range(3)]
         vendor.put(batch(101), FeedLost("broken"))
         assert said([*events, await anext(stream)]) == [-10, CaughtUp(CUT, Quality.TICKS), STANDS, 101]
@@ -284,7 +284,7 @@ def test_a_reader_that_leaves_ends_both() -> None:
     async def work() -> None:
         vendor = Vendor(batch(10), batch(20))
         vendor.put(STANDS)
-        stream = joined(vendor.history, vendor.live(), vendor.cut)
+        stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut)
         await anext(stream)
         await stream.aclose()
         assert vendor.done[-2:] == ["history closed", "unsubscribed"]

@@ -4,12 +4,12 @@ import asyncio
 
 from tests.within import within
 
-from outcry.feeds.pace import FreePace
+from outcry.feeds.replay_pacing import FreePacer
 
 
 def test_the_stream_that_is_furthest_behind_goes_on() -> None:
     """Two streams of the instants 1, 4, 5, 6 and 2, 3, 7: taken in order of time, though one of them is slow."""
-    pace, seen = FreePace(), []
+    pace, seen = FreePacer(), []
 
     async def follow(instants: list[int], pause_s: float) -> None:
         with pace.stream():
@@ -27,7 +27,7 @@ def test_the_stream_that_is_furthest_behind_goes_on() -> None:
 
 
 def test_who_ends_or_is_cancelled_is_not_waited_for() -> None:
-    pace = FreePace()
+    pace = FreePacer()
 
     async def follow(until: int) -> int:
         with pace.stream():
@@ -48,7 +48,7 @@ def test_who_ends_or_is_cancelled_is_not_waited_for() -> None:
 
 
 def test_stopped_it_holds_nobody() -> None:
-    pace = FreePace()
+    pace = FreePacer()
 
     async def waits() -> None:
         with pace.stream(), pace.stream():  # the second never asks

@@ -14,8 +14,8 @@ from outcry.answers.alerts import params
 from outcry.answers.wording import message
 from outcry.app import open_house
 from outcry.app.settings import Settings
-from outcry.feeds.pace import pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.replay_pacing import pacer_for_speed
 from outcry.live.model import AlertRow
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, PRICE_SCALE
@@ -45,7 +45,9 @@ def played(
             engine = house.live().engine
             await engine.start()
             readings = readings_of(library, universe, files, options)
-            await engine.attach(0, ReplayFeed(readings, house.reference.calendar, pace_of(None, house.clock)))
+            await engine.attach(
+                0, ReplayFeed(readings, house.reference.calendar, pacer_for_speed(None, house.clock))
+            )
             await engine.stop()
 
         with house.log.exclusively():

@@ -12,8 +12,8 @@ import pytest
 from outcry.access.licences import Grant, Scope
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
-from outcry.feeds.pace import Stepper, pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.replay_pacing import StepPacer, pacer_for_speed
 from outcry.live.engine import Engine
 from outcry.live.file_log import FileLog
 from outcry.market.calendar import SessionKind
@@ -85,7 +85,7 @@ async def live(house: House, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
     return engine, engine.attach(0, feed), house.log
 
 
-async def begun(stepper: Stepper) -> None:
+async def begun(stepper: StepPacer) -> None:
     """The files have been read, and the engine waits for their first rows."""
     while not stepper._held:
         await asyncio.sleep(0.01)
@@ -106,7 +106,7 @@ def test_every_minute_is_answered_with_the_levels_so_far(
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
     async def work() -> int:
-        stepper, compared = Stepper(), 0
+        stepper, compared = StepPacer(), 0
         engine, playing, _ = await live(
             house, ReplayFeed(readings(house, shared, folder), house.reference.calendar, stepper)
         )
@@ -137,7 +137,7 @@ def test_every_minute_of_a_tick_recording(house: House, shared: Path) -> None:
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
     async def work() -> int:
-        stepper, compared = Stepper(), 0
+        stepper, compared = StepPacer(), 0
         feed = ReplayFeed(readings(house, shared, "comex/tick/gc"), house.reference.calendar, stepper)
         engine, playing, _ = await live(house, feed)
         await begun(stepper)
@@ -173,7 +173,7 @@ def test_at_the_end_the_worked_levels(
 
     async def work() -> None:
         feed = ReplayFeed(
-            readings(house, shared, folder), house.reference.calendar, pace_of(None, house.clock)
+            readings(house, shared, folder), house.reference.calendar, pacer_for_speed(None, house.clock)
         )
         engine, playing, _ = await live(house, feed)
         await playing

@@ -5,10 +5,10 @@ from itertools import product as pairs_of
 
 import pytest
 
-from outcry.connections.judging import Told, judged
+from outcry.connections.contract_selection import contract_selector
 from outcry.connections.lifecycle import NEVER, RESTING, RUNNING, TRANSITIONS, Sign, moved
 from outcry.connections.model import ConnectionPhase as Phase
-from outcry.connections.wanted import wanted_by
+from outcry.connections.stream_summary import Told, summarize_streams
 from outcry.live.health import Phase as Link
 from outcry.market.instruments import Contract
 from outcry.trades.reference_tables import load_reference
@@ -61,7 +61,7 @@ def test_every_phase_is_reached_from_a_new_connection() -> None:
     ],
 )  # fmt: skip
 def test_what_streams_say_of_their_connection(streams: list[Told], sign: Sign, code: str) -> None:
-    assert judged(streams) == (sign, code)
+    assert summarize_streams(streams) == (sign, code)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Present:
 def test_the_next_contract_comes_with_the_front_one_before_a_roll() -> None:
     """The equity indices' December contract ends on the third Friday, the 18th, in 2026; crude's ends in November."""
     clock = Present(0)
-    wanted = wanted_by(load_reference(None).universe, ["ES", "CL"], clock)
+    wanted = contract_selector(load_reference(None).universe, ["ES", "CL"], clock)
     found = {}
     for day in ("2026-11-02", "2026-12-07"):
         clock.at_ns = int(np_day(day))

@@ -7,7 +7,7 @@ from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows
 from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
 
 from outcry.app import House
-from outcry.feeds import inlet
+from outcry.feeds import push_queue
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.instruments import Contract
@@ -37,7 +37,7 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
     """A session and the first trade of the next one are pushed: live. Then nothing for four times as long as a link
     may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
     push that says no more than that the pusher is there, and once the last seconds were told again it is live."""
-    monkeypatch.setattr(inlet, "SILENCE_S", 1.0)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 1.0)
     registry = Noting()
 
     async def work(staged: Stage) -> None:

@@ -18,10 +18,10 @@ from tests.within import within
 
 from outcry.access.model import GrantRow, Tier
 from outcry.base.errors import NoLicensedSource
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
+from outcry.connections.contract_selection import contract_selector
 from outcry.connections.lifecycle import RESTING
 from outcry.connections.model import ConnectionPhase
-from outcry.connections.wanted import wanted_by
 from outcry.market.calendar import SessionKind
 from outcry.market.ladder import Bracket, Ladder
 from outcry.market.snapshot import dump
@@ -260,8 +260,8 @@ def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: P
     async def work(stage: Stage) -> None:
         house, now_ns = stage.house, stage.clock.now_ns
         ann, bob = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
-        wanted = wanted_by(house.reference.universe, ("ES", "NQ"), stage.clock)
-        kit = Kit(house.reference.universe, stage.clock, wanted, {}, RUSH)
+        wanted = contract_selector(house.reference.universe, ("ES", "NQ"), stage.clock)
+        kit = AdapterContext(house.reference.universe, stage.clock, wanted, {}, RUSH)
         stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, kit))
         row = house.keys.list()[0]
         number = house.store.add_grant(LIVE_GRANT, now_ns())

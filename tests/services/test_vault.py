@@ -114,7 +114,7 @@ def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
 
 
 def test_a_canary_tells_the_right_key_from_another_of_its_name() -> None:
-    from outcry.connections.vault_model import VaultKeyRow
+    from outcry.connections.vault_keys import VaultKeyRow
 
     keys = VaultKeys({"k1": K1, "k2": K1})
     row = VaultKeyRow("k1", keys.canary("k1"), 0, None)

@@ -17,7 +17,7 @@ from outcry.cluster.calls import Calls
 from outcry.cluster.carried import CarriedStreams
 from outcry.cluster.feeding.owners import Owners
 from outcry.cluster.shared_connections import SharedConnections
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.live.file_log import FileLog
 from outcry.live.model import LogInUse
 from outcry.live.partitions import Partitions
@@ -41,7 +41,7 @@ async def run_feeds(
     market = Market(reference.universe, reference.calendar, house.clock)
     with own_spool(house.settings.folder / SPOOL_FOLDER) as spool:
         streams = CarriedStreams(spool, Owners(calls), market, house.registry, complete, report)
-        supervisor = Supervisor(streams, parts_of(house), several=True)
+        supervisor = ConnectionSupervisor(streams, parts_of(house), several=True)
         keeping = asyncio.create_task(streams.run(), name="spool")
         try:
             for owner, feed in own:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from outcry.cluster.calls import Calls
 from outcry.cluster.shared_connections import DistantConnections
-from outcry.connections.parts import Parts, Rules
+from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.adapters import adapters
 from outcry.live.engine import Engine
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from outcry.app.service import House
 
 
-def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, Supervisor]:
+def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, ConnectionSupervisor]:
     """Connections over a house, and what runs them on its engine."""
     parts = parts_of(house)
-    supervisor = Supervisor(engine, parts)
+    supervisor = ConnectionSupervisor(engine, parts)
     return BrokerConnections(parts, supervisor, house.registry), supervisor
 
 
@@ -35,11 +35,11 @@ def brokers_of(house: "House") -> Callable[[int], Collection[str]]:
     return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()
 
 
-def parts_of(house: "House") -> Parts:
+def parts_of(house: "House") -> FeedFactory:
     """What a house makes connections with."""
     settings = house.settings
-    return Parts(
+    return FeedFactory(
         store=SqlConnectionStore(house.database), vault=house.vault, adapters=adapters(),
         universe=house.reference.universe, clock=house.clock, places=settings.feed_places,
-        rules=Rules(local=settings.local_brokers, closed=house.invented),
+        rules=ConnectionPolicy(local=settings.local_brokers, closed=house.invented),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 from outcry.app.settings import Settings
 from outcry.base.clock import Clock
 from outcry.connections.vault import KEY_BYTES, Vault, VaultBroken, VaultKeys
-from outcry.connections.vault_model import VaultStore
+from outcry.connections.vault_keys import VaultStore
 
 VAULT_FILE = "vault.key"
 VARIABLE = "OUTCRY_VAULT_KEYS"

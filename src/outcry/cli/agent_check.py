@@ -8,7 +8,7 @@ from outcry.agent.sender import Sender
 from outcry.base.clock import Clock
 from outcry.cli.agent_config import Plan
 from outcry.client.errors import ApiError, Unreachable, refusal
-from outcry.connections.checking import of_feed
+from outcry.connections.connection_check import check_feed
 from outcry.trades.feed import Feed, FeedLost
 
 #: Feed, contract, step, whether it passed (None: not tried), code.
@@ -49,7 +49,7 @@ def _service(service: Service) -> Row:
 async def _feed(label: str, feed: Feed, clock: Clock) -> Sequence[Row]:
     try:
         contracts = await feed.contracts()
-        found = await of_feed(feed, contracts, clock.now_ns())
+        found = await check_feed(feed, contracts, clock.now_ns())
     except FeedLost as problem:
         return [(label, "", "sign_in", False, problem.code)]
     return [(label, one.contract, one.step.value, one.passed, one.code) for one in found]

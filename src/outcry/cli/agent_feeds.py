@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from outcry.base.clock import Clock
-from outcry.connections.adapters import Adapter, BadEntry, Kit
-from outcry.connections.model import MOST_ROOTS
-from outcry.connections.wanted import wanted_by
+from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter, InvalidCredential
+from outcry.connections.contract_selection import contract_selector
+from outcry.connections.model import MAX_ROOTS
 from outcry.market.instruments import Universe, UnknownName
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused
@@ -42,7 +42,7 @@ class Means:
 
     universe: Universe
     clock: Clock
-    adapters: Callable[[], Mapping[str, Adapter]]
+    adapters: Callable[[], Mapping[str, BrokerAdapter]]
 
 
 def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
@@ -86,15 +86,17 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
         )
     name = _name(number, table, broker.id)
     given = _given(number, table, adapter)
-    kit = Kit(
-        means.universe, means.clock, wanted_by(means.universe, _roots(number, table, means.universe), means.clock),
+    kit = AdapterContext(
+        means.universe,
+        means.clock,
+        contract_selector(means.universe, _roots(number, table, means.universe), means.clock),
         _places(number, table),
     )  # fmt: skip
 
     def make() -> Feed:
         try:
             return adapter.feed(given, kit)
-        except BadEntry as problem:
+        except InvalidCredential as problem:
             raise BadConfig(_wrong_entry(number, adapter, problem)) from None
 
     make()  # raises for invalid values before the agent starts
@@ -110,7 +112,7 @@ def _name(number: int, table: dict[str, Any], usual: str) -> str:
     return name
 
 
-def _given(number: int, table: dict[str, Any], adapter: Adapter) -> dict[str, str]:
+def _given(number: int, table: dict[str, Any], adapter: BrokerAdapter) -> dict[str, str]:
     fields = {field.name: field for field in adapter.broker.fields}
     unknown = sorted(set(table) - _OURS - set(fields))
     if unknown:
@@ -133,7 +135,7 @@ def _given(number: int, table: dict[str, Any], adapter: Adapter) -> dict[str, st
     return given
 
 
-def _wrong_entry(number: int, adapter: Adapter, problem: BadEntry) -> str:
+def _wrong_entry(number: int, adapter: BrokerAdapter, problem: InvalidCredential) -> str:
     hints = {field.name: f"{field.label}. {field.hint}" for field in adapter.broker.fields}
     what = "is missing" if problem.code == "missing" else "is invalid"
     return f"feed {number}: {problem.field} {what}. {hints.get(problem.field, '')}".rstrip()
@@ -149,9 +151,9 @@ def _roots(number: int, table: dict[str, Any], universe: Universe) -> tuple[str,
         if root not in universe.products:
             raise BadConfig(f"feed {number}: Unknown product {root[:12]!r}. {_like(universe, root)}")
         roots.append(root)
-    if len(set(roots)) > MOST_ROOTS:
+    if len(set(roots)) > MAX_ROOTS:
         raise BadConfig(
-            f"feed {number}: {len(set(roots))} symbols, but a feed has at most {MOST_ROOTS}. Add another feed."
+            f"feed {number}: {len(set(roots))} symbols, but a feed has at most {MAX_ROOTS}. Add another feed."
         )
     return tuple(dict.fromkeys(roots))
 

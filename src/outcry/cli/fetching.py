@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
 from outcry.cli.importing import COLUMNS, tell
-from outcry.connections.adapters import BadEntry
+from outcry.connections.broker_adapter import InvalidCredential
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import UnknownName
 from outcry.market.units import NANOS_PER_SECOND
@@ -30,7 +30,7 @@ from outcry.trades.feed import FeedRefused
 from outcry.trades.records import Quality
 
 if TYPE_CHECKING:
-    from outcry.feeds.databento.past import Part, Past
+    from outcry.feeds.databento.downloads import HistoricalDownloader, TradeDateDownload
 
 KEY = "OUTCRY_DATABENTO_KEY"
 
@@ -74,12 +74,12 @@ def fetch(
         return _wrong(f"Invalid --owner {owner[:60]!r}: use `operator` or an email address.")
     try:
         from outcry.feeds.databento.adapter import checked_key  # noqa: PLC0415 - the vendor's library is an extra
-        from outcry.feeds.databento.past import FetchRefused, Past  # noqa: PLC0415
+        from outcry.feeds.databento.downloads import FetchRefused, HistoricalDownloader  # noqa: PLC0415
 
         key = checked_key(key_file.read_text() if key_file else os.environ.get(KEY, ""))
     except ImportError:
         return _wrong("Databento's library is not installed. Run: pip install 'outcry[databento]'")
-    except BadEntry as problem:
+    except InvalidCredential as problem:
         where = str(key_file) if key_file else KEY
         if problem.code == "missing":
             return _wrong(f"No Databento API key: {where} is not set or is empty. Put your key there.")
@@ -91,7 +91,7 @@ def fetch(
         owner_id = (
             0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], house.clock.now_ns())
         )
-        past = Past(key, settings.feed_places.get("databento", {}).get("historical", ""))
+        past = HistoricalDownloader(key, settings.feed_places.get("databento", {}).get("historical", ""))
         try:
             parts = _parts(house, symbol, (first, last), owner_id)
             if not parts:
@@ -113,9 +113,9 @@ def _wrong(what: str) -> int:
     return 2
 
 
-def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "list[Part]":
+def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "list[TradeDateDownload]":
     """Return the parts to download. Raises `UnknownName`, `FeedRefused`."""
-    from outcry.feeds.databento.past import parts_of  # noqa: PLC0415 - the vendor's library is an extra
+    from outcry.feeds.databento.downloads import plan_downloads  # noqa: PLC0415 - the vendor's library is an extra
 
     reference = house.reference
     named = reference.universe.resolve(symbol, dates[1], history=True)
@@ -124,13 +124,13 @@ def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "
         for row in house.store.sessions([owner], named.product.root)
         if row.kind is SessionKind.RTH and row.quality is Quality.TICKS and row.complete
     }
-    return parts_of(
+    return plan_downloads(
         reference.universe, reference.calendar, named.product.root, named.contract, *dates, house.clock.now_ns(),
         stored,
     )  # fmt: skip
 
 
-def _agreed(parts: "Sequence[Part]", dollars: float, *, yes: bool) -> bool:
+def _agreed(parts: "Sequence[TradeDateDownload]", dollars: float, *, yes: bool) -> bool:
     contracts = ", ".join(dict.fromkeys(part.contract.key for part in parts))
     days = sorted(part.trade_date for part in parts)
     count = NullTranslations().ngettext("%d trade date", "%d trade dates", len(parts)) % len(parts)
@@ -145,7 +145,9 @@ def _agreed(parts: "Sequence[Part]", dollars: float, *, yes: bool) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _fetch_all(house: House, past: "Past", parts: "Sequence[Part]", owner: int) -> int:
+def _fetch_all(
+    house: House, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
+) -> int:
     """Download and import part by part. Raises `FetchRefused`; earlier parts stay imported."""
     console = Console(stderr=True)
     bar = Progress(

@@ -124,12 +124,12 @@ def replay(
 def _player(
     paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
-    from outcry.feeds.pace import pace_of  # noqa: PLC0415 - the other commands do without numpy
     from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
+    from outcry.feeds.replay_pacing import pacer_for_speed  # noqa: PLC0415 - the other commands do without numpy
     from outcry.recordings.formats.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
 
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
-    pace = pace_of(playing.speed or None, clock)
+    pace = pacer_for_speed(playing.speed or None, clock)
     return Player(ReplayFeed(readings, reference.calendar, pace, name=playing.feed))
 
 

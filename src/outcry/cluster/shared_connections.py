@@ -11,24 +11,24 @@ import msgspec
 
 from outcry.base.errors import StoreUnavailable
 from outcry.cluster.calls import BusDown, CallRefused, Calls
-from outcry.connections.checking import LONGEST_S, not_begun
+from outcry.connections.connection_check import CHECK_TIMEOUT_S, sign_in_failed
+from outcry.connections.feed_factory import partition_of_feed
 from outcry.connections.model import ConnectionRow, Finding
-from outcry.connections.parts import partition_of_feed
-from outcry.connections.supervisor import Supervisor
+from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.database.errors import StoreBusy
 from outcry.live.partitions import Partitions
 
 #: Told whenever the store has changed.
 CHANGED = "connections"
 #: A check takes `LONGEST_S`; then whoever makes it is away.
-CHECK_S = LONGEST_S + 3.0
+CHECK_S = CHECK_TIMEOUT_S + 3.0
 _FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...])
 
 
 class SharedConnections:
     """A process's share of connections. The supervisor is one of `several`."""
 
-    def __init__(self, supervisor: Supervisor, partitions: Partitions, calls: Calls) -> None:
+    def __init__(self, supervisor: ConnectionSupervisor, partitions: Partitions, calls: Calls) -> None:
         self._supervisor, self._partitions, self._calls = supervisor, partitions, calls
         self._served: dict[int, AsyncExitStack] = {}
 
@@ -91,7 +91,7 @@ class DistantConnections:
         try:
             return _FINDINGS.decode(await self._calls.ask(name, body, CHECK_S))
         except BusDown:
-            return not_begun("unreachable")
+            return sign_in_failed("unreachable")
         except CallRefused as problem:
             raise StoreBusy("the process that runs the connection cannot check it now") from problem
 

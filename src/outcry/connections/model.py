@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 #: Products one connection may bring.
-MOST_ROOTS = 24
+MAX_ROOTS = 24
 
 
 class ConnectionPhase(StrEnum):
@@ -184,7 +184,7 @@ class ConnectionStore(Protocol):
         """A user's connections, or those of everybody whose account is not disabled, oldest first."""
         ...
 
-    def add(self, row: ConnectionRow, seal: "Sealing", now_ns: int) -> int:
+    def add(self, row: ConnectionRow, seal: "EntrySealer", now_ns: int) -> int:
         """Keep a connection (`row.id` is 0) with the entries that `seal` makes of its id and version 1; return the id.
         Raises `ConnectionRefused` `already_connected` where the user has one of this broker."""
         ...
@@ -201,7 +201,7 @@ class ConnectionStore(Protocol):
         """Other products, another name."""
         ...
 
-    def renew(self, connection_id: int, hint: str, seal: "Sealing") -> bool:
+    def renew(self, connection_id: int, hint: str, seal: "EntrySealer") -> bool:
         """Replace the entries, under the next version."""
         ...
 
@@ -214,7 +214,7 @@ class ConnectionStore(Protocol):
         ...
 
 
-class Sealing(Protocol):
+class EntrySealer(Protocol):
     """Seals entries for a place that is known only as they are kept."""
 
     def __call__(self, connection_id: int, version: int) -> SealedEntries:

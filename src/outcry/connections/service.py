@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from outcry.connections.adapters import BadEntry
-from outcry.connections.attempts import Attempts
+from outcry.connections.broker_adapter import InvalidCredential
+from outcry.connections.feed_factory import FeedFactory
 from outcry.connections.lifecycle import Sign, moved
 from outcry.connections.model import (
-    MOST_ROOTS,
+    MAX_ROOTS,
     Broker,
     ConnectionPhase,
     ConnectionRefused,
     ConnectionRow,
     Finding,
 )
-from outcry.connections.parts import Parts
 from outcry.connections.pushed import PushedConnections
-from outcry.connections.streams import Runs
+from outcry.connections.sign_in_attempts import SignInAttempts
+from outcry.connections.streams import ConnectionRunner
 from outcry.live.registry import Registry
 
 #: How much of a secret tells its owner which it is.
@@ -34,10 +34,10 @@ _SHORTEST_HINTED = 12
 class BrokerConnections:
     """Implements `Connections`. `runs`: what runs those that are connected."""
 
-    def __init__(self, parts: Parts, runs: Runs, registry: Registry) -> None:
+    def __init__(self, parts: FeedFactory, runs: ConnectionRunner, registry: Registry) -> None:
         self._parts, self._runs = parts, runs
         self._store, self._pushed = parts.store, PushedConnections(registry)
-        self._attempts = Attempts()
+        self._attempts = SignInAttempts()
 
     def brokers(self) -> Sequence[Broker]:
         """See `Connections`."""
@@ -160,7 +160,7 @@ class BrokerConnections:
         products = self._parts.universe.products
         chosen = tuple(dict.fromkeys(roots))
         known = all(root in products and not products[root].parent for root in chosen)
-        if not chosen or len(chosen) > MOST_ROOTS or not known:
+        if not chosen or len(chosen) > MAX_ROOTS or not known:
             raise ConnectionRefused("roots", "roots")
         return chosen
 
@@ -178,7 +178,7 @@ class BrokerConnections:
                 raise ConnectionRefused("rejected", field.name)
         try:
             adapter.feed(given, self._parts.kit(replace(row)))
-        except BadEntry as problem:
+        except InvalidCredential as problem:
             raise ConnectionRefused(problem.code, problem.field) from None
         except ImportError:
             raise ConnectionRefused("not_installed") from None

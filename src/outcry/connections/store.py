@@ -14,8 +14,8 @@ from outcry.connections.model import (
     ConnectionPhase,
     ConnectionRefused,
     ConnectionRow,
+    EntrySealer,
     SealedEntries,
-    Sealing,
 )
 from outcry.database import schema
 from outcry.database.database import Database, new_id
@@ -40,7 +40,7 @@ class SqlConnectionStore:
         with self._database.reading() as connection:
             return [read_connection(row) for row in connection.execute(query).mappings()]
 
-    def add(self, row: ConnectionRow, seal: Sealing, now_ns: int) -> int:
+    def add(self, row: ConnectionRow, seal: EntrySealer, now_ns: int) -> int:
         """See `ConnectionStore`."""
         values = {name: getattr(row, name) for name in ("user_id", "broker", "label", "code", "hint")}
         values |= {"phase": row.phase.value, "roots": " ".join(row.symbols)}
@@ -75,7 +75,7 @@ class SqlConnectionStore:
         with self._database.write("people") as connection:
             return connection.execute(query.values(roots=" ".join(roots), label=label)).rowcount == 1
 
-    def renew(self, connection_id: int, hint: str, seal: Sealing) -> bool:
+    def renew(self, connection_id: int, hint: str, seal: EntrySealer) -> bool:
         """See `ConnectionStore`."""
         named = update(_CONNECTIONS).where(_CONNECTIONS.c.id == connection_id)
         version = select(_CREDENTIALS.c.version).where(_CREDENTIALS.c.connection_id == connection_id)

@@ -15,8 +15,8 @@ from outcry.market.instruments import Contract
 from outcry.trades.feed import Feed
 
 
-class Streams(Protocol):
-    """Streams as feeds are attached to them. For one event loop. `report`: for an operator."""
+class ConnectionStreams(Protocol):
+    """ConnectionStreams as feeds are attached to them. For one event loop. `report`: for an operator."""
 
     report: Report
 
@@ -53,7 +53,7 @@ class Streams(Protocol):
         ...
 
 
-class Runs(Protocol):
+class ConnectionRunner(Protocol):
     """What runs connections, here or in another process."""
 
     def wake(self) -> None:

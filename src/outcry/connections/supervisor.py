@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from outcry.base.backoff import Pauses
 from outcry.base.log_events import LogEvent
-from outcry.connections.adapters import BadEntry
-from outcry.connections.checking import not_begun, of_feed, of_running
-from outcry.connections.judging import FAULTY, UNBORN, judged
+from outcry.connections.broker_adapter import InvalidCredential
+from outcry.connections.connection_check import check_feed, check_running, sign_in_failed
+from outcry.connections.feed_factory import ConnectionNotAllowed, FeedFactory, partition_of_feed
 from outcry.connections.lifecycle import RESTING, Sign, moved
 from outcry.connections.model import ConnectionPhase, ConnectionRow, Finding
-from outcry.connections.parts import NotHere, Parts, partition_of_feed
-from outcry.connections.streams import Streams
+from outcry.connections.stream_summary import NOT_STARTED, START_OVERDUE, summarize_streams
+from outcry.connections.streams import ConnectionStreams
 from outcry.connections.vault import VaultBroken
 from outcry.database.errors import StoreBusy
 from outcry.live.model import StreamKey
@@ -28,11 +28,11 @@ from outcry.live.partitions import PARTITIONS
 from outcry.live.stream_status import Told
 
 #: How often streams are looked at, and how often the store is, where nobody says that it has changed.
-LOOK_S, READ_S = 0.25, 5.0
+CHECK_INTERVAL_S, STORE_READ_INTERVAL_S = 0.25, 5.0
 #: Of each broker so many connections are begun at a look: vendors count how many come from one address.
-STARTS_A_LOOK = 1
+MAX_STARTS_PER_BROKER = 1
 #: A contract whose stream is not there by then has met a fault.
-BORN_S = 5.0
+START_TIMEOUT_S = 5.0
 #: A feed that met a fault of ours is made anew after so long, and twice as long each time.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 
@@ -49,11 +49,11 @@ class _Run:
     begun_s: float
 
 
-class Supervisor:
+class ConnectionSupervisor:
     """Runs connections on the running event loop: all of them, or where there are `several` processes that do, those of
     the partitions this one has. `streams`: what their feeds become. Implements `Runs`."""
 
-    def __init__(self, streams: Streams, parts: Parts, *, several: bool = False) -> None:
+    def __init__(self, streams: ConnectionStreams, parts: FeedFactory, *, several: bool = False) -> None:
         self._streams, self._parts = streams, parts
         #: Partitions of feeds that are this process's; None: all.
         self._owned: set[int] | None = set() if several else None
@@ -115,20 +115,20 @@ class Supervisor:
         """See `Runs`: one that runs is looked at as it runs; one that does not is tried aside."""
         parts = self._parts
         if row.id in self._runs:
-            return of_running(self._told(row), self._streams.history)
+            return check_running(self._told(row), self._streams.history)
         if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
-            return not_begun(row.code)
+            return sign_in_failed(row.code)
         try:
             feed = await self._ask(lambda: parts.feed(row))
-        except NotHere as problem:
-            return not_begun(problem.code)
-        except BadEntry:
-            return not_begun("wrong_entry")
+        except ConnectionNotAllowed as problem:
+            return sign_in_failed(problem.code)
+        except InvalidCredential:
+            return sign_in_failed("wrong_entry")
         except ImportError:
-            return not_begun("not_installed")
+            return sign_in_failed("not_installed")
         except VaultBroken:
-            return not_begun("entries_lost")
-        return await of_feed(feed, parts.kit(row).wanted(), parts.clock.now_ns(), parts.rush)
+            return sign_in_failed("entries_lost")
+        return await check_feed(feed, parts.kit(row).wanted(), parts.clock.now_ns(), parts.rush)
 
     async def _run(self) -> None:
         loop, read_s = asyncio.get_running_loop(), 0.0
@@ -136,7 +136,7 @@ class Supervisor:
             try:
                 if self._changed.is_set() or loop.time() >= read_s:
                     self._changed.clear()
-                    read_s = loop.time() + READ_S / self._parts.rush
+                    read_s = loop.time() + STORE_READ_INTERVAL_S / self._parts.rush
                     rows = await self._ask(self._parts.store.rows)
                     await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
                 await self._judge()
@@ -147,7 +147,7 @@ class Supervisor:
                 self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
             with suppress(TimeoutError):
                 # not `wait_for`, which may lose that we are to stop
-                async with asyncio.timeout(LOOK_S / self._parts.rush):
+                async with asyncio.timeout(CHECK_INTERVAL_S / self._parts.rush):
                     await self._changed.wait()
 
     async def _ask(self, work: Callable[[], T]) -> T:
@@ -180,7 +180,7 @@ class Supervisor:
                 number not in self._resting or now_s >= self._resting[number][0]
             ):
                 starts[row.broker] += 1
-                if starts[row.broker] <= STARTS_A_LOOK:
+                if starts[row.broker] <= MAX_STARTS_PER_BROKER:
                     await self._begin_or_wait(row)
                 else:
                     self._changed.set()
@@ -207,11 +207,11 @@ class Supervisor:
         parts = self._parts
         try:
             feed = await self._ask(lambda: parts.feed(row))
-        except NotHere as problem:
+        except ConnectionNotAllowed as problem:
             await self._move(row, Sign.REFUSED, problem.code)
             return
-        except (BadEntry, ImportError) as problem:
-            code = "wrong_entry" if isinstance(problem, BadEntry) else "not_installed"
+        except (InvalidCredential, ImportError) as problem:
+            code = "wrong_entry" if isinstance(problem, InvalidCredential) else "not_installed"
             await self._move(row, Sign.REFUSED, code)
             return
         except VaultBroken as problem:
@@ -271,9 +271,9 @@ class Supervisor:
             row = self._rows.get(number)
             if row is None or not self._is_ours(row):
                 continue
-            late = asyncio.get_running_loop().time() - run.begun_s > BORN_S / self._parts.rush
-            unborn = FAULTY if late else UNBORN
-            sign, code = judged([told or unborn for told in self._told(row).values()])
+            late = asyncio.get_running_loop().time() - run.begun_s > START_TIMEOUT_S / self._parts.rush
+            unborn = START_OVERDUE if late else NOT_STARTED
+            sign, code = summarize_streams([told or unborn for told in self._told(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
                 del self._runs[number]  # a fault of ours, which the engine has told
                 self._wait(number, run.pauses)

@@ -17,8 +17,8 @@ from dataclasses import replace
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from outcry.connections.model import ConnectionRow, SealedEntries, Sealing
-from outcry.connections.vault_model import VaultKeyRow, VaultStore
+from outcry.connections.model import ConnectionRow, EntrySealer, SealedEntries
+from outcry.connections.vault_keys import VaultKeyRow, VaultStore
 
 KEY_BYTES = 32
 #: Entries whose key is exchanged between two looks at what is left.
@@ -92,7 +92,7 @@ class Vault:
         self._lock = threading.Lock()
         self._keys = keys_now()
 
-    def seal(self, user_id: int, broker: str, entries: Mapping[str, str]) -> Sealing:
+    def seal(self, user_id: int, broker: str, entries: Mapping[str, str]) -> EntrySealer:
         """What seals these entries as they are kept. It reads the keys then, in the store's transaction, so that
         nothing new goes under a key that was exchanged meanwhile."""
         plain = json.dumps(dict(entries)).encode()

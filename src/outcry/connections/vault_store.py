@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from outcry.connections.model import ConnectionPhase, ConnectionRow, SealedEntries
 from outcry.connections.store import read_connection, read_entries, shred
-from outcry.connections.vault_model import VaultKeyRow
+from outcry.connections.vault_keys import VaultKeyRow
 from outcry.database import schema
 from outcry.database.database import Database
 

@@ -10,17 +10,17 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from outcry.connections.adapters import Adapter
+from outcry.connections.broker_adapter import BrokerAdapter
 
 _PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massive")
 
 
 @cache
-def adapters() -> Mapping[str, Adapter]:
+def adapters() -> Mapping[str, BrokerAdapter]:
     """Adapters by the broker's id; `broker.installed` says whether what they run on is there."""
-    found: dict[str, Adapter] = {}
+    found: dict[str, BrokerAdapter] = {}
     for name in _PACKAGES:
-        adapter: Adapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER
+        adapter: BrokerAdapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER
         installed = not adapter.library or find_spec(adapter.library) is not None
         adapter.broker = replace(adapter.broker, installed=installed)
         found[adapter.broker.id] = adapter

@@ -34,7 +34,7 @@ class Inbox(Generic[Item]):
             self._waiting[-1] = item  # the newer says it all
             return
         self._waiting.append(item)
-        self.weight += weight_of(item)
+        self.weight += row_count(item)
         if self._limit is not None and self.weight > self._limit:
             self.drop(
                 FeedLost("seam_overflow", f"more than {self._limit:,} rows were waiting to be processed")
@@ -60,20 +60,20 @@ class Inbox(Generic[Item]):
             self._came.clear()
             await self._came.wait()
         item = self._waiting.popleft()
-        self.weight -= weight_of(item)
+        self.weight -= row_count(item)
         return item
 
     def check(self) -> None:
         """Raise what the stream was lost with, if it was and nothing waits."""
         if self.problem is not None and not self._waiting:
-            raise again(self.problem)
+            raise copy_error(self.problem)
 
 
-def weight_of(item: object) -> int:
+def row_count(item: object) -> int:
     """How much of a reader's room something takes: its rows, or one."""
     return len(item.rows) if isinstance(item, Trades | Bars | Replaced) else 1
 
 
-def again(problem: Exception) -> Exception:
+def copy_error(problem: Exception) -> Exception:
     """The same for another who waits: an exception has one way it was raised."""
     return type(problem)(problem.code, str(problem)) if isinstance(problem, FeedLost) else problem

@@ -13,7 +13,7 @@ from time import monotonic
 
 from outcry.access.licences import OPERATOR
 from outcry.base.errors import StoreUnavailable
-from outcry.feeds.inlet import CLOSED, STOPPING, Inlet
+from outcry.feeds.push_queue import CLOSED, STOPPING, PushQueue
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import partition_of_stream
 from outcry.live.quotas import Quotas
@@ -22,15 +22,15 @@ from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedCaps, F
 from outcry.trades.push_format import WAIT_S, Origin, Push, Usage, is_feed_name, refused
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
-MOST_INLETS = 256
+MAX_PUSH_QUEUES = 256
 #: Streams a user may have at all: each has its log and its answers, and is kept when nothing is pushed any more.
-MOST_STREAMS = 64
+MAX_STREAMS = 64
 SIMULATOR = "simulator"
 
 Kept = Callable[[StreamKey], Awaitable[None]]
 StreamsOf = Callable[[int], Collection[tuple[str, Contract]]]
 ReservedOf = Callable[[int], Collection[str]]
-OnFeed = Callable[[int, "PushedFeed", Contract], object]
+FeedListener = Callable[[int, "PushedFeed", Contract], object]
 
 
 class PushedFeed:
@@ -38,7 +38,7 @@ class PushedFeed:
 
     def __init__(self, name: str, caps: FeedCaps, run: str) -> None:
         self.name, self.caps, self.run = name, caps, run
-        self.inlets: dict[Contract, Inlet] = {}
+        self.inlets: dict[Contract, PushQueue] = {}
 
     async def contracts(self) -> list[Contract]:
         """What was pushed so far."""
@@ -113,14 +113,14 @@ class PushedFeeds:
         self._reserved = frozenset(reserved) | {SIMULATOR}
         self._reserved_of, self._streams_of, self._kept = reserved_of, streams_of, kept
         self._quotas = quotas
-        self._most_streams = quotas.limits.limit_streams if quotas is not None else MOST_STREAMS
-        self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
+        self._most_streams = quotas.limits.limit_streams if quotas is not None else MAX_STREAMS
+        self._inlets: dict[tuple[int, str, Contract], PushQueue] = {}
         self._feeds: dict[tuple[int, str, str], PushedFeed] = {}
-        self._listeners: list[OnFeed] = []
+        self._listeners: list[FeedListener] = []
         self._lock = Lock()
         self._closed = False
 
-    def subscribe(self, listener: OnFeed) -> None:
+    def subscribe(self, listener: FeedListener) -> None:
         """Call `listener(owner, feed, contract)` for each contract a run begins to push, and those there are now.
 
         It is called on the thread of the push and must not block. The same owner, feed name and contract comes again
@@ -209,7 +209,7 @@ class PushedFeeds:
         held = self._inlets.get((owner, feed, push.contract))
         return held is None or held.session != push.session
 
-    def _inlet(self, owner: int, feed: str, push: Push, origin: Origin) -> Inlet:
+    def _inlet(self, owner: int, feed: str, push: Push, origin: Origin) -> PushQueue:
         """The inlet of a push, made if its run is new; raises `InvalidRequest`."""
         ours = origin is not Origin.PROGRAM
         if not is_feed_name(feed) or feed == SIMULATOR or (feed in self._reserved and not ours):
@@ -234,7 +234,7 @@ class PushedFeeds:
     def _begun(
         self,
         place: tuple[int, str, Contract],
-        held: Inlet | None,
+        held: PushQueue | None,
         run: PushedFeed,
         push: Push,
         origin: Origin,
@@ -256,13 +256,13 @@ class PushedFeeds:
         if held is not None:
             held.finish("replaced")
         self._feeds[owner, feed, push.session] = run
-        run.inlets[contract] = self._inlets[place] = Inlet(push, origin, held.session if held else "")
+        run.inlets[contract] = self._inlets[place] = PushQueue(push, origin, held.session if held else "")
         return run
 
     def _limit(self, place: tuple[int, str, Contract]) -> None:
         """Refuse a contract too many of one owner."""
         owner, feed, contract = place
-        if sum(other == owner for other, _, _ in self._inlets) >= MOST_INLETS:
+        if sum(other == owner for other, _, _ in self._inlets) >= MAX_PUSH_QUEUES:
             raise refused("too_many")
         if owner != OPERATOR:
             streams = {(name, one) for other, name, one in self._inlets if other == owner}

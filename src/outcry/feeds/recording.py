@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.feeds.live_rows import as_live
-from outcry.feeds.pace import Timeline
+from outcry.feeds.replay_pacing import Timeline
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
@@ -35,7 +35,7 @@ TAIL_NS = GRACE_NS + 3 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordedRun:
     """Rows of one quality in order, and when each is known (ns UTC)."""
 
     quality: Quality
@@ -176,9 +176,9 @@ class Recording:
         days = {day for one, day, _ in self._spool.chunks if one == contract}
         return sorted(day for day in days if day >= since_ns // NANOS_PER_DAY)
 
-    def load(self, contract: Contract, day: int, since_ns: int) -> list[Run]:
+    def load(self, contract: Contract, day: int, since_ns: int) -> list[RecordedRun]:
         """Rows of a contract and UTC day at or after an instant, in the order in which they are known."""
-        found: list[Run] = []
+        found: list[RecordedRun] = []
         better: list[Span] = []
         for quality in Quality:
             rows = self._spool.read(contract, day, quality)
@@ -188,7 +188,7 @@ class Recording:
             for start, end in better:
                 wanted &= (known <= start) | (times >= end)
             if wanted.any():
-                found.append(Run(quality, rows[wanted], known[wanted]))
+                found.append(RecordedRun(quality, rows[wanted], known[wanted]))
             better += self._finer.get((contract.root, quality), ())
         return list(_in_turn(found))
 
@@ -197,7 +197,7 @@ class Recording:
         self._spool.close()
 
 
-def _in_turn(runs: list[Run]) -> Iterator[Run]:
+def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
     """Runs of several qualities cut so that one follows the other."""
     if len(runs) < 2:
         yield from runs
@@ -210,7 +210,7 @@ def _in_turn(runs: list[Run]) -> Iterator[Run]:
         which = int(turns[first])
         start, run = taken[which], runs[which]
         taken[which] = stop = start + last - first
-        yield Run(run.quality, run.rows[start:stop], run.known_ns[start:stop])
+        yield RecordedRun(run.quality, run.rows[start:stop], run.known_ns[start:stop])
 
 
 def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Segment]:

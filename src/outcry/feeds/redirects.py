@@ -13,13 +13,13 @@ def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
     WebSocket has no other way to refuse one."""
 
     async def refuse(*_: object) -> None:
-        raise sent_elsewhere(vendor)
+        raise redirect_refused(vendor)
 
     guard = aiohttp.TraceConfig()
     guard.on_request_redirect.append(refuse)
     return [guard]
 
 
-def sent_elsewhere(vendor: str) -> FeedLost:
+def redirect_refused(vendor: str) -> FeedLost:
     """Return the error for a redirect. It does not repeat the address, which is not the vendor's own."""
     return FeedLost("protocol", f"{vendor} redirected the request to another URL, which is not followed")

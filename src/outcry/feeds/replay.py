@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from outcry.feeds.live_rows import NOT_RECORDED
-from outcry.feeds.pace import Pace
-from outcry.feeds.recording import Recording, Run, record
+from outcry.feeds.recording import RecordedRun, Recording, record
+from outcry.feeds.replay_pacing import Pacer
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_DAY
@@ -77,7 +77,7 @@ class ReplayFeed:
     """
 
     def __init__(
-        self, readings: Sequence[Reading], calendar: Calendar, pace: Pace, *, name: str = "replay",
+        self, readings: Sequence[Reading], calendar: Calendar, pace: Pacer, *, name: str = "replay",
         run: str = "", batch_rows: int = BATCH_ROWS,
     ) -> None:  # fmt: skip
         self.name, self.caps, self.run = name, _CAPS, run
@@ -181,7 +181,7 @@ class ReplayFeed:
         if not self._closed:
             yield Ended(end)
 
-    def _stop(self, run: Run, first: int, limit_ns: int) -> int:
+    def _stop(self, run: RecordedRun, first: int, limit_ns: int) -> int:
         """Where a batch ends that begins at `first`: rows known by an instant, and not too many."""
         return min(first + self._batch_rows, int(np.searchsorted(run.known_ns, limit_ns, "right")))
 

@@ -40,7 +40,7 @@ _MARGIN_NS = 60 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PollResult:
     """What one look at the file brought. more: whether there was more than is read at once. reached_ns: nothing that
     ends earlier is still to come."""
 
@@ -75,9 +75,9 @@ class GrowingScid:
         with self._lock:
             self._file.close()
 
-    def look(self, settled_ns: int) -> Look:
+    def look(self, settled_ns: int) -> PollResult:
         """Read on, one chunk. settled_ns: nothing earlier will be written any more."""
-        with self._lock, losing():
+        with self._lock, feed_errors():
             whole = self._whole()
             self._refuse_another()
             records = self._records(self._done, min(whole - self._done, CHUNK_RECORDS))
@@ -101,15 +101,15 @@ class GrowingScid:
 
         Not told of less than the five minutes that a session may begin without a trade.
         """
-        with self._lock, losing():
+        with self._lock, feed_errors():
             start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
         if not 0 < self._since_ns < start_ns - GRACE_NS:
             return None
         return Gap(self._since_ns, start_ns, NOT_RECORDED)
 
-    def _read(self, batches: list[Batch], settled_ns: int, limit_ns: int, *, more: bool) -> Look:
+    def _read(self, batches: list[Batch], settled_ns: int, limit_ns: int, *, more: bool) -> PollResult:
         self._reached_ns = max(self._reached_ns, min(settled_ns, limit_ns))
-        return Look(batches, more, self._reached_ns)
+        return PollResult(batches, more, self._reached_ns)
 
     def _whole(self) -> int:
         """Whole records in the file now."""
@@ -169,7 +169,7 @@ class GrowingScid:
 
 
 @contextmanager
-def losing() -> Generator[None]:
+def feed_errors() -> Generator[None]:
     """Turn what reading a file raises into `FeedLost`: a record may be read while it is being written."""
     try:
         yield

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from outcry.base.clock import Clock
 from outcry.feeds.live_rows import as_live
-from outcry.feeds.scid_growing import GrowingScid, losing
+from outcry.feeds.scid_growing import GrowingScid, feed_errors
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused
@@ -129,7 +129,7 @@ class ScidTail:
             raise FeedRefused("wrong_contract", f"{self._path.name} is not a file of {contract.key}")
 
     def _begin(self, since_ns: int) -> GrowingScid:
-        with losing():
+        with feed_errors():
             try:
                 file = Counted(self._path)
             except FileRefused as problem:

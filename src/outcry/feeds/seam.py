@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from outcry.feeds.inbox import weight_of
+from outcry.feeds.inbox import row_count
 from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
 from outcry.trades.records import Quality
 
@@ -22,7 +22,7 @@ Live = AsyncGenerator[Event, None]
 History = AsyncGenerator[Trades | Bars, None]
 
 
-async def joined(
+async def join_history_and_live(
     history: Callable[[int], History],
     live: Live,
     cut_ns: Callable[[], int],
@@ -110,7 +110,7 @@ class _Pump:
             self._waiting.pop()  # the newer says it all
             self._weight -= 1
         self._waiting.append(event)
-        self._weight += weight_of(event)
+        self._weight += row_count(event)
         if self._weight > self._limit and self._wanted:
             raise FeedLost("seam_overflow", f"more than {self._limit:,} rows came while history was fetched")
 

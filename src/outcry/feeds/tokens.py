@@ -28,7 +28,7 @@ class Token:
         return now_ns >= self.made_ns + round(self.life_s * RENEW_AT * NANOS_PER_SECOND)
 
 
-class Tokens:
+class TokenSource:
     """Gives a token in force. renew: given the last one, or None at first; raises what `Link`'s `sign_in` does."""
 
     def __init__(self, renew: Callable[[Token | None], Awaitable[Token]], clock: Clock) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus
 
-from outcry.feeds.redirects import sent_elsewhere
+from outcry.feeds.redirects import redirect_refused
 
 
 class DirectConnection(ClientConnection):
@@ -21,5 +21,5 @@ class DirectConnection(ClientConnection):
             await super().handshake(*given, **named)
         except InvalidStatus as refused:
             if 300 <= refused.response.status_code < 400:
-                raise sent_elsewhere("the vendor") from None
+                raise redirect_refused("the vendor") from None
             raise

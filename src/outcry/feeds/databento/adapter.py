@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker
 from outcry.feeds.databento.broker import BROKER, CAPS
 from outcry.trades.feed import Feed, FeedCaps
@@ -20,7 +20,7 @@ class DatabentoAdapter:
     caps: FeedCaps = CAPS
     library: str = "databento"
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed by this key. Raises `BadEntry`, and `ImportError` where the library is missing."""
         key = checked_key(given.get("key", ""))
         from outcry.feeds.databento.feed import DatabentoFeed  # noqa: PLC0415 - only where it is used
@@ -32,9 +32,9 @@ def checked_key(text: str) -> str:
     """A key as it is written, without blanks around it. Raises `BadEntry`."""
     key = text.strip()
     if not key:
-        raise BadEntry("missing", "key")
+        raise InvalidCredential("missing", "key")
     if not _KEY.fullmatch(key):
-        raise BadEntry("rejected", "key")
+        raise InvalidCredential("rejected", "key")
     return key
 
 

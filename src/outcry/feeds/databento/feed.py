@@ -10,15 +10,15 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.databento.broker import BROKER, CAPS
-from outcry.feeds.databento.gateway import CROWDED, connected
-from outcry.feeds.databento.history import History, NotKept
-from outcry.feeds.databento.line import Line
+from outcry.feeds.databento.contract_queue import ContractQueue
+from outcry.feeds.databento.gateway import TOO_MANY_SESSIONS, connect_gateway
+from outcry.feeds.databento.history import History, HistoryUnavailable
 from outcry.feeds.databento.rows import live_rows
-from outcry.feeds.databento.session import Session
 from outcry.feeds.databento.symbols import symbol_of
-from outcry.feeds.link import Link, Rejected
+from outcry.feeds.databento.vendor_session import DatabentoSession
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Gap, RowFlag, Trades
@@ -38,11 +38,11 @@ class DatabentoFeed:
     caps = CAPS
     run = ""
 
-    def __init__(self, key: str, kit: Kit) -> None:
+    def __init__(self, key: str, kit: AdapterContext) -> None:
         self._key, self._kit = key, kit
-        self._link: Link[Session] = Link(self._sign_in, rush=kit.rush)
+        self._link: SharedSession[DatabentoSession] = SharedSession(self._sign_in, rush=kit.rush)
         self._history = History(key, kit.places.get("historical", ""), kit.rush)
-        self._late: list[Session] = []
+        self._late: list[DatabentoSession] = []
         self._late_lock = asyncio.Lock()
         #: Where each contract ever opened has come to (ns UTC).
         self._reached: dict[Contract, int] = {}
@@ -93,14 +93,16 @@ class DatabentoFeed:
                     rows = live_rows(records, self._kit.clock.now_ns(), int(RowFlag.BACKFILL))
                     if len(rows):
                         yield Trades(rows)
-        except NotKept:
+        except HistoryUnavailable:
             yield Gap(whole_ns, cut_ns, "not_kept")
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
 
     # -- connections
 
-    async def _joined(self, contract: Contract, symbol: str, since_ns: int) -> tuple[Session, Line]:
+    async def _joined(
+        self, contract: Contract, symbol: str, since_ns: int
+    ) -> tuple[DatabentoSession, ContractQueue]:
         """A line of a contract: on the connection of all, or on a later one."""
         self._reached[contract] = since_ns
         session = await self._link.session()
@@ -119,19 +121,19 @@ class DatabentoFeed:
             raise FeedLost("disconnected", "the gateway closed the connection")
         return late, line
 
-    async def _sign_in(self) -> Session:
+    async def _sign_in(self) -> DatabentoSession:
         place = self._kit.places.get("gateway", "")
         try:
-            gateway = await connected(self._key, place, self._kit.rush)
+            gateway = await connect_gateway(self._key, place, self._kit.rush)
         except FeedLost as problem:
-            raise self.crowded(str(problem)) if problem.code == CROWDED else problem from None
-        return Session(gateway, self._kit, self)
+            raise self.crowded(str(problem)) if problem.code == TOO_MANY_SESSIONS else problem from None
+        return DatabentoSession(gateway, self._kit, self)
 
-    async def _another(self) -> Session:
+    async def _another(self) -> DatabentoSession:
         """A connection beside the first, whose key is known to be right."""
         try:
             return await self._sign_in()
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
         except (OSError, TimeoutError) as problem:
             raise FeedLost("unreachable", type(problem).__name__) from None
@@ -149,7 +151,7 @@ class DatabentoFeed:
         """Whether nobody is fetching older history, to join then."""
         return not self._fetching
 
-    def starting(self, session: Session) -> None:
+    def starting(self, session: DatabentoSession) -> None:
         """The connection of all starts: keep places on it for those whose connection broke and who are not back."""
         if session in self._late:
             return
@@ -170,7 +172,7 @@ class DatabentoFeed:
         """The account has as many connections as it may. Those of ours that broke are counted for a while, so once is
         no reason to give up."""
         if self._crowded:
-            return FeedRefused(CROWDED, text)
+            return FeedRefused(TOO_MANY_SESSIONS, text)
         self._crowded = True
         return FeedLost("rate_limited", text)
 

@@ -19,21 +19,21 @@ from databento_dbn import DBNDecoder, ErrorMsg, SymbolMappingMsg, SystemMsg, Tra
 
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
-from outcry.feeds.link import Rejected
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.trades.feed import FeedLost, FeedRefused
 
 #: Where the vendor listens.
 GATEWAY = "glbx-mdp3.lsg.databento.com:13000"
 #: Asked of the vendor: beats where nothing else is sent for so long. It takes no less.
-BEAT_S = 5
+HEARTBEAT_S = 5
 CONNECT_S = AUTHENTICATE_S = 10.0
 #: The code of having too many connections.
-CROWDED = "too_many_sessions"
+TOO_MANY_SESSIONS = "too_many_sessions"
 _LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class SymbolMapping:
     """The gateway calls a symbol by a number from here on."""
 
     symbol: str
@@ -41,7 +41,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GatewayStatus:
     """The gateway says how it stands, at an instant of its clock (ns UTC): `heartbeat`, `replay_completed`, …"""
 
     code: str
@@ -49,7 +49,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class GatewayError:
     """The gateway found a fault: its code (`symbol_resolution_failed`, …) and words."""
 
     code: str
@@ -57,18 +57,18 @@ class Fault:
 
 
 #: What a session does with what comes; a batch of trade records, or something said.
-Hear = Callable[[Records | Mapped | Told | Fault], None]
+MessageHandler = Callable[[Records | SymbolMapping | GatewayStatus | GatewayError], None]
 #: Called once when the connection is over, with why, so far as anybody knows.
-Lose = Callable[[FeedLost], None]
+LossHandler = Callable[[FeedLost], None]
 
 
 class Gateway(DatabentoLiveProtocol):
     """The connection. `hear` and `lose` are called on the event loop."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(key, DATASET, heartbeat_interval_s=BEAT_S, slow_reader_behavior="warn")
-        self.hear: Hear = _nobody
-        self.lose: Lose = _nobody
+        super().__init__(key, DATASET, heartbeat_interval_s=HEARTBEAT_S, slow_reader_behavior="warn")
+        self.hear: MessageHandler = _nobody
+        self.lose: LossHandler = _nobody
         self.open = True
         #: Set once the connection is over.
         self.over = asyncio.Event()
@@ -98,11 +98,13 @@ class Gateway(DatabentoLiveProtocol):
 
     def _told(self, record: Any) -> None:
         if isinstance(record, SymbolMappingMsg):
-            self.hear(Mapped(record.stype_in_symbol, record.instrument_id))
+            self.hear(SymbolMapping(record.stype_in_symbol, record.instrument_id))
         elif isinstance(record, SystemMsg):
-            self.hear(Told("heartbeat" if record.is_heartbeat() else str(record.code), record.ts_event))
+            self.hear(
+                GatewayStatus("heartbeat" if record.is_heartbeat() else str(record.code), record.ts_event)
+            )
         elif isinstance(record, ErrorMsg):
-            self.hear(Fault(str(record.code), record.err[:_LONGEST_TEXT]))
+            self.hear(GatewayError(str(record.code), record.err[:_LONGEST_TEXT]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
@@ -140,7 +142,7 @@ def _nobody(_: object) -> None:
     """Before a session listens, and after it is over."""
 
 
-async def connected(key: str, place: str, rush: float) -> Gateway:
+async def connect_gateway(key: str, place: str, rush: float) -> Gateway:
     """Connect and sign in. Raises `Rejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`."""
     logging.getLogger("databento").setLevel(logging.CRITICAL + 1)  # it logs what a key is proven by
     host, _, port = (place or GATEWAY).rpartition(":")
@@ -159,15 +161,15 @@ async def connected(key: str, place: str, rush: float) -> Gateway:
     return gateway
 
 
-def login_problem(text: str) -> Rejected | FeedLost:
+def login_problem(text: str) -> CredentialsRejected | FeedLost:
     """What the gateway's words on a login that it did not take come to: it has words only."""
     words = text.lower()
     if "limit" in words or "too many" in words:
-        return FeedLost(CROWDED, text)
+        return FeedLost(TOO_MANY_SESSIONS, text)
     if any(word in words for word in ("licens", "entitle", "subscription", "dataset", "permission")):
         return FeedRefused("not_entitled", text)
     if any(word in words for word in ("deactivated", "expired", "revoked", "disabled")):
-        return Rejected("login_expired", text)
+        return CredentialsRejected("login_expired", text)
     if "internal" in words or "unavailable" in words:
         return FeedLost("vendor_error", text)
-    return Rejected("login_refused", text)
+    return CredentialsRejected("login_refused", text)

@@ -16,11 +16,11 @@ from databento.common.dbnstore import DBNStore
 from databento.historical.api.timeseries import TimeseriesHttpAPI
 from databento_dbn import DBNError
 
-from outcry.feeds.bodies import body_of
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
-from outcry.feeds.link import Rejected
 from outcry.feeds.redirects import refusing_redirects
+from outcry.feeds.response_body import read_body
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost
 
@@ -29,17 +29,17 @@ HISTORICAL = "https://hist.databento.com"
 #: A trade is received by the vendor at most so long after it was made, or before, by its clock.
 RECEIPT_NS = NANOS_PER_SECOND
 #: The service may take so long to begin, or to go on.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 #: Requests at a time.
-AT_ONCE = 4
+MAX_CONCURRENT_REQUESTS = 4
 _PAGE_ROWS = 20_000
 #: Bytes of a day of a contract as sent, packed in a way of the vendor's own: a multiple of the busiest day there was.
 _LARGEST = 128 * 2**20
-NOTHING: Records = np.zeros(0, RECORD)
+NO_RECORDS: Records = np.zeros(0, RECORD)
 _OK, _UNAUTHORIZED, _TIMED_OUT, _TOO_MANY, _THEIR_FAULT = 200, 401, 408, 429, 500
 
 
-class NotKept(Exception):
+class HistoryUnavailable(Exception):
     """The service does not have this, or not for this account."""
 
 
@@ -50,7 +50,7 @@ class _Service(TimeseriesHttpAPI):
     def __init__(self, key: str, place: str, rush: float) -> None:
         super().__init__(key, place or HISTORICAL)
         self._secret = "Basic " + b64encode(f"{key}:".encode()).decode()
-        self._limits = aiohttp.ClientTimeout(sock_connect=PATIENCE_S / rush, sock_read=PATIENCE_S / rush)
+        self._limits = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S / rush, sock_read=TIMEOUT_S / rush)
 
     async def _stream_async(self, url: str, data: Any, basic_auth: bool, path: Any = None) -> DBNStore:  # noqa: FBT001
         headers = {**self._headers, "Authorization": self._secret}
@@ -62,7 +62,7 @@ class _Service(TimeseriesHttpAPI):
         ):
             if answer.status != _OK:
                 raise _refusal(answer.status)
-            return DBNStore.from_bytes(BytesIO(await body_of(answer, _LARGEST)))
+            return DBNStore.from_bytes(BytesIO(await read_body(answer, _LARGEST)))
 
 
 class History:
@@ -70,7 +70,7 @@ class History:
 
     def __init__(self, key: str, place: str, rush: float) -> None:
         self._service = _Service(key, place, rush)
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def pages(
         self, symbol: str, first_ns: int, end_ns: int
@@ -97,15 +97,15 @@ class History:
                     "unreachable", f"the request for history failed: {type(problem).__name__}"
                 ) from None
             first_ns = last_ns
-            yield NOTHING, first_ns
+            yield NO_RECORDS, first_ns
 
 
 def _refusal(status: int) -> Exception:
     """What an answer that is none comes to; what it says besides is not needed."""
     if status == _UNAUTHORIZED:
-        return Rejected("login_refused", "the historical API rejected the key")
+        return CredentialsRejected("login_refused", "the historical API rejected the key")
     if status == _TOO_MANY:
         return FeedLost("rate_limited", "the historical API limits the request rate")
     if status == _TIMED_OUT or not _OK < status < _THEIR_FAULT:
         return FeedLost("vendor_error", f"the historical API returned HTTP {status}")
-    return NotKept(f"the historical API returned HTTP {status}")
+    return HistoryUnavailable(f"the historical API returned HTTP {status}")

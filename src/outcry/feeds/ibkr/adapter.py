@@ -6,7 +6,7 @@ Rule kept: nothing of `ib_async` is loaded before a feed is made.
 import re
 from collections.abc import Mapping
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.ibkr.broker import BROKER, CAPS
 from outcry.trades.feed import Feed
 
@@ -21,11 +21,11 @@ class IbkrAdapter:
     caps = CAPS
     library = "ib_async"
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed from the TWS or Gateway at `host` and `port`."""
         entries = {field.name: given.get(field.name, "").strip() or field.usual for field in BROKER.fields}
         if not _HOST.fullmatch(entries["host"]):
-            raise BadEntry("rejected", "host")
+            raise InvalidCredential("rejected", "host")
         port = _number(entries["port"], _MOST_PORT, "port")
         client_id = _number(entries["client_id"], _MOST_CLIENT_ID, "client_id")
 
@@ -37,7 +37,7 @@ class IbkrAdapter:
 def _number(text: str, most: int, field: str) -> int:
     """A whole number from 1 on. Raises `BadEntry`."""
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        raise BadEntry("rejected", field)
+        raise InvalidCredential("rejected", field)
     return int(text)
 
 

@@ -32,7 +32,7 @@ _EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ContractQuery:
     """What is asked for. `month`: `YYYYMM`; empty: all months."""
 
     symbol: str
@@ -41,7 +41,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IbContractDetails:
     """A contract as Interactive Brokers tells of it. month: `YYYYMM`, of delivery. point: dollars for one unit of the
     price as quoted. hours: when it trades, `YYYYMMDD:HHMM-YYYYMMDD:HHMM;…` in `zone`, from the running trade date on.
     """
@@ -56,16 +56,18 @@ class Found:
     zone: str
 
 
-def query_of(contract: Contract, universe: Universe) -> Query:
+def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
     """What to ask for. Raises `FeedRefused` for a product that we know no name of there."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in _EXCHANGES:
-        raise unknown(contract)
+        raise unknown_contract(contract)
     symbol = _OTHER_NAMES.get(product.root, product.root)
-    return Query(symbol, product.exchange, f"{contract.year}{contract.month:02}")
+    return ContractQuery(symbol, product.exchange, f"{contract.year}{contract.month:02}")
 
 
-def chosen(contract: Contract, universe: Universe, found: Iterable[Found]) -> Found | None:
+def select_contract(
+    contract: Contract, universe: Universe, found: Iterable[IbContractDetails]
+) -> IbContractDetails | None:
     """The one of those found that is the contract; None where none is. Several products may share a symbol (silver and
     its micro), so what a point is worth decides. Raises `FeedRefused` where several still fit."""
     product = universe.products[contract.root]
@@ -73,11 +75,11 @@ def chosen(contract: Contract, universe: Universe, found: Iterable[Found]) -> Fo
     fit = [one for one in found if one.month == month and _worth(one, product)]
     fit = [one for one in fit if one.trading_class == product.root] or fit
     if len({one.con_id for one in fit}) > 1:
-        raise unknown(contract)
+        raise unknown_contract(contract)
     return fit[0] if fit else None
 
 
-def began_ns(found: Found, at_ns: int) -> int:
+def trade_date_start_ns(found: IbContractDetails, at_ns: int) -> int:
     """When the trade date running at an instant began, by the hours told; a day before where these cannot be read."""
     day_ago_ns = at_ns - NANOS_PER_DAY
     try:
@@ -88,12 +90,12 @@ def began_ns(found: Found, at_ns: int) -> int:
     return min((start for start in starts if day_ago_ns <= start <= at_ns), default=day_ago_ns)
 
 
-def unknown(contract: Contract) -> FeedRefused:
+def unknown_contract(contract: Contract) -> FeedRefused:
     """Interactive Brokers has no such contract."""
     return FeedRefused("unknown_contract", f"Interactive Brokers has no contract {contract.key}")
 
 
-def _worth(found: Found, product: Product) -> bool:
+def _worth(found: IbContractDetails, product: Product) -> bool:
     return found.point * 1_000_000_000 == product.multiplier_e9
 
 

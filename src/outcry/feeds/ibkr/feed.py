@@ -8,15 +8,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from outcry.connections.adapters import Kit
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.ibkr.broker import CAPS
-from outcry.feeds.ibkr.channel import NoLineFree
-from outcry.feeds.ibkr.contracts import Found, Query, chosen, query_of, unknown
+from outcry.feeds.ibkr.contracts import (
+    ContractQuery,
+    IbContractDetails,
+    contract_query,
+    select_contract,
+    unknown_contract,
+)
 from outcry.feeds.ibkr.history import History
-from outcry.feeds.ibkr.pace import Pace
-from outcry.feeds.ibkr.session import Session
+from outcry.feeds.ibkr.request_limiter import HistoryRequestLimiter
 from outcry.feeds.ibkr.stream import Stream
-from outcry.feeds.link import Link
+from outcry.feeds.ibkr.tick_subscription import NoSubscriptionFree
+from outcry.feeds.ibkr.vendor_session import IbkrSession
+from outcry.feeds.shared_session import SharedSession
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
     Bars,
@@ -31,9 +37,9 @@ from outcry.trades.feed import (
 )
 
 #: A contract may be subscribed to once in so long.
-SUBSCRIBE_APART_S = 15.0
+RESUBSCRIBE_INTERVAL_S = 15.0
 #: After which a contract is tried again for which no line was free.
-LINE_PAUSE_S = 60.0
+SUBSCRIPTION_RETRY_S = 60.0
 
 
 class IbkrFeed:
@@ -43,10 +49,10 @@ class IbkrFeed:
     caps = CAPS
     run = ""
 
-    def __init__(self, host: str, port: int, client_id: int, kit: Kit) -> None:
+    def __init__(self, host: str, port: int, client_id: int, kit: AdapterContext) -> None:
         self._place, self._kit = (host, port, client_id), kit
-        self._link = Link(self._sign_in, rush=kit.rush)
-        self._pace = Pace(kit.rush)
+        self._link = SharedSession(self._sign_in, rush=kit.rush)
+        self._pace = HistoryRequestLimiter(kit.rush)
         self._greeted = False
         self._subscribed_s: dict[int, float] = {}
         #: Minutes that only bars have told of yet; they outlast the stream that brought them.
@@ -60,8 +66,8 @@ class IbkrFeed:
         """Hang up."""
         await self._link.close()
 
-    async def _sign_in(self) -> Session:
-        session = Session(self._kit.clock, self._kit.rush)
+    async def _sign_in(self) -> IbkrSession:
+        session = IbkrSession(self._kit.clock, self._kit.rush)
         try:
             await session.begin(*self._place)
         except FeedRefused as problem:
@@ -92,33 +98,33 @@ class IbkrFeed:
                     async for event in events:
                         begun = begun or isinstance(event, Trades | Bars | CaughtUp)
                         yield event
-            except NoLineFree as problem:
+            except NoSubscriptionFree as problem:
                 if begun:
                     raise FeedLost("rate_limited", "no tick-by-tick subscription is free") from problem
             yield _NO_LINE
-            await asyncio.sleep(LINE_PAUSE_S / self._kit.rush)
+            await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._kit.rush)
 
-    async def _resolve(self, session: Session, contract: Contract) -> Found:
+    async def _resolve(self, session: IbkrSession, contract: Contract) -> IbContractDetails:
         """The contract as Interactive Brokers has it. Raises `FeedRefused`."""
-        query = query_of(contract, self._kit.universe)
+        query = contract_query(contract, self._kit.universe)
         for asked in (
             query,
-            Query(query.symbol, query.exchange, ""),
+            ContractQuery(query.symbol, query.exchange, ""),
         ):  # a month may be taken for another's last day
             try:
-                found = chosen(contract, self._kit.universe, await session.contracts(asked))
+                found = select_contract(contract, self._kit.universe, await session.contracts(asked))
             except FeedRefused as problem:
                 if problem.code != "unknown_contract" or not asked.month:
                     raise
                 continue
             if found is not None:
                 return found
-        raise unknown(contract)
+        raise unknown_contract(contract)
 
-    async def _space_out(self, found: Found) -> None:
+    async def _space_out(self, found: IbContractDetails) -> None:
         """Wait until the contract may be subscribed to again."""
         loop = asyncio.get_running_loop()
-        apart_s = SUBSCRIBE_APART_S / self._kit.rush
+        apart_s = RESUBSCRIBE_INTERVAL_S / self._kit.rush
         again_s = self._subscribed_s.get(found.con_id, loop.time() - apart_s) + apart_s
         await asyncio.sleep(max(0.0, again_s - loop.time()))
         self._subscribed_s[found.con_id] = loop.time()

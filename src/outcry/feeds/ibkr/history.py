@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import numpy as np
 
 from outcry.base.clock import Clock
-from outcry.feeds.ibkr.channel import rows_of
-from outcry.feeds.ibkr.contracts import Found
-from outcry.feeds.ibkr.pace import Pace
-from outcry.feeds.ibkr.session import Session
+from outcry.feeds.ibkr.contracts import IbContractDetails
+from outcry.feeds.ibkr.request_limiter import HistoryRequestLimiter
+from outcry.feeds.ibkr.tick_subscription import rows_of
 from outcry.feeds.ibkr.tws import Bar, Tick
+from outcry.feeds.ibkr.vendor_session import IbkrSession
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.trades.feed import OVERLAP_NS, Bars, Replaced, RowFlag, Trades
 from outcry.trades.records import BAR, Quality, Rows
@@ -32,7 +32,7 @@ _MOST_EMPTY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HistoryPlan:
     """How the time from `since_ns` to a cut is brought: trades up to `bars_from_ns`, bars up to `bars_to_ns`, then
     trades. Edges of minutes; equal where there are no bars."""
 
@@ -47,23 +47,25 @@ class Plan:
         return Quality.BARS_1M if self.bars_from_ns < self.bars_to_ns else Quality.TICKS
 
 
-def planned(since_ns: int, cut_ns: int) -> Plan:
+def plan_history(since_ns: int, cut_ns: int) -> HistoryPlan:
     """How to bring a stretch of time. What lies just after `since_ns` may be known trade by trade, and no bar may tell
     of it again."""
     first_ns = -(-(since_ns + OVERLAP_NS) // NANOS_PER_MINUTE) * NANOS_PER_MINUTE
     last_ns = cut_ns // NANOS_PER_MINUTE * NANOS_PER_MINUTE
     if cut_ns - since_ns <= TICKS_NS or first_ns >= last_ns:
         first_ns = last_ns = cut_ns
-    return Plan(since_ns, first_ns, last_ns, cut_ns)
+    return HistoryPlan(since_ns, first_ns, last_ns, cut_ns)
 
 
 class History:
     """Asks one session for a contract's history."""
 
-    def __init__(self, session: Session, found: Found, pace: Pace, clock: Clock) -> None:
+    def __init__(
+        self, session: IbkrSession, found: IbContractDetails, pace: HistoryRequestLimiter, clock: Clock
+    ) -> None:
         self._session, self._found, self._pace, self._clock = session, found, pace, clock
 
-    async def bring(self, plan: Plan) -> AsyncGenerator[Trades | Bars, None]:
+    async def bring(self, plan: HistoryPlan) -> AsyncGenerator[Trades | Bars, None]:
         """All before the cut, in order of time."""
         async for page in self._trades(plan.since_ns, plan.bars_from_ns):
             yield page

@@ -8,11 +8,11 @@ soon.
 import asyncio
 from collections.abc import AsyncGenerator
 
-from outcry.feeds.ibkr.channel import Channel
-from outcry.feeds.ibkr.contracts import Found, began_ns
-from outcry.feeds.ibkr.history import History, planned
-from outcry.feeds.ibkr.session import LAG_NS, Session
-from outcry.feeds.seam import joined
+from outcry.feeds.ibkr.contracts import IbContractDetails, trade_date_start_ns
+from outcry.feeds.ibkr.history import History, plan_history
+from outcry.feeds.ibkr.tick_subscription import TickSubscription
+from outcry.feeds.ibkr.vendor_session import LAG_NS, IbkrSession
+from outcry.feeds.seam import join_history_and_live
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Status, Trades
 
@@ -30,13 +30,13 @@ class Stream:
     """A stream on one session. owed: minutes that only bars have told of, kept for as long as there are any."""
 
     def __init__(
-        self, session: Session, found: Found, history: History, owed: list[int], rush: float
+        self, session: IbkrSession, found: IbContractDetails, history: History, owed: list[int], rush: float
     ) -> None:
         self._session, self._found, self._history = session, found, history
         self._owed, self._rush = owed, rush
         self._told_ns = 0
         self._since_ns = 0
-        self._plan = planned(0, 0)
+        self._plan = plan_history(0, 0)
 
     async def events(self, since_ns: int, answered_ns: int) -> AsyncGenerator[Event, None]:
         """Subscribe, and send all from an instant on; trades in the place of bars from `answered_ns` on (0: from the
@@ -45,12 +45,14 @@ class Stream:
         channel = self._session.subscribe(self._found)
         refining: asyncio.Task[None] | None = None
         try:
-            async for event in joined(self._before, self._live(channel), lambda: self._told_ns + _CUT_NS):
+            async for event in join_history_and_live(
+                self._before, self._live(channel), lambda: self._told_ns + _CUT_NS
+            ):
                 if not isinstance(event, CaughtUp):
                     yield event
                     continue
                 yield CaughtUp(event.at_ns, self._plan.quality)
-                began = answered_ns or began_ns(self._found, event.at_ns)
+                began = answered_ns or trade_date_start_ns(self._found, event.at_ns)
                 self._owed[:] = [start for start in self._owed if start >= began]
                 refining = asyncio.create_task(self._refine(channel))
         finally:
@@ -59,14 +61,14 @@ class Stream:
                 await asyncio.wait({refining})
             self._session.unsubscribe(channel)
 
-    async def _live(self, channel: Channel) -> AsyncGenerator[Event, None]:
+    async def _live(self, channel: TickSubscription) -> AsyncGenerator[Event, None]:
         await self._settled(channel)
         self._told_ns = await self._session.now_ns()
         yield Status(subscribed=True, code="subscribed")
         while True:
             yield await channel.take()
 
-    async def _settled(self, channel: Channel) -> None:
+    async def _settled(self, channel: TickSubscription) -> None:
         """Wait until a subscription stands, as far as can be known. Raises what it was refused with."""
         try:
             async with asyncio.timeout(SETTLE_S / self._rush):
@@ -77,7 +79,7 @@ class Stream:
 
     async def _before(self, cut_ns: int) -> AsyncGenerator[Trades | Bars, None]:
         """History, once the cut is past and what was traded before it has arrived."""
-        self._plan = planned(self._since_ns, cut_ns)
+        self._plan = plan_history(self._since_ns, cut_ns)
         while await self._session.now_ns() < cut_ns + LAG_NS:
             await asyncio.sleep(_LOOK_S / self._rush)
         async for page in self._history.bring(self._plan):
@@ -85,7 +87,7 @@ class Stream:
             if isinstance(page, Bars):
                 self._owed[:] = sorted({*self._owed, *page.rows["ts_event"].tolist()})
 
-    async def _refine(self, channel: Channel) -> None:
+    async def _refine(self, channel: TickSubscription) -> None:
         """Send trades for bars, until all are sent or none are to be had. What goes wrong here takes nothing away: the
         bars stay."""
         while self._owed:

@@ -19,8 +19,8 @@ from ib_async import Contract as IbContract
 from ib_async.client import Client
 from ib_async.decoder import Decoder
 
-from outcry.feeds import exact
-from outcry.feeds.ibkr.contracts import Found, Query
+from outcry.feeds import number_parsing
+from outcry.feeds.ibkr.contracts import ContractQuery, IbContractDetails
 
 #: A trade: time in whole seconds UTC, price 10⁻⁹, lots.
 Tick = tuple[int, int, int]
@@ -115,7 +115,7 @@ class Tws:
         self._client.reqCurrentTime()
         return -1
 
-    def ask_contracts(self, query: Query) -> int:
+    def ask_contracts(self, query: ContractQuery) -> int:
         """Ask for contracts that fit."""
         request = self._client.getReqId()
         contract = IbContract(
@@ -125,19 +125,19 @@ class Tws:
         self._client.reqContractDetails(request, contract)
         return request
 
-    def ask_bars(self, found: Found, until: str, duration: str) -> int:
+    def ask_bars(self, found: IbContractDetails, until: str, duration: str) -> int:
         """Ask for bars of a minute that end at or before an instant (`YYYYMMDD HH:MM:SS UTC`), of all hours."""
         request = self._client.getReqId()
         self._client.reqHistoricalData(request, _of(found), until, duration, "1 min", "TRADES", 0, 2, 0, [])
         return request
 
-    def ask_ticks(self, found: Found, since: str, most: int) -> int:
+    def ask_ticks(self, found: IbContractDetails, since: str, most: int) -> int:
         """Ask for the first trades at or after an instant, of all hours."""
         request = self._client.getReqId()
         self._client.reqHistoricalTicks(request, _of(found), since, "", most, "TRADES", 0, 0, [])
         return request
 
-    def subscribe(self, found: Found) -> int:
+    def subscribe(self, found: IbContractDetails) -> int:
         """Ask for every trade from now on."""
         request = self._client.getReqId()
         self._client.reqTickByTickData(request, _of(found), "AllLast", 0, 0)
@@ -153,7 +153,7 @@ class Tws:
         self._listener.hung_up()
 
 
-def _of(found: Found) -> Any:
+def _of(found: IbContractDetails) -> Any:
     return IbContract(conId=found.con_id, exchange=found.exchange, secType="FUT", includeExpired=True)
 
 
@@ -207,13 +207,15 @@ class _Receiver:
 
     def contractDetails(self, request: int, details: Any) -> None:  # noqa: N802
         contract = details.contract
-        found = Found(
+        found = IbContractDetails(
             con_id=contract.conId,
             symbol=contract.symbol,
             exchange=contract.exchange,
             trading_class=contract.tradingClass,
             month=details.contractMonth,
-            point=Decimal(exact.price_e9(contract.multiplier or "0")) / _E9 / (details.priceMagnifier or 1),
+            point=Decimal(number_parsing.parse_price_e9(contract.multiplier or "0"))
+            / _E9
+            / (details.priceMagnifier or 1),
             hours=details.tradingHours,
             zone=details.timeZoneId,
         )
@@ -225,18 +227,21 @@ class _Receiver:
     def historicalData(self, request: int, bar: Any) -> None:  # noqa: N802 - told with the last
         prices = (price_e9(price) for price in (bar.open, bar.high, bar.low, bar.close))
         first, high, low, close = prices
-        self._bars.append((int(bar.date), first, high, low, close, exact.lots(bar.volume)))
+        self._bars.append((int(bar.date), first, high, low, close, number_parsing.parse_lots(bar.volume)))
 
     def historicalDataEnd(self, request: int, *_: object) -> None:  # noqa: N802
         bars, self._bars = self._bars, []
         self._listener.answered(request, bars, done=True)
 
     def historicalTicksLast(self, request: int, ticks: Any, done: bool) -> None:  # noqa: N802, FBT001
-        rows = [(int(one.time.timestamp()), price_e9(one.price), exact.lots(one.size)) for one in ticks]
+        rows = [
+            (int(one.time.timestamp()), price_e9(one.price), number_parsing.parse_lots(one.size))
+            for one in ticks
+        ]
         self._listener.answered(request, [row for row in rows if row[2] > 0], done=done)
 
     def tickByTickAllLast(  # noqa: N802
         self, request: int, _kind: int, time: int, price: float, size: float, *_: object
     ) -> None:
         if size > 0:  # none, at a price of -1, says that there is nothing to say
-            self._listener.traded(request, (time, price_e9(price), exact.lots(size)))
+            self._listener.traded(request, (time, price_e9(price), number_parsing.parse_lots(size)))

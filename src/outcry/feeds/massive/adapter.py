@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
 from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
@@ -40,13 +40,13 @@ class MassiveAdapter:
             extra="massive",
         )
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed of Massive; nothing is asked of it yet. Places: `socket` (`ws://host:port`), `rest` (`http://…`)."""
         key = given.get("key", "").strip()
         if not key:
-            raise BadEntry("missing", "key")
+            raise InvalidCredential("missing", "key")
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise BadEntry("rejected", "key")
+            raise InvalidCredential("rejected", "key")
         from outcry.feeds.massive.feed import MassiveFeed  # noqa: PLC0415 - the library may not be there
 
         return MassiveFeed(key, kit, self.broker.id, self.caps)

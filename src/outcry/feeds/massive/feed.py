@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
-from outcry.connections.adapters import Kit
-from outcry.feeds.ahead import believed_ns
-from outcry.feeds.channel import LEAST_LAG_NS, Channel
-from outcry.feeds.link import Link, Rejected
+from outcry.connections.broker_adapter import AdapterContext
+from outcry.feeds.clock_skew import limit_clock_skew
+from outcry.feeds.massive.duplicate_filter import DuplicateFilter
 from outcry.feeds.massive.protocol import Page
 from outcry.feeds.massive.symbols import ticker_of
-from outcry.feeds.massive.told import Told
-from outcry.feeds.massive.wire import PAGE, REST, SOCKET, Rest, Socket
+from outcry.feeds.massive.transport import PAGE, REST, SOCKET, Rest, Socket
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
+from outcry.feeds.stream_channel import MIN_LAG_NS, StreamChannel
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.feed import (
@@ -32,9 +32,9 @@ from outcry.trades.feed import (
 from outcry.trades.records import Quality, Rows
 
 #: How long history is given to have what was traded before the subscription stood, and how often it is asked again.
-SETTLE_S, MOST_ASKED = 2.0, 10
+SETTLE_S, MAX_HISTORY_PASSES = 2.0, 10
 #: Pages of one answer: many times what ten days of the busiest future are.
-MOST_PAGES = 2_000
+MAX_PAGES = 2_000
 
 
 class MassiveFeed:
@@ -42,11 +42,11 @@ class MassiveFeed:
 
     run = ""
 
-    def __init__(self, key: str, kit: Kit, name: str, caps: FeedCaps) -> None:
+    def __init__(self, key: str, kit: AdapterContext, name: str, caps: FeedCaps) -> None:
         self.name, self.caps, self._kit = name, caps, kit
         self._key = key
         self._rest = Rest(key, kit.places.get("rest", REST), kit.rush)
-        self._link = Link(self._sign_in, rush=kit.rush)
+        self._link = SharedSession(self._sign_in, rush=kit.rush)
 
     async def contracts(self) -> list[Contract]:
         """Those that are wanted."""
@@ -66,7 +66,7 @@ class MassiveFeed:
         with socket.board.channel(ticker) as channel:
             await socket.subscribed(ticker, channel)
             yield Status(subscribed=True, code="subscribed")
-            told = Told(_from_ns(since, self._kit, self.caps))
+            told = DuplicateFilter(_from_ns(since, self._kit, self.caps))
             async for event in self._history(ticker, since, channel, told):
                 yield event
             async for event in channel.events():
@@ -87,13 +87,13 @@ class MassiveFeed:
         return socket
 
     async def _history(
-        self, ticker: str, since: Cursor, channel: Channel, told: Told
+        self, ticker: str, since: Cursor, channel: StreamChannel, told: DuplicateFilter
     ) -> AsyncGenerator[Event, None]:
         """Everything since the cursor, until it comes to what is live."""
         if since.since_ns < told.tail_ns:
             yield Gap(since.since_ns, told.tail_ns, "not_kept")
         asked_ns = self._kit.clock.now_ns()
-        for asked in range(MOST_ASKED):
+        for asked in range(MAX_HISTORY_PASSES):
             asked_ns, before = self._kit.clock.now_ns(), told.counts()
             async for page in self._pages(ticker, told.tail_ns, channel):
                 fresh = told.fresh(page, before)
@@ -107,10 +107,10 @@ class MassiveFeed:
         if short_ns is not None:
             yield Gap(told.newest_ns or told.tail_ns, short_ns, "not_kept")
         self._link.worked()
-        at_ns = told.newest_ns or asked_ns - LEAST_LAG_NS
-        yield CaughtUp(believed_ns(at_ns, self._kit.clock), Quality.TICKS)
+        at_ns = told.newest_ns or asked_ns - MIN_LAG_NS
+        yield CaughtUp(limit_clock_skew(at_ns, self._kit.clock), Quality.TICKS)
 
-    async def _pages(self, ticker: str, since_ns: int, channel: Channel) -> AsyncGenerator[Rows, None]:
+    async def _pages(self, ticker: str, since_ns: int, channel: StreamChannel) -> AsyncGenerator[Rows, None]:
         """Pages of trades at or after an instant, oldest first. Raises `FeedLost` where they lead nowhere."""
         asked: dict[str, str] | None = {
             "timestamp.gte": str(since_ns), "limit": str(PAGE), "sort": "timestamp.asc",
@@ -124,7 +124,7 @@ class MassiveFeed:
             newest_ns = max(newest_ns, int(page.rows["ts_event"].max(initial=-1)))
             if asked is not None and (
                 frozenset(asked.items()) in seen
-                or len(seen) >= MOST_PAGES
+                or len(seen) >= MAX_PAGES
                 or (len(page.rows) and newest_ns <= before_ns)
             ):
                 raise FeedLost("protocol", "Massive returned too many pages of history")
@@ -133,11 +133,11 @@ class MassiveFeed:
     async def _page(self, ticker: str, asked: dict[str, str]) -> Page:
         try:
             return await self._rest.page(ticker, asked, self._kit.clock.now_ns())
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
 
 
-def _from_ns(since: Cursor, kit: Kit, caps: FeedCaps) -> int:
+def _from_ns(since: Cursor, kit: AdapterContext, caps: FeedCaps) -> int:
     """Where history begins: at the cursor, or as far back as it goes; a whole millisecond."""
     first_ns = max(since.since_ns, kit.clock.now_ns() - caps.reach_ns)
     return first_ns - first_ns % NANOS_PER_MS

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import numpy as np
 
-from outcry.feeds.exact import lots, price_e9
-from outcry.feeds.link import Rejected
+from outcry.feeds.number_parsing import parse_lots, parse_price_e9
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_MS
 from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
 from outcry.trades.records import Rows
@@ -119,9 +119,9 @@ def _rows(
 ) -> Rows:
     rows = np.zeros(len(times), LIVE_TRADE)
     try:
-        e9 = {price: price_e9(price) for price in set(prices)}  # there are few
+        e9 = {price: parse_price_e9(price) for price in set(prices)}  # there are few
         rows["price"] = [e9[price] for price in prices]
-        rows["size"] = [lots(size) for size in sizes]
+        rows["size"] = [parse_lots(size) for size in sizes]
         rows["ts_event"] = times
     except (
         ValueError,
@@ -135,7 +135,7 @@ def _rows(
     return rows[rows["size"] > 0]
 
 
-def complaint(status: str, text: str) -> FeedLost | Rejected:
+def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:
     """What a status that is not well, or a refusal, means: their words are not stable, so a few are looked for."""
     said = f"{status} {text}".lower()
     for words, problem in (
@@ -143,7 +143,7 @@ def complaint(status: str, text: str) -> FeedLost | Rejected:
         (("exceeded", "too many"), FeedLost("rate_limited", text)),
         (("slow_consumer",), FeedLost("seam_overflow", text)),
         (("not_authorized", "not authorized", "entitle", "upgrade", "plan", "access"), _not_entitled(text)),
-        (("api key", "apikey", "auth_failed"), Rejected("login_refused", text)),
+        (("api key", "apikey", "auth_failed"), CredentialsRejected("login_refused", text)),
         (
             ("not_found", "not found", "unknown ticker", "invalid ticker"),
             FeedRefused("unknown_contract", text),

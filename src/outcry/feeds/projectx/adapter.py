@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker, BrokerField
 from outcry.feeds.projectx.firms import FIRMS, Firm
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
@@ -49,17 +49,17 @@ class ProjectXAdapter:
             extra="projectx",
         )
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed of ProjectX; nothing is asked of it yet. Places: `api` and `hub`, both `http://host:port`."""
         firm = FIRMS.get(given.get("firm", "") or "topstepx")
         if firm is None:
-            raise BadEntry("rejected", "firm")
+            raise InvalidCredential("rejected", "firm")
         user, key = given.get("user", "").strip(), given.get("key", "").strip()
         for name, entry in (("user", user), ("key", key)):
             if not entry:
-                raise BadEntry("missing", name)
+                raise InvalidCredential("missing", name)
             if not entry.isprintable():
-                raise BadEntry("rejected", name)
+                raise InvalidCredential("rejected", name)
         from outcry.feeds.projectx.feed import ProjectXFeed  # noqa: PLC0415 - the library may not be there
 
         firm = Firm(kit.places.get("api", firm.api), kit.places.get("hub", firm.hub))

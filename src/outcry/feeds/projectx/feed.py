@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from outcry.connections.adapters import Kit
-from outcry.feeds.channel import Channel
-from outcry.feeds.link import Link, Rejected
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.projectx.firms import Firm
 from outcry.feeds.projectx.hub import Hub
 from outcry.feeds.projectx.rest import Rest
 from outcry.feeds.projectx.symbols import chosen, quoted_alike
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
+from outcry.feeds.stream_channel import StreamChannel
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import (
@@ -78,10 +78,12 @@ class ProjectXFeed:
 
     run = ""
 
-    def __init__(self, user: str, key: str, firm: Firm, kit: Kit, name: str, caps: FeedCaps) -> None:
+    def __init__(
+        self, user: str, key: str, firm: Firm, kit: AdapterContext, name: str, caps: FeedCaps
+    ) -> None:
         self.name, self.caps, self._kit, self._firm = name, caps, kit, firm
         self._rest = Rest(user, key, firm.api, kit.clock, kit.rush)
-        self._link = Link(self._sign_in, rush=kit.rush)
+        self._link = SharedSession(self._sign_in, rush=kit.rush)
         self._ids: dict[Contract, str] = {}
 
     async def contracts(self) -> list[Contract]:
@@ -100,7 +102,7 @@ class ProjectXFeed:
             hub = Hub(self._firm.hub, token, self._kit.clock, self._kit.rush)
             try:
                 await hub.connected()
-            except Rejected:
+            except CredentialsRejected:
                 self._rest.tokens.refused(token)
                 if not again:
                     raise
@@ -118,7 +120,7 @@ class ProjectXFeed:
                 yield Status(subscribed=True, code="subscribed")
                 async for event in self._stream(contract_id, since, channel):
                     yield event
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
 
     async def _id(self, contract: Contract) -> str:
@@ -139,7 +141,9 @@ class ProjectXFeed:
                 raise FeedRefused("unknown_contract", f"ProjectX does not list {contract.key}")
         return self._ids[contract]
 
-    async def _stream(self, contract_id: str, since: Cursor, channel: Channel) -> AsyncGenerator[Event, None]:
+    async def _stream(
+        self, contract_id: str, since: Cursor, channel: StreamChannel
+    ) -> AsyncGenerator[Event, None]:
         """Bars, then trades."""
         first_ns = since.since_ns - since.since_ns % NANOS_PER_SECOND
         recent_ns = self._rest.vendor_ns()
@@ -165,7 +169,7 @@ class ProjectXFeed:
                 yield Trades(rows)
 
     async def _closed(
-        self, contract_id: str, seam: Seam, told_ns: int, channel: Channel
+        self, contract_id: str, seam: Seam, told_ns: int, channel: StreamChannel
     ) -> AsyncGenerator[Event, None]:
         """Close the seam as soon as its seconds are over. Bars that lack what was seen live are late, or kept back for
         some time, as of some accounts they are: then what is missing begins where they end."""

@@ -24,18 +24,24 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from outcry.base.clock import Clock
-from outcry.feeds.bodies import body_of
-from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
-from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import counted, trade_rows
-from outcry.feeds.redirects import refusing_redirects, sent_elsewhere
+from outcry.feeds.redirects import redirect_refused, refusing_redirects
+from outcry.feeds.response_body import read_body
+from outcry.feeds.shared_session import CredentialsRejected
+from outcry.feeds.stream_channel import (
+    ChannelRegistry,
+    DeliveryLag,
+    StreamChannel,
+    send_heartbeats,
+    silence_loggers,
+)
 from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
 #: Time to connect, and for an answer; the hub beats every 15 s, and may be silent for ten more.
 CONNECT_S, ANSWER_S, SILENT_S = 15.0, 15.0, 25.0
 
-_UNHEARD = unheard("pysignalr.client", "pysignalr.transport", "outcry.feeds.projectx.unheard")
+_UNHEARD = silence_loggers("pysignalr.client", "pysignalr.transport", "outcry.feeds.projectx.unheard")
 
 
 class _Negotiated(msgspec.Struct):
@@ -81,10 +87,10 @@ class _Transport(WebsocketTransport):
                 raise AuthorizationError
             if response.status != HTTPStatus.OK:
                 raise FeedLost("vendor_error", f"ProjectX returned HTTP {response.status}")
-            answer = msgspec.json.decode(await body_of(response), type=_Negotiated)
+            answer = msgspec.json.decode(await read_body(response), type=_Negotiated)
             cookies = "; ".join(f"{each.key}={each.coded_value}" for each in response.cookies.values())
         if not answer.connectionId:
-            raise sent_elsewhere("ProjectX")
+            raise redirect_refused("ProjectX")
         self._url = get_connection_url(self._url, answer.connectionId)
         if cookies:  # of a load balancer: the WebSocket has to reach the same server
             self._headers["Cookie"] = cookies
@@ -112,7 +118,7 @@ class Hub:
 
     def __init__(self, base: str, token: str, clock: Clock, rush: float) -> None:
         self._clock, self._rush = clock, rush
-        self.board, self._lag = Switchboard(), Lag()
+        self.board, self._lag = ChannelRegistry(), DeliveryLag()
         self._stands: dict[str, asyncio.Event] = {}
         self._ready = asyncio.Event()
         self._refused = False
@@ -142,13 +148,13 @@ class Hub:
         finally:
             ready.cancel()
         if self._refused:
-            raise Rejected("login_expired", "ProjectX rejected its own token")
+            raise CredentialsRejected("login_expired", "ProjectX rejected its own token")
         if self.board.problem is not None:
             await self.close()
             raise self.board.problem
         self._beating = asyncio.create_task(self._beat())
 
-    async def subscribed(self, contract_id: str, channel: Channel) -> None:
+    async def subscribed(self, contract_id: str, channel: StreamChannel) -> None:
         """Wait until a subscription stands; it does so for as long as the connection does."""
         try:
             async with asyncio.timeout(max(1.0, ANSWER_S / self._rush)):
@@ -228,7 +234,7 @@ class Hub:
 
         if transport.connection is not None:
             ping = transport.connection.ping
-            await beating(self.board, self._lag, ping, self._clock, self._rush, heard)
+            await send_heartbeats(self.board, self._lag, ping, self._clock, self._rush, heard)
 
 
 def _complaint(text: str) -> FeedLost:

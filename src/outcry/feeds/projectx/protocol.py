@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from outcry.feeds.exact import lots, price_e9
-from outcry.feeds.link import Rejected
+from outcry.feeds.number_parsing import parse_lots, parse_price_e9
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
 from outcry.trades.records import BAR, Rows
@@ -65,7 +65,7 @@ def read_answer(body: bytes) -> Answer:
         raise FeedLost("protocol", "ProjectX sent an unreadable response") from None
 
 
-def login_problem(answer: Answer) -> Rejected | FeedLost:
+def login_problem(answer: Answer) -> CredentialsRejected | FeedLost:
     """Why a login was refused."""
     match answer.errorCode:
         case 7:
@@ -79,7 +79,7 @@ def login_problem(answer: Answer) -> Rejected | FeedLost:
         case 8:
             return FeedLost("vendor_error", "ProjectX rejected the login without a reason")
         case _:
-            return Rejected("login_refused", "ProjectX rejected the user name or API key")
+            return CredentialsRejected("login_refused", "ProjectX rejected the user name or API key")
 
 
 def ns_of(text: str) -> int:
@@ -99,7 +99,14 @@ def bar_rows(bars: Sequence[Bar]) -> Rows:
     """Bars of a second in order of time; those in which nothing traded are left out. Raises `FeedLost`."""
     try:
         rows = [
-            (ns_of(bar.t), price_e9(bar.o), price_e9(bar.h), price_e9(bar.l), price_e9(bar.c), lots(bar.v))
+            (
+                ns_of(bar.t),
+                parse_price_e9(bar.o),
+                parse_price_e9(bar.h),
+                parse_price_e9(bar.l),
+                parse_price_e9(bar.c),
+                parse_lots(bar.v),
+            )
             for bar in bars
             if bar.v > 0
         ]
@@ -115,7 +122,7 @@ def trade_rows(data: object, received_ns: int) -> Rows:
     try:
         rows = [
             (
-                ns_of(trade["timestamp"]), received_ns, price_e9(trade["price"]), lots(trade["volume"]),
+                ns_of(trade["timestamp"]), received_ns, parse_price_e9(trade["price"]), parse_lots(trade["volume"]),
                 _SIDES.get(trade.get("type", -1), b"N"), 0, 0, 0,
             )
             for trade in found
@@ -130,6 +137,6 @@ def counted(data: object) -> VolumeCounter | None:
     """The lots of the day that a quote tells of; a quote tells only what has changed, so there may be none."""
     try:
         volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
-        return VolumeCounter(ns_of(at), lots(volume))
+        return VolumeCounter(ns_of(at), parse_lots(volume))
     except (LookupError, TypeError, ValueError, FeedLost):
         return None

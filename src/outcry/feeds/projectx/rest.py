@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from outcry.base.clock import Clock
-from outcry.feeds.ahead import believed_ns
-from outcry.feeds.bodies import body_of
-from outcry.feeds.link import Rejected
+from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
-from outcry.feeds.tokens import Token, Tokens
+from outcry.feeds.response_body import read_body
+from outcry.feeds.shared_session import CredentialsRejected
+from outcry.feeds.tokens import Token, TokenSource
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused
 from outcry.trades.records import BAR, Rows
@@ -39,7 +39,7 @@ class Rest:
     def __init__(self, user: str, key: str, base: str, clock: Clock, rush: float) -> None:
         self._user, self._key, self._base = user, key, base
         self._clock, self._rush = clock, rush
-        self.tokens = Tokens(self._renew, clock)
+        self.tokens = TokenSource(self._renew, clock)
         self._session: aiohttp.ClientSession | None = None
         self._asked: deque[float] = deque(maxlen=MOST_ASKED)
         self._pace = asyncio.Lock()
@@ -118,7 +118,7 @@ class Rest:
                 break
             self.tokens.refused(token)
         else:
-            raise Rejected("login_expired", "ProjectX rejected its own token")
+            raise CredentialsRejected("login_expired", "ProjectX rejected its own token")
         if status == 429:
             raise FeedLost("rate_limited", "too many requests to ProjectX")
         if status != 200:
@@ -138,7 +138,7 @@ class Rest:
             async with self._session.post(
                 self._base + path, data=msgspec.json.encode(body), headers=headers, allow_redirects=False
             ) as response:
-                answered = await body_of(response)
+                answered = await read_body(response)
                 self._note_time(response.headers.get("Date"))
                 return response.status, answered
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
@@ -151,7 +151,7 @@ class Rest:
             told_ns = int(at.timestamp()) * NANOS_PER_SECOND
         except (ValueError, OverflowError):
             return
-        self._ahead_ns = believed_ns(told_ns, self._clock) - self._clock.now_ns()
+        self._ahead_ns = limit_clock_skew(told_ns, self._clock) - self._clock.now_ns()
 
     async def close(self) -> None:
         """Let go of its connections."""

@@ -7,7 +7,7 @@ harm; the two digits of the year tell decades apart.
 import re
 from collections.abc import Iterable
 
-from outcry.feeds.exact import price_e9
+from outcry.feeds.number_parsing import parse_price_e9
 from outcry.feeds.projectx.protocol import Listed
 from outcry.market.instruments import MONTH_CODES, Contract, Universe
 from outcry.trades.feed import FeedLost
@@ -35,7 +35,7 @@ def quoted_alike(universe: Universe, contract: Contract, listed: Listed) -> bool
     """Whether the vendor quotes the product in our unit, by its tick: grains may be in cents or in dollars, a hundred
     times apart. A tick that is changed now and then, by halves and fifths, is no other unit. Raises `FeedLost`."""
     try:
-        tick_e9 = price_e9(listed.tickSize)
+        tick_e9 = parse_price_e9(listed.tickSize)
     except ValueError:
         raise FeedLost("protocol", "ProjectX lists an invalid tick size") from None
     return not tick_e9 or 20 * tick_e9 > universe.products[contract.root].tick_e9 > tick_e9 // 20

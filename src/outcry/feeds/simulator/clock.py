@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from outcry.base.clock import Clock
-from outcry.feeds.pace import Timeline
+from outcry.feeds.replay_pacing import Timeline
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.market.windows import LONGEST_CLOSURE_DAYS, Segment, clipped

@@ -5,7 +5,7 @@ Rule kept: nothing heavy is loaded here.
 
 from collections.abc import Mapping
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
 from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
@@ -59,7 +59,7 @@ class Tastytrade:
         has_volume_counter=False,
     )
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed of this vendor. Raises `BadEntry`."""
         from outcry.feeds.tastytrade.feed import TastytradeFeed  # noqa: PLC0415 - loaded when a feed is made
         from outcry.feeds.tastytrade.rest import Entries  # noqa: PLC0415
@@ -67,12 +67,12 @@ class Tastytrade:
         entries = {name: given.get(name, "").strip() for name in ("client_secret", "refresh_token")}
         for name, text in entries.items():
             if not text:
-                raise BadEntry("missing", name)
+                raise InvalidCredential("missing", name)
             if len(text) > 4096 or not text.isascii() or not text.isprintable() or " " in text:
-                raise BadEntry("rejected", name)
+                raise InvalidCredential("rejected", name)
         environment = given.get("environment") or PRODUCTION
         if environment not in (PRODUCTION, SANDBOX):
-            raise BadEntry("rejected", "environment")
+            raise InvalidCredential("rejected", "environment")
         sandbox = environment == SANDBOX
         return TastytradeFeed(Entries(**entries, sandbox=sandbox), self.caps, kit)
 

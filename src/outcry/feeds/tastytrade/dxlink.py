@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from outcry import __version__
-from outcry.feeds.link import Rejected
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tastytrade.channel import Channel, Message, told_error
 from outcry.feeds.tastytrade.rest import Streamer
 from outcry.trades.feed import FeedLost
@@ -44,7 +44,7 @@ class Pace:
 
 
 class Connection:
-    """A signed-in connection; `feeds.link.Session`."""
+    """A signed-in connection; `VendorSession`."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, pace: Pace) -> None:
         self._ws, self.pace = ws, pace
@@ -227,12 +227,12 @@ async def _sign_in(connection: Connection, token: str) -> None:
             case "AUTH_STATE" if (message or {}).get("state") == "AUTHORIZED":
                 return
             case "AUTH_STATE" if asked:
-                raise Rejected("login_refused", "dxLink rejected the quote token")
+                raise CredentialsRejected("login_refused", "dxLink rejected the quote token")
             case "AUTH_STATE":
                 asked = True
                 await connection.send({"type": "AUTH", "channel": 0, "token": token})
             case "ERROR" if (message or {}).get("error") == "UNAUTHORIZED":
-                raise Rejected("login_refused", "dxLink rejected the quote token")
+                raise CredentialsRejected("login_refused", "dxLink rejected the quote token")
             case "ERROR":
                 raise told_error(message or {}, whole=True)
             case _:

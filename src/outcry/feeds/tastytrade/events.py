@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from outcry.feeds import exact
+from outcry.feeds import number_parsing
 from outcry.market.units import NANOS_PER_MS
 from outcry.trades.feed import FeedLost
 
@@ -160,7 +160,7 @@ def _e9(told: object, scale: Decimal) -> int | None:
     """A price in 10⁻⁹: the vendor's doubles have more digits than prices have, so it is the nearest."""
     number = _number(told)
     try:
-        return exact.price_e9(number * scale) if number is not None else None
+        return number_parsing.parse_price_e9(number * scale) if number is not None else None
     except (ArithmeticError, ValueError):
         return None
 
@@ -168,6 +168,6 @@ def _e9(told: object, scale: Decimal) -> int | None:
 def _lots(told: object) -> int:
     number = _number(told)
     try:
-        return exact.lots(number) if number is not None else 0
+        return number_parsing.parse_lots(number) if number is not None else 0
     except ValueError:
         return 0

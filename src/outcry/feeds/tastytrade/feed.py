@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from outcry.connections.adapters import Kit
-from outcry.feeds.link import Link, Rejected
+from outcry.connections.broker_adapter import AdapterContext
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.feeds.tastytrade.dxlink import Connection, Pace, connect
 from outcry.feeds.tastytrade.rest import Entries, Rest
 from outcry.feeds.tastytrade.series import MOST_SENT
@@ -27,11 +27,11 @@ class TastytradeFeed:
     name = NAME
     run = ""
 
-    def __init__(self, entries: Entries, caps: FeedCaps, kit: Kit) -> None:
+    def __init__(self, entries: Entries, caps: FeedCaps, kit: AdapterContext) -> None:
         self.caps, self._kit = caps, kit
         self._pace = Pace(kit.rush)
         self._rest = Rest(entries, kit.places, kit.clock, kit.rush)
-        self._link: Link[Connection] = Link(self._sign_in, rush=kit.rush)
+        self._link: SharedSession[Connection] = SharedSession(self._sign_in, rush=kit.rush)
         self._futures: dict[Contract, Future] = {}
         self._sent: dict[Contract, deque[int]] = {}
         self._grant = Grant()
@@ -72,7 +72,7 @@ class TastytradeFeed:
             product = self._kit.universe.products.get(contract.root)
             try:
                 told = await self._rest.future(rest_symbol(contract)) if product else None
-            except Rejected as problem:
+            except CredentialsRejected as problem:
                 raise self._link.rejected(problem) from None
             known = read_future(told, contract, product) if told and product else None
             if known is None:

@@ -16,10 +16,10 @@ from yarl import URL
 
 from outcry import __version__
 from outcry.base.clock import Clock
-from outcry.feeds.bodies import body_of
-from outcry.feeds.link import Rejected
 from outcry.feeds.redirects import refusing_redirects
-from outcry.feeds.tokens import Token, Tokens
+from outcry.feeds.response_body import read_body
+from outcry.feeds.shared_session import CredentialsRejected
+from outcry.feeds.tokens import Token, TokenSource
 from outcry.trades.feed import FeedLost, FeedRefused
 
 PRODUCTION_URL, SANDBOX_URL = "https://api.tastyworks.com", "https://api.cert.tastyworks.com"
@@ -70,7 +70,7 @@ class Rest:
         self._base = places.get("api", SANDBOX_URL if entries.sandbox else PRODUCTION_URL)
         self._named = {_place(URL(place)) for place in places.values()}
         self._timeout_s = _TIMEOUT_S / rush
-        self._tokens = Tokens(self._renewed, clock)
+        self._tokens = TokenSource(self._renewed, clock)
         self._http: aiohttp.ClientSession | None = None
 
     @property
@@ -136,7 +136,9 @@ class Rest:
                     raise
                 self._tokens.refused(token)
                 if not again:
-                    raise Rejected("login_refused", "tastytrade rejected its own access token") from None
+                    raise CredentialsRejected(
+                        "login_refused", "tastytrade rejected its own access token"
+                    ) from None
                 continue
             data = told.get("data")
             if not isinstance(data, dict):
@@ -166,7 +168,7 @@ class Rest:
         try:
             async with asyncio.timeout(self._timeout_s):
                 async with self.http.request(method, self._base + path, **more) as reply:
-                    told = _read(await body_of(reply))
+                    told = _read(await read_body(reply))
                     status = reply.status
         except TimeoutError:
             raise FeedLost("unreachable", "tastytrade did not answer in time") from None
@@ -202,7 +204,7 @@ def _signed_out(problem: _Status) -> Exception:
     if problem.status in (400, 401, 403):
         ended = any(word in problem.code.lower() for word in ("revoked", "expired"))
         code = "login_expired" if ended else "login_refused"
-        return Rejected(code, f"tastytrade rejected the login: {problem}")
+        return CredentialsRejected(code, f"tastytrade rejected the login: {problem}")
     return _failed(problem)
 
 

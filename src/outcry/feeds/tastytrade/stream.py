@@ -14,8 +14,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from outcry.base.clock import Clock
-from outcry.feeds.ahead import believed_ns
-from outcry.feeds.channel import Lag
+from outcry.feeds.clock_skew import limit_clock_skew
+from outcry.feeds.stream_channel import DeliveryLag
 from outcry.feeds.tastytrade.channel import Channel
 from outcry.feeds.tastytrade.dxlink import Connection
 from outcry.feeds.tastytrade.events import CANDLE, SALE
@@ -86,7 +86,7 @@ class Stream:
         self._candles = Candles(future.scale)
         #: The minutes whose bars are still to be sent.
         self._owed: tuple[int, int] | None = None
-        self._lag = Lag()
+        self._lag = DeliveryLag()
         self._beaten_s = 0.0
         self._stands = False
 
@@ -163,14 +163,14 @@ class Stream:
         for at in range(0, len(rows), PIECE):
             yield self._sent(rows[at : at + PIECE])
         yield from self._sales.amends
-        newest_ns = believed_ns(int(rows["ts_event"][-1]) if len(rows) else 0, self._clock)
+        newest_ns = limit_clock_skew(int(rows["ts_event"][-1]) if len(rows) else 0, self._clock)
         yield CaughtUp(max(newest_ns, self._caught_ns()), Quality.BARS_1M if older else Quality.TICKS)
 
     def _by_bars(self) -> Iterator[Event]:
         """The past as bars of the minutes that are over; the rest, until sales come, is a gap until those are too."""
         now_ns = self._clock.now_ns()
         over_ns = max(_edge_before(now_ns - _SETTLE_NS), self._first_minute_ns)
-        newest_ns = believed_ns(self._candles.newest_ns, self._clock)
+        newest_ns = limit_clock_skew(self._candles.newest_ns, self._clock)
         whole_ns = _edge_after(max(now_ns, newest_ns) + _AHEAD_NS)
         yield from self._bars_between(self._first_minute_ns, over_ns)
         yield Gap(over_ns, now_ns, "reconnect")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from outcry.feeds.exact import price_e9
+from outcry.feeds.number_parsing import parse_price_e9
 from outcry.market.instruments import MONTH_CODES, Contract, Product
 
 #: The streamer's code of an exchange.
@@ -62,7 +62,7 @@ def _scale(tick: object, tick_e9: int) -> Decimal:
     """How many times larger our unit's numbers are than the vendor's: cents where it quotes dollars, by the ticks of
     the two. 1 where these differ by no power of ten: a finer tick is no other unit."""
     try:
-        ratio = (Decimal(tick_e9) / price_e9(str(tick))).normalize()
+        ratio = (Decimal(tick_e9) / parse_price_e9(str(tick))).normalize()
         return ratio if ratio > 0 and ratio.as_tuple().digits == (1,) else Decimal(1)
     except (ArithmeticError, ValueError):
         return Decimal(1)

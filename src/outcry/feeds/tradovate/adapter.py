@@ -5,7 +5,7 @@ Rule kept: nothing of the client is loaded before a feed is made.
 
 from collections.abc import Mapping
 
-from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
 from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
@@ -43,7 +43,7 @@ class Tradovate:
     )  # fmt: skip
     library = ""
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """See `Adapter`. Raises `BadEntry`."""
         from outcry.feeds.tradovate.feed import TradovateFeed  # noqa: PLC0415 - loaded when one is made
         from outcry.feeds.tradovate.login import Entries  # noqa: PLC0415
@@ -51,12 +51,12 @@ class Tradovate:
         entries = {field.name: given.get(field.name, "").strip() or field.usual for field in FIELDS}
         for name, text in entries.items():
             if not text:
-                raise BadEntry("missing", name)
+                raise InvalidCredential("missing", name)
         entries["password"] = given["password"]  # blanks at its ends may be meant
         if not (entries["cid"].isascii() and entries["cid"].isdecimal()):
-            raise BadEntry("rejected", "cid")
+            raise InvalidCredential("rejected", "cid")
         if entries["environment"] not in ENVIRONMENTS:
-            raise BadEntry("rejected", "environment")
+            raise InvalidCredential("rejected", "environment")
         return TradovateFeed(Entries(**entries), self.caps, kit)
 
 

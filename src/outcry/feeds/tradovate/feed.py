@@ -12,16 +12,16 @@ from typing import TypeVar
 
 import aiohttp
 
-from outcry.connections.adapters import Kit
-from outcry.feeds.link import Link, Rejected
+from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.redirects import refusing_redirects
-from outcry.feeds.tokens import Token, Tokens
+from outcry.feeds.shared_session import CredentialsRejected, SharedSession
+from outcry.feeds.tokens import Token, TokenSource
 from outcry.feeds.tradovate.history import Pace
 from outcry.feeds.tradovate.login import API, LOCKED_S, MARKET, TIMEOUT_S, Entries, Login
-from outcry.feeds.tradovate.session import LARGEST_FRAME, Session
 from outcry.feeds.tradovate.sides import Sides
 from outcry.feeds.tradovate.stream import Stream
 from outcry.feeds.tradovate.symbols import name_of
+from outcry.feeds.tradovate.vendor_session import LARGEST_FRAME, TradovateSession
 from outcry.feeds.tradovate.wire import Locked
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
@@ -36,12 +36,12 @@ class TradovateFeed:
     name = "tradovate"
     run = ""
 
-    def __init__(self, entries: Entries, caps: FeedCaps, kit: Kit) -> None:
+    def __init__(self, entries: Entries, caps: FeedCaps, kit: AdapterContext) -> None:
         self.caps, self._kit, self._entries = caps, kit, entries
         self._http: aiohttp.ClientSession | None = None
         self._login: Login | None = None
-        self._tokens = Tokens(self._renewed, kit.clock)
-        self._link: Link[Session] = Link(self._sign_in, rush=kit.rush)
+        self._tokens = TokenSource(self._renewed, kit.clock)
+        self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, rush=kit.rush)
         self._pace = Pace(kit.rush)
         self._numbers: dict[str, int] = {}
         self._sides: dict[str, Sides] = {}
@@ -82,7 +82,7 @@ class TradovateFeed:
         except Locked as problem:
             self._door().rest(LOCKED_S)
             raise FeedLost(problem.code, str(problem)) from None
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             self._tokens.refused(session.token)
             raise self._link.rejected(problem) from None
 
@@ -120,26 +120,26 @@ class TradovateFeed:
         token = await self._tokens.token()
         try:
             return await ask(token)
-        except Rejected:
+        except CredentialsRejected:
             self._tokens.refused(token)
         token = await self._tokens.token()
         try:
             return await ask(token)
-        except Rejected:
+        except CredentialsRejected:
             self._tokens.refused(token)
             raise
 
-    async def _sign_in(self) -> Session:
+    async def _sign_in(self) -> TradovateSession:
         return await self._with_token(self._begun)
 
-    async def _begun(self, token: str) -> Session:
+    async def _begun(self, token: str) -> TradovateSession:
         url = self._kit.places.get("md") or MARKET[self._entries.environment]
         try:
             socket = await self._client().ws_connect(url, max_msg_size=LARGEST_FRAME)
         except aiohttp.ClientError as problem:
             text = f"cannot reach Tradovate's market data ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
-        session = Session(socket, token, self._kit.clock, self._kit.rush, self._keep)
+        session = TradovateSession(socket, token, self._kit.clock, self._kit.rush, self._keep)
         try:
             await session.begin(self._door().market_token(token))
         except BaseException:
@@ -151,13 +151,13 @@ class TradovateFeed:
         """Have the token renewed, if it is time."""
         try:
             await self._tokens.token()
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
 
     async def _number(self, name: str) -> int:
         if name not in self._numbers:
             try:
                 self._numbers[name] = await self._with_token(lambda token: self._door().number(name, token))
-            except Rejected as problem:
+            except CredentialsRejected as problem:
                 raise self._link.rejected(problem) from None
         return self._numbers[name]

@@ -13,8 +13,8 @@ import aiohttp
 import msgspec
 
 from outcry.base.clock import Clock
-from outcry.feeds.bodies import body_of
-from outcry.feeds.link import Rejected
+from outcry.feeds.response_body import read_body
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tokens import Token
 from outcry.feeds.tradovate.wire import nanos, read
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -99,7 +99,7 @@ class Login:
         if last is not None:
             try:
                 return self._granted(await self._ask("GET", "/auth/renewaccesstoken", token=last.text))
-            except Rejected:
+            except CredentialsRejected:
                 pass  # it has ended: sign in anew
         entries = self._entries
         body = {
@@ -132,7 +132,9 @@ class Login:
             )
         if grant.errorText:
             expired = "expired" in grant.errorText.lower()
-            raise Rejected("login_expired" if expired else "login_refused", self._shown(grant.errorText))
+            raise CredentialsRejected(
+                "login_expired" if expired else "login_refused", self._shown(grant.errorText)
+            )
         if not grant.accessToken:
             raise FeedLost("protocol", "Tradovate answered a login with neither a token nor a refusal")
         self._market_token = grant.mdAccessToken
@@ -156,7 +158,7 @@ class Login:
             async with self._http.request(
                 method, self._api + path, params=query, json=body, headers=headers, allow_redirects=False
             ) as response:
-                status, raw = response.status, await body_of(response)
+                status, raw = response.status, await read_body(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             # what the client says of a request may quote it: only what kind of fault it was goes on
             raise FeedLost("unreachable", f"cannot reach Tradovate ({type(problem).__name__})") from None
@@ -164,7 +166,7 @@ class Login:
 
     def _refused(self, status: int) -> NoReturn:
         if status in {401, 403}:
-            raise Rejected("login_refused", "Tradovate rejected the login")
+            raise CredentialsRejected("login_refused", "Tradovate rejected the login")
         if status == 423:
             raise _captcha()
         if status == 429:

@@ -10,12 +10,12 @@ from contextlib import aclosing
 
 import numpy as np
 
-from outcry.feeds.ahead import MOST_AHEAD_NS
+from outcry.feeds.clock_skew import MAX_CLOCK_SKEW_NS
 from outcry.feeds.inbox import Inbox
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
-from outcry.feeds.tradovate.session import Session
+from outcry.feeds.tradovate.vendor_session import TradovateSession
 from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.feed import (
     LIVE_TRADE,
@@ -40,7 +40,12 @@ class Stream:
     """turn: waited for before each request for ticks; it raises `FeedLost` while none is to be made."""
 
     def __init__(
-        self, session: Session, name: str, number: int, turn: Callable[[], Awaitable[None]], rush: float
+        self,
+        session: TradovateSession,
+        name: str,
+        number: int,
+        turn: Callable[[], Awaitable[None]],
+        rush: float,
     ) -> None:
         self._session, self._name, self._number = session, name, number
         self._turn, self._rush = turn, rush
@@ -65,7 +70,7 @@ class Stream:
                 yield Trades(rows)
             latest_ns = int(rows["ts_event"].max()) if len(rows) else from_ns
             now_ns = self._session.present.at_ns
-            yield CaughtUp(max(now_ns, min(latest_ns, now_ns + MOST_AHEAD_NS)), Quality.TICKS)
+            yield CaughtUp(max(now_ns, min(latest_ns, now_ns + MAX_CLOCK_SKEW_NS)), Quality.TICKS)
             async for event in self._live(chart, set(newest["id"].tolist()), latest_ns + _SEAM_NS):
                 yield event
         finally:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from outcry.feeds.exact import price_e9
-from outcry.feeds.link import Rejected
+from outcry.feeds.number_parsing import parse_price_e9
+from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_MS, PRICE_SCALE
 from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.trades.records import Rows
@@ -198,7 +198,7 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
 def _step_e9(step: Decimal) -> int:
     """A step in 10⁻⁹; 0 for one that cannot be written in these."""
     try:
-        step_e9 = price_e9(step)
+        step_e9 = parse_price_e9(step)
     except ValueError:
         return 0
     return step_e9 if 0 < step * PRICE_SCALE == step_e9 else 0
@@ -211,7 +211,7 @@ class Locked(FeedLost):
 def refusal(status: int) -> Exception:
     """What the status of an answer says, a success being none: `FeedLost`, `FeedRefused` or `Rejected`."""
     if status == 401:
-        return Rejected("login_expired", "Tradovate no longer accepts the token")
+        return CredentialsRejected("login_expired", "Tradovate no longer accepts the token")
     if status == 403:
         return FeedRefused(
             "not_allowed", "Tradovate does not allow this user to request market data through its API"

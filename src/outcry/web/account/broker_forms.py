@@ -7,7 +7,7 @@ worded in the reader's language.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outcry.connections.model import MOST_ROOTS, Broker, ConnectionRefused, ConnectionRow
+from outcry.connections.model import MAX_ROOTS, Broker, ConnectionRefused, ConnectionRow
 from outcry.web.account.webhook_forms import offered
 from outcry.web.forms import Faults, line
 from outcry.web.language import Words, later
@@ -127,7 +127,7 @@ def judge_roots(
 ) -> None:
     """Find fault with products that cannot be brought. `kept`: what it brings already may stay."""
     known = {*offered(context), *kept}
-    if not 0 < len(roots) <= MOST_ROOTS or any(root not in known for root in roots):
+    if not 0 < len(roots) <= MAX_ROOTS or any(root not in known for root in roots):
         faults.setdefault("roots", refusal_words(words, "roots"))
 
 
@@ -141,7 +141,7 @@ def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Fault
 
 def refusal_words(words: Words, code: str) -> str:
     """Why a connection is refused."""
-    return words(_REFUSALS.get(code, _REJECTED), **({"most": MOST_ROOTS} if code == "roots" else {}))
+    return words(_REFUSALS.get(code, _REJECTED), **({"most": MAX_ROOTS} if code == "roots" else {}))
 
 
 def usual_of(broker: Broker) -> dict[str, str]:

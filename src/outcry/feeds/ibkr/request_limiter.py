@@ -9,16 +9,16 @@ from collections import deque
 
 #: Requests for trades in a window of this many seconds: at most, and those that are not urgent.
 WINDOW_S = 600.0
-MOST, MOST_UNHURRIED = 60, 45
+MAX_REQUESTS, MAX_BACKGROUND_REQUESTS = 60, 45
 #: Between any two requests. More than five of one contract in two seconds are refused.
-APART_S = 0.4
+MIN_INTERVAL_S = 0.4
 
 
-class Pace:
+class HistoryRequestLimiter:
     """Lets requests through. rush: waiting is this many times shorter."""
 
     def __init__(self, rush: float = 1.0) -> None:
-        self._window_s, self._apart_s = WINDOW_S / rush, APART_S / rush
+        self._window_s, self._apart_s = WINDOW_S / rush, MIN_INTERVAL_S / rush
         self._made: deque[float] = deque()
         self._next_s = 0.0
 
@@ -28,7 +28,7 @@ class Pace:
 
     async def trades(self, *, urgent: bool) -> None:
         """Wait until trades may be asked for, and count it."""
-        await self._wait(MOST if urgent else MOST_UNHURRIED)
+        await self._wait(MAX_REQUESTS if urgent else MAX_BACKGROUND_REQUESTS)
         self._made.append(asyncio.get_running_loop().time())
 
     async def _wait(self, most: int) -> None:

@@ -64,7 +64,7 @@ class Timeline:
             yield until_ns
 
 
-class Pace(Protocol):
+class Pacer(Protocol):
     """When replayed time may go on. `step_ns`: how much of it passes from one sign of life to the next."""
 
     step_ns: int
@@ -86,12 +86,12 @@ class Pace(Protocol):
         ...
 
 
-def pace_of(speed: float | None, clock: Clock) -> Pace:
+def pacer_for_speed(speed: float | None, clock: Clock) -> Pacer:
     """The pace of a speed: 1 as it happened, 10 ten times as fast, None as fast as it is taken."""
-    return FreePace() if speed is None else WallPace(clock, speed)
+    return FreePacer() if speed is None else WallClockPacer(clock, speed)
 
 
-class FreePace:
+class FreePacer:
     """As fast as it is taken, streams side by side: the one that is furthest behind goes on next.
 
     So no contract has a day over before another has begun it, and which is front does not depend on luck.
@@ -145,7 +145,7 @@ class FreePace:
                 future.set_result(None)
 
 
-class WallPace:
+class WallClockPacer:
     """At a multiple of the speed at which it happened.
 
     A clock that is set back stops nothing: what passed until then has passed, and time goes on from there.
@@ -195,7 +195,7 @@ class WallPace:
         return self._zero + round(self._elapsed * self._speed)
 
 
-class Stepper:
+class StepPacer:
     """Step by step, for tests: everything before an instant is let go, and then the feed waits."""
 
     def __init__(self, step_ns: int = NANOS_PER_SECOND) -> None:

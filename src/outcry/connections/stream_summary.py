@@ -17,11 +17,11 @@ _COMING = ("connecting", "catching_up")
 
 
 #: What is said for a stream that has not begun, and for one that has not although there was time.
-UNBORN = Told(Link.CONNECTING, "connecting")
-FAULTY = Told(Link.LOST, "disconnected", "disconnected")
+NOT_STARTED = Told(Link.CONNECTING, "connecting")
+START_OVERDUE = Told(Link.LOST, "disconnected", "disconnected")
 
 
-def judged(streams: Sequence[Told]) -> tuple[Sign, str]:
+def summarize_streams(streams: Sequence[Told]) -> tuple[Sign, str]:
     """The sign of all of them together, and its code."""
     refused = [one for one in streams if one.link is Link.REFUSED]
     login = next((one for one in refused if one.login), None)

@@ -28,7 +28,7 @@ _UNAUTHORIZED, _TOO_MANY, _THEIR_FAULT = 401, 429, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TradeDateDownload:
     """One trade date of a contract: from its first window to the end of its last (ns UTC)."""
 
     contract: Contract
@@ -42,21 +42,21 @@ class FetchRefused(Exception):
     """The service did not give what was asked for: why, and what to do."""
 
 
-def parts_of(
+def plan_downloads(
     universe: Universe, calendar: Calendar, root: str, contract: Contract | None, first: date, last: date,
     now_ns: int, stored: Container[tuple[Contract, date]],
-) -> list[Part]:  # fmt: skip
+) -> list[TradeDateDownload]:  # fmt: skip
     """Trade dates between two, both included, that are over and not stored: of one contract, or of the front one by the
     calendar and, near a roll, the next. In order of contract and date. Raises `FeedRefused` for what there is none of.
     """
-    found: list[Part] = []
+    found: list[TradeDateDownload] = []
     for day in calendar.trading_days(root, first, last):
         if day.close_ns + OVER_NS > now_ns:
             continue
         for each in [contract] if contract else _near(universe, root, day.trade_date):
             if (each, day.trade_date) not in stored and day.trade_date <= universe.expiry(each):
                 symbol = symbol_of(universe, each, day.trade_date)
-                found.append(Part(each, symbol, day.trade_date, day.open_ns, day.close_ns))
+                found.append(TradeDateDownload(each, symbol, day.trade_date, day.open_ns, day.close_ns))
     return sorted(found, key=lambda part: (part.contract, part.trade_date))
 
 
@@ -66,7 +66,7 @@ def _near(universe: Universe, root: str, day: date) -> list[Contract]:
     return [front, universe.next_contract(front)] if rolls else [front]
 
 
-class Past:
+class HistoricalDownloader:
     """The service, by a key. `place`: where it is reached instead of its own address."""
 
     def __init__(self, key: str, place: str = "") -> None:
@@ -74,7 +74,7 @@ class Past:
         self._prices = MetadataHttpAPI(key, place or HISTORICAL)
         self._trades = TimeseriesHttpAPI(key, place or HISTORICAL)
 
-    def cost(self, parts: Sequence[Part]) -> float:
+    def cost(self, parts: Sequence[TradeDateDownload]) -> float:
         """What parts cost, in dollars, as the service estimates it now. Raises `FetchRefused`."""
         total = 0.0
         for symbol, group in groupby(parts, key=lambda part: part.symbol):
@@ -88,7 +88,7 @@ class Past:
         except (BentoError, OSError) as problem:
             raise self._refused(problem) from None
 
-    def save(self, part: Part, path: Path) -> None:
+    def save(self, part: TradeDateDownload, path: Path) -> None:
         """Write a part to a file that is not there yet, as `.dbn.zst`. Raises `FetchRefused`."""
         try:
             self._trades.get_range(

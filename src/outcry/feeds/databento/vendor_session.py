@@ -9,10 +9,10 @@ import asyncio
 import re
 from typing import Protocol
 
-from outcry.connections.adapters import Kit
-from outcry.feeds.ahead import believed_ns
-from outcry.feeds.databento.gateway import BEAT_S, Fault, Gateway, Mapped, Told
-from outcry.feeds.databento.line import Line
+from outcry.connections.broker_adapter import AdapterContext
+from outcry.feeds.clock_skew import limit_clock_skew
+from outcry.feeds.databento.contract_queue import ContractQueue
+from outcry.feeds.databento.gateway import HEARTBEAT_S, Gateway, GatewayError, GatewayStatus, SymbolMapping
 from outcry.feeds.databento.rows import Records, live_rows, received_until_ns
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
@@ -22,7 +22,7 @@ from outcry.trades.records import Quality
 #: A session waits so long for others to begin with it, after one has come.
 GATHER_S = 0.3
 #: Silence beyond the vendor's beat after which the link is dead.
-PATIENCE_S = 10.0
+SILENCE_S = 10.0
 #: Readers are told at least so often that the link lives.
 PULSE_S = 1.0
 #: The vendor receives a trade at most so long after it was made.
@@ -30,7 +30,7 @@ LAG_NS = NANOS_PER_SECOND
 #: A replay is asked for from so long before its cursor, for clocks that differ: it must not begin in the future.
 EARLIER_NS = 60 * NANOS_PER_SECOND
 #: Rows that may wait, of all contracts together, before the vendor has to.
-MOST_ROWS = 300_000
+MAX_WAITING_ROWS = 300_000
 #: Somebody who reads nothing for so long, while the vendor waits, is let go of.
 STALL_S = 10.0
 
@@ -43,7 +43,7 @@ _ENDS = {
 }
 
 
-class Keeper(Protocol):
+class SessionOwner(Protocol):
     """Whoever keeps sessions, and knows of what is beyond one."""
 
     @property
@@ -51,7 +51,7 @@ class Keeper(Protocol):
         """Whether nobody is about to join who has yet to fetch older history."""
         ...
 
-    def starting(self, session: "Session") -> None:
+    def starting(self, session: "DatabentoSession") -> None:
         """A session is about to start: who else is to be on it may be named now."""
 
     def worked(self) -> None:
@@ -65,13 +65,13 @@ class Keeper(Protocol):
         """The gateway does not keep what it was asked to replay."""
 
 
-class Session:
+class DatabentoSession:
     """Contracts on one connection."""
 
-    def __init__(self, gateway: Gateway, kit: Kit, keeper: Keeper) -> None:
+    def __init__(self, gateway: Gateway, kit: AdapterContext, keeper: SessionOwner) -> None:
         self._gateway, self._kit, self._keeper = gateway, kit, keeper
-        self.lines: dict[Contract, Line] = {}
-        self._numbered: dict[int, Line] = {}
+        self.lines: dict[Contract, ContractQueue] = {}
+        self._numbered: dict[int, ContractQueue] = {}
         self.started = False
         self._replaying = True
         self._at_ns = 0
@@ -89,11 +89,11 @@ class Session:
 
     # -- contracts
 
-    def join(self, contract: Contract, symbol: str, since_ns: int) -> Line | None:
+    def join(self, contract: Contract, symbol: str, since_ns: int) -> ContractQueue | None:
         """The line of a contract from an instant on; None where this session cannot bring it any more."""
         line = self.lines.get(contract)
         if line is None and not self.started:
-            line = self.lines[contract] = Line(contract, symbol, since_ns, self._taken)
+            line = self.lines[contract] = ContractQueue(contract, symbol, since_ns, self._taken)
         if line is None or line.has_reader or not self.open:
             return None
         if self.started and line.begin_ns > since_ns:
@@ -106,15 +106,15 @@ class Session:
 
     def expect(self, contract: Contract, symbol: str, since_ns: int) -> None:
         """Keep a place for a contract whose reader is expected back."""
-        self.lines.setdefault(contract, Line(contract, symbol, since_ns, self._taken))
+        self.lines.setdefault(contract, ContractQueue(contract, symbol, since_ns, self._taken))
 
-    async def leave(self, line: Line) -> None:
+    async def leave(self, line: ContractQueue) -> None:
         """The reader of a line is gone; the last to go ends the session."""
         self._let_go(line)
         if self.started and not any(line.has_reader for line in self.lines.values()):
             await self.close()
 
-    def _let_go(self, line: Line) -> None:
+    def _let_go(self, line: ContractQueue) -> None:
         if self.lines.get(line.contract) is line:
             del self.lines[line.contract]
         self._numbered = {number: known for number, known in self._numbered.items() if known is not line}
@@ -132,16 +132,16 @@ class Session:
 
     # -- what comes
 
-    def _hear(self, what: Records | Mapped | Told | Fault) -> None:
+    def _hear(self, what: Records | SymbolMapping | GatewayStatus | GatewayError) -> None:
         self._heard_s = self._loop.time()
-        if isinstance(what, Mapped):
+        if isinstance(what, SymbolMapping):
             for line in self.lines.values():
                 if line.symbol == what.symbol:
                     self._numbered[what.instrument_id] = line
                     line.stands()
-        elif isinstance(what, Told):
+        elif isinstance(what, GatewayStatus):
             self._told(what)
-        elif isinstance(what, Fault):
+        elif isinstance(what, GatewayError):
             self._fault(what)
         else:
             self._trades(what)
@@ -156,7 +156,7 @@ class Session:
                 mine = records if len(numbers) == 1 else records[records["instrument_id"] == number]
                 line.put_rows(live_rows(mine, now_ns, flags))
         self._has_come_to(received_until_ns(records))
-        if sum(line.rows for line in self.lines.values()) > MOST_ROWS and self._paused_s is None:
+        if sum(line.rows for line in self.lines.values()) > MAX_WAITING_ROWS and self._paused_s is None:
             self._paused_s = self._loop.time()
             self._gateway.pause(on=True)
 
@@ -172,18 +172,18 @@ class Session:
         for line in self.lines.values():
             line.put(Heartbeat(line.begin_ns if self._replaying else self._at_ns))
 
-    def _told(self, what: Told) -> None:
+    def _told(self, what: GatewayStatus) -> None:
         if what.code == "replay_completed" and self._replaying:
             self._replaying = False
             self._has_come_to(what.at_ns)
             self._keeper.worked()
             for line in self.lines.values():
-                at_ns = max(self._at_ns, believed_ns(line.newest_ns, self._kit.clock))
+                at_ns = max(self._at_ns, limit_clock_skew(line.newest_ns, self._kit.clock))
                 line.caught_up(self._at_ns, CaughtUp(at_ns, Quality.TICKS))
         else:
             self._has_come_to(what.at_ns)
 
-    def _fault(self, what: Fault) -> None:
+    def _fault(self, what: GatewayError) -> None:
         if what.code == "symbol_resolution_failed":
             for line in self.lines.values():
                 if re.search(rf"\b{re.escape(line.symbol)}\b", what.text):
@@ -198,7 +198,10 @@ class Session:
     # -- its life
 
     def _taken(self) -> None:
-        if self._paused_s is not None and sum(line.rows for line in self.lines.values()) < MOST_ROWS // 2:
+        if (
+            self._paused_s is not None
+            and sum(line.rows for line in self.lines.values()) < MAX_WAITING_ROWS // 2
+        ):
             self._paused_s = None
             self._heard_s = self._loop.time()
             self._gateway.pause(on=False)
@@ -216,9 +219,9 @@ class Session:
             silent_s = now_s - self._heard_s
             if self._paused_s is not None:
                 self._let_go_of_idle(now_s)
-            elif silent_s > (BEAT_S + PATIENCE_S) / rush:
+            elif silent_s > (HEARTBEAT_S + SILENCE_S) / rush:
                 self.lose(FeedLost("link_silent", "no data or heartbeats from the gateway"))
-            elif silent_s <= BEAT_S / rush and now_s - self._pulse_s > PULSE_S / rush:
+            elif silent_s <= HEARTBEAT_S / rush and now_s - self._pulse_s > PULSE_S / rush:
                 self._pulse()
 
     def _gathered(self) -> bool:

@@ -12,13 +12,13 @@ from outcry.trades.feed import CaughtUp, Event, Heartbeat, RowFlag, Status, Trad
 from outcry.trades.records import Rows
 
 #: Told with each event handed out: rows are waiting for somebody no more.
-Taken = Callable[[], None]
+RowsTaken = Callable[[], None]
 
 
-class Line(Inbox[Event]):
+class ContractQueue(Inbox[Event]):
     """Events of one contract from an instant on. A line with no reader keeps a place for one expected back."""
 
-    def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: Taken) -> None:
+    def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
         super().__init__()
         self.contract, self.symbol = contract, symbol
         self.begin_ns = self.since_ns = since_ns

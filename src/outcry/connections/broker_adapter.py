@@ -15,22 +15,22 @@ from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import Feed, FeedCaps
 
 #: The contracts a connection is to bring now: the front one of each product chosen, and the next as a roll comes near.
-Wanted = Callable[[], Sequence[Contract]]
+ContractSelector = Callable[[], Sequence[Contract]]
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class AdapterContext:
     """What an adapter is given. `places`: where a vendor is reached instead of its own addresses, by the adapter's own
     names for them (`{"gateway": "127.0.0.1:13000"}`). `rush`: pauses and time limits are this many times shorter."""
 
     universe: Universe
     clock: Clock
-    wanted: Wanted
+    wanted: ContractSelector
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     rush: float = 1.0
 
 
-class BadEntry(Exception):
+class InvalidCredential(Exception):
     """What was entered cannot be right, which is seen without asking the vendor. `code` says why (`missing`,
     `rejected`), `field` which entry; the entry itself is in neither."""
 
@@ -39,14 +39,14 @@ class BadEntry(Exception):
         self.code, self.field = code, field
 
 
-class Adapter(Protocol):
+class BrokerAdapter(Protocol):
     """One vendor or broker. `library`: the module to be installed for it, empty where none is needed."""
 
     broker: Broker
     caps: FeedCaps
     library: str
 
-    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
         """A feed of this vendor, by the entries of `broker.fields`; nothing is asked of the vendor yet.
 
         The feed is named `broker.id`. `contracts` gives what `kit.wanted` says. One feed signs in once, however many

@@ -16,12 +16,12 @@ from outcry.trades.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Tr
 from outcry.trades.push_format import SILENCE_S, Again, Origin, Push, keep_recent, refused
 
 #: After this long without a word a run is given up; the next word of it begins anew.
-FORGET_S = 600.0
+EXPIRY_S = 600.0
 #: Why an inlet is over: its reader closed the feed; the service stops.
 CLOSED, STOPPING = "closed", "stopping"
 
 
-class Bell:
+class CrossLoopNotifier:
     """Wakes whoever waits for something, on whichever loop they wait."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def _complete(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
-class Inlet:
+class PushQueue:
     """One contract of one run: the events pushed and not yet taken. Everything here is done under `lock`.
 
     taken: the number of the first event not taken. over: why no more will come of it, empty while it may.
@@ -68,7 +68,7 @@ class Inlet:
         self.busy = False
         self.reader: object = None
         self.lock = Lock()
-        self.bell = Bell()
+        self.bell = CrossLoopNotifier()
 
     @property
     def end(self) -> int:
@@ -89,7 +89,7 @@ class Inlet:
     @property
     def forgotten(self) -> bool:
         """Whether nothing was heard of it for so long that nothing more will be."""
-        return self.idle_s >= FORGET_S
+        return self.idle_s >= EXPIRY_S
 
     def finish(self, why: str) -> None:
         """Say that no more will come."""
@@ -174,7 +174,7 @@ class Inlet:
                 if self.forgotten:
                     self.over = "disconnected"
                     raise FeedRefused(self.over)
-                left_s = FORGET_S - self.idle_s
+                left_s = EXPIRY_S - self.idle_s
                 waiting = self.bell.enlist()
             await asyncio.wait([waiting], timeout=left_s)
 

@@ -12,8 +12,8 @@ import pytest
 from tests.within import within
 
 from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from outcry.feeds.link import GOOD_SESSION_S, Link, Rejected
-from outcry.feeds.tokens import Token, Tokens
+from outcry.feeds.shared_session import GOOD_SESSION_S, CredentialsRejected, SharedSession
+from outcry.feeds.tokens import Token, TokenSource
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
@@ -98,14 +98,14 @@ class Vendor:
         return [after - before - 1.0 for before, after in pairwise(self.asked_s)]
 
 
-async def ask(link: Link[Signed]) -> Signed | FeedLost:
+async def ask(link: SharedSession[Signed]) -> Signed | FeedLost:
     try:
         return await link.session()
     except FeedLost as problem:
         return problem
 
 
-async def ask_all(link: Link[Signed]) -> Sequence[Signed | FeedLost]:
+async def ask_all(link: SharedSession[Signed]) -> Sequence[Signed | FeedLost]:
     return await asyncio.gather(*(ask(link) for _ in range(MANY)))
 
 
@@ -116,7 +116,7 @@ def codes(answers: Sequence[Signed | FeedLost]) -> list[tuple[type, str]]:
 def test_many_ask_and_one_signs_in() -> None:
     async def work() -> None:
         vendor = Vendor()
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         answers = await ask_all(link)
         assert set(answers) == {vendor.sessions[0]}
         assert len(vendor.asked_s) == 1
@@ -133,7 +133,7 @@ def test_pauses_grow_and_are_never_the_same(rush: float) -> None:
         waits: list[list[float]] = []
         for _ in range(2):
             vendor = Vendor(ConnectionRefusedError("nobody there"))
-            link = Link(vendor.sign_in, rush=rush)
+            link = SharedSession(vendor.sign_in, rush=rush)
             for _ in range(10):
                 assert codes([await ask(link)]) == [(FeedLost, "unreachable")]
             waits.append(vendor.waited_s)
@@ -155,7 +155,7 @@ def test_pauses_grow_and_are_never_the_same(rush: float) -> None:
 def test_whatever_fails_there_is_a_pause(problem: Exception) -> None:
     async def work() -> None:
         vendor = Vendor(problem, None)
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         with pytest.raises((FeedLost, ZeroDivisionError)):
             await link.session()
         assert await link.session() is vendor.sessions[0]
@@ -168,8 +168,8 @@ def test_after_two_refusals_nobody_tries_again() -> None:
     """Of fifty the first is told of a refusal, the second of the last one, and so is everybody else, each apart."""
 
     async def work() -> None:
-        vendor = Vendor(Rejected("login_expired", "ended"), Rejected())
-        link = Link(vendor.sign_in)
+        vendor = Vendor(CredentialsRejected("login_expired", "ended"), CredentialsRejected())
+        link = SharedSession(vendor.sign_in)
         answers = [*await ask_all(link), *await ask_all(link)]
         assert codes(answers) == [
             (FeedLost, "login_expired"), *[(LoginRefused, "login_refused")] * (2 * MANY - 1)
@@ -184,7 +184,7 @@ def test_after_two_refusals_nobody_tries_again() -> None:
 def test_a_vendor_that_will_not_is_not_asked_again() -> None:
     async def work() -> None:
         vendor = Vendor(FeedRefused("not_allowed", "not from here"))
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         assert codes(await ask_all(link)) == [(FeedRefused, "not_allowed")] * MANY
         assert len(vendor.asked_s) == 1
 
@@ -196,8 +196,8 @@ def test_refusals_count_that_follow_each_other(worked: bool, kind: type) -> None
     """Between two of them a session that brought something forgets the first; one that only signed in does not."""
 
     async def work() -> None:
-        vendor = Vendor(Rejected(), None, Rejected())
-        link = Link(vendor.sign_in)
+        vendor = Vendor(CredentialsRejected(), None, CredentialsRejected())
+        link = SharedSession(vendor.sign_in)
         assert codes([await ask(link)]) == [(FeedLost, "login_refused")]
         session = await link.session()
         if worked:
@@ -213,14 +213,17 @@ def test_a_refusal_that_many_streams_find_is_one() -> None:
 
     async def work() -> None:
         vendor = Vendor()
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         first = await link.session()
-        assert codes([link.rejected(Rejected()) for _ in range(MANY)]) == [(FeedLost, "login_refused")] * MANY
+        assert (
+            codes([link.rejected(CredentialsRejected()) for _ in range(MANY)])
+            == [(FeedLost, "login_refused")] * MANY
+        )
         answers = await ask_all(link)
         assert set(answers) == {vendor.sessions[1]}
         assert (first.closed, len(vendor.sessions)) == (1, 2)
         assert (
-            codes([link.rejected(Rejected()) for _ in range(MANY)])
+            codes([link.rejected(CredentialsRejected()) for _ in range(MANY)])
             == [(LoginRefused, "login_refused")] * MANY
         )
         assert codes(await ask_all(link)) == [(LoginRefused, "login_refused")] * MANY
@@ -235,7 +238,7 @@ def test_a_session_that_is_lost_is_replaced_once(good: bool) -> None:
 
     async def work() -> None:
         vendor = Vendor()
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         for _ in range(6):
             session = await link.session()
             await asyncio.sleep(2 * GOOD_SESSION_S if good else 0.0)
@@ -256,7 +259,7 @@ def test_closing_while_somebody_signs_in() -> None:
 
     async def work() -> None:
         vendor = Vendor()
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         asking = asyncio.create_task(ask_all(link))
         await asyncio.sleep(0.5)
         await link.close()
@@ -270,7 +273,7 @@ def test_closing_while_somebody_signs_in() -> None:
 def test_closing_during_a_pause() -> None:
     async def work() -> None:
         vendor = Vendor(OSError(), None)
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         await ask(link)
         asking = asyncio.create_task(ask(link))
         await asyncio.sleep(0.1)
@@ -287,7 +290,7 @@ def test_who_signs_in_leaves_and_others_go_on(problem: Exception | None) -> None
 
     async def work() -> None:
         vendor = Vendor(problem, None)
-        link = Link(vendor.sign_in)
+        link = SharedSession(vendor.sign_in)
         first = asyncio.create_task(ask(link))
         await asyncio.sleep(0.5)
         others = asyncio.create_task(ask_all(link))
@@ -331,7 +334,7 @@ class Issuer:
         return Token(f"token {len(self.given)}", made_ns, 100.0)
 
 
-async def tokens_of(tokens: Tokens) -> list[str]:
+async def tokens_of(tokens: TokenSource) -> list[str]:
     answers = await asyncio.gather(*(tokens.token() for _ in range(MANY)), return_exceptions=True)
     return [one if isinstance(one, str) else f"{type(one).__name__} {one}" for one in answers]
 
@@ -339,7 +342,7 @@ async def tokens_of(tokens: Tokens) -> list[str]:
 def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
     async def work() -> None:
         issuer = Issuer()
-        tokens = Tokens(issuer.renew, Wall())
+        tokens = TokenSource(issuer.renew, Wall())
         assert await tokens_of(tokens) == ["token 1"] * MANY
         await asyncio.sleep(78.9)  # 79.9 s old
         assert await tokens_of(tokens) == ["token 1"] * MANY
@@ -353,7 +356,7 @@ def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
 def test_a_token_refused_early_is_made_anew_and_a_newer_one_is_left_alone() -> None:
     async def work() -> None:
         issuer = Issuer()
-        tokens = Tokens(issuer.renew, Wall())
+        tokens = TokenSource(issuer.renew, Wall())
         await tokens.token()
         tokens.refused("token 1")
         assert await tokens_of(tokens) == ["token 2"] * MANY
@@ -366,9 +369,9 @@ def test_a_token_refused_early_is_made_anew_and_a_newer_one_is_left_alone() -> N
 
 def test_a_renewal_that_fails_fails_for_all_who_waited_and_is_asked_for_once() -> None:
     async def work() -> None:
-        issuer = Issuer(Rejected("login_refused", "no"), None)
-        tokens = Tokens(issuer.renew, Wall())
-        assert await tokens_of(tokens) == ["Rejected no"] * MANY
+        issuer = Issuer(CredentialsRejected("login_refused", "no"), None)
+        tokens = TokenSource(issuer.renew, Wall())
+        assert await tokens_of(tokens) == ["CredentialsRejected no"] * MANY
         assert issuer.given == [None]
         assert await tokens_of(tokens) == ["token 2"] * MANY
         await asyncio.sleep(80)
@@ -384,7 +387,7 @@ def test_a_renewal_that_fails_fails_for_all_who_waited_and_is_asked_for_once() -
 def test_who_renews_leaves_and_others_go_on() -> None:
     async def work() -> None:
         issuer = Issuer()
-        tokens = Tokens(issuer.renew, Wall())
+        tokens = TokenSource(issuer.renew, Wall())
         first = asyncio.create_task(tokens.token())
         await asyncio.sleep(0.5)
         others = asyncio.create_task(tokens_of(tokens))

@@ -18,7 +18,7 @@ _OTHER_FARMS = ("usopt", "cashfarm", "euro", "jfarm", "hfarm", "secdef")
 #: The number of this program is another's at the same TWS.
 CLIENT_ID_TAKEN = 326
 #: All tick-by-tick subscriptions the account has are in use.
-NO_LINE_FREE = frozenset({10190, 101})
+NO_SUBSCRIPTION_FREE = frozenset({10190, 101})
 #: The one number for everything that may be wrong with a request for history.
 HISTORY_FAULT = 162
 
@@ -32,7 +32,7 @@ _DISCONNECTED = frozenset({502, 504, 509, 1300, 10182})
 _NOTICES = frozenset({165, 10167, 300, 366})
 
 
-class Reply(Enum):
+class ReplyKind(Enum):
     """What a message to a request is, where it is no error."""
 
     NOTICE = auto()
@@ -54,10 +54,10 @@ def has_futures(farm: str) -> bool:
     return not farm.startswith(_OTHER_FARMS)
 
 
-def read_fault(code: int, text: str) -> FeedLost | Reply:
+def read_error(code: int, text: str) -> FeedLost | ReplyKind:
     """What a message to one of our requests says."""
     if is_notice(code):
-        return Reply.NOTICE
+        return ReplyKind.NOTICE
     if code == HISTORY_FAULT:
         return _history_fault(text.lower())
     if code in _NOT_ENTITLED:
@@ -70,10 +70,10 @@ def read_fault(code: int, text: str) -> FeedLost | Reply:
         return FeedRefused(
             "unknown_contract", f"Interactive Brokers does not know this contract (message {code})"
         )
-    return of_connection(code) or FeedLost("vendor_error", f"TWS reported error {code}")
+    return connection_error(code) or FeedLost("vendor_error", f"TWS reported error {code}")
 
 
-def of_connection(code: int) -> FeedLost | None:
+def connection_error(code: int) -> FeedLost | None:
     """What a message to no request in particular says of the whole connection; None if it says nothing of it."""
     if code in _TOO_FAST:
         return FeedLost("rate_limited", f"too many requests to TWS (message {code})")
@@ -84,9 +84,9 @@ def of_connection(code: int) -> FeedLost | None:
     return None
 
 
-def _history_fault(text: str) -> FeedLost | Reply:
+def _history_fault(text: str) -> FeedLost | ReplyKind:
     if "no data" in text:
-        return Reply.NOTHING_THERE
+        return ReplyKind.NOTHING_THERE
     if "pacing" in text:
         return FeedLost("rate_limited", "too many history requests to TWS (message 162)")
     if "different ip" in text:

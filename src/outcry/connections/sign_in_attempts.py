@@ -10,10 +10,10 @@ from threading import Lock
 from outcry.market.units import NANOS_PER_HOUR
 
 #: Times an hour that a person may begin, renew or resume a connection to one vendor.
-MOST = 8
+MAX_PER_HOUR = 8
 
 
-class Attempts:
+class SignInAttempts:
     """Counted by user and broker, in any hour. Safe to use from any thread."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Attempts:
             made = self._made.setdefault((user_id, broker), deque())
             while made and made[0] <= now_ns - NANOS_PER_HOUR:
                 made.popleft()
-            if len(made) >= MOST:
+            if len(made) >= MAX_PER_HOUR:
                 return False
             made.append(now_ns)
             return True

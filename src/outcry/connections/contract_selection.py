@@ -12,10 +12,12 @@ from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_SECOND
 
 #: Equity indices roll about eight days before the deadline of the calendar; what comes with it is left time to compare.
-NEAR_A_ROLL = timedelta(days=14)
+ROLL_WINDOW = timedelta(days=14)
 
 
-def wanted_by(universe: Universe, roots: Sequence[str], clock: Clock) -> Callable[[], Sequence[Contract]]:
+def contract_selector(
+    universe: Universe, roots: Sequence[str], clock: Clock
+) -> Callable[[], Sequence[Contract]]:
     """The contracts wanted whenever asked."""
 
     def wanted() -> Sequence[Contract]:
@@ -24,7 +26,7 @@ def wanted_by(universe: Universe, roots: Sequence[str], clock: Clock) -> Callabl
         for root in roots:
             front = universe.front(root, today)
             found.append(front)
-            if universe.roll_deadline(front) - today <= NEAR_A_ROLL:
+            if universe.roll_deadline(front) - today <= ROLL_WINDOW:
                 found.append(universe.next_contract(front))
         return found
 

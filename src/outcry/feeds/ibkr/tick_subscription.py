@@ -14,12 +14,12 @@ from outcry.trades.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, RowFlag, 
 from outcry.trades.records import Rows
 
 #: Rows that may wait for their reader.
-MOST_ROWS = 200_000
+MAX_ROWS = 200_000
 #: What is not urgent waits until fewer rows than this do.
 _FEW_ROWS = 20_000
 
 
-class NoLineFree(Exception):
+class NoSubscriptionFree(Exception):
     """All subscriptions to single trades that the account has are in use."""
 
 
@@ -34,7 +34,7 @@ def rows_of(ticks: list[Tick], received_ns: int, flags: RowFlag) -> Rows:
     return rows
 
 
-class Channel(Inbox[Event]):
+class TickSubscription(Inbox[Event]):
     """A subscription's queue, filled by the session and read by one stream."""
 
     def __init__(self, request: int) -> None:
@@ -61,9 +61,9 @@ class Channel(Inbox[Event]):
     def put(self, item: Event) -> None:
         """See `Inbox`. What waits when there is too much of it can still be read."""
         super().put(item)
-        if self.weight > MOST_ROWS:
+        if self.weight > MAX_ROWS:
             self.fail(
-                FeedLost("seam_overflow", f"more than {MOST_ROWS:,} trades were waiting to be processed")
+                FeedLost("seam_overflow", f"more than {MAX_ROWS:,} trades were waiting to be processed")
             )
         if not isinstance(item, Heartbeat):
             self.began.set()

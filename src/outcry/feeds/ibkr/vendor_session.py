@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outcry.base.clock import Clock
-from outcry.feeds.ahead import believed_ns
-from outcry.feeds.ibkr import faults
-from outcry.feeds.ibkr.channel import Channel, NoLineFree
-from outcry.feeds.ibkr.contracts import Found, Query
+from outcry.feeds.clock_skew import limit_clock_skew
+from outcry.feeds.ibkr import error_codes
+from outcry.feeds.ibkr.contracts import ContractQuery, IbContractDetails
+from outcry.feeds.ibkr.tick_subscription import NoSubscriptionFree, TickSubscription
 from outcry.feeds.ibkr.tws import Tick, Tws
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused, Heartbeat, Status
@@ -37,14 +37,14 @@ class _Asked:
     parts: list[Any] = field(default_factory=list[Any])
 
 
-class Session:
+class IbkrSession:
     """A `Listener` of `Tws`. Questions raise `FeedLost` and `FeedRefused`."""
 
     def __init__(self, clock: Clock, rush: float) -> None:
         self._clock, self._rush = clock, rush
         self._tws = Tws(self)
         self._asked: dict[int, _Asked] = {}
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, TickSubscription] = {}
         self._lost: FeedLost | None = None
         self._refusal: FeedRefused | None = None
         #: What is out of reach of TWS: servers of market data by name, or `_ALL`.
@@ -114,15 +114,15 @@ class Session:
 
     # -- questions
 
-    async def contracts(self, query: Query) -> list[Found]:
+    async def contracts(self, query: ContractQuery) -> list[IbContractDetails]:
         """Contracts that fit; none where there is none. Raises `FeedRefused` for `unknown_contract` itself."""
         return await self._answer(lambda: self._tws.ask_contracts(query))
 
-    async def bars(self, found: Found, until: str, duration: str) -> list[Any]:
+    async def bars(self, found: IbContractDetails, until: str, duration: str) -> list[Any]:
         """Bars of a minute (`tws.Bar`) that end at or before an instant."""
         return await self._answer(lambda: self._tws.ask_bars(found, until, duration))
 
-    async def ticks(self, found: Found, since: str, most: int) -> list[Tick]:
+    async def ticks(self, found: IbContractDetails, since: str, most: int) -> list[Tick]:
         """The first trades at or after an instant: `most`, and the rest of the last one's second."""
         return await self._answer(lambda: self._tws.ask_ticks(found, since, most))
 
@@ -168,15 +168,15 @@ class Session:
 
     # -- subscriptions
 
-    def subscribe(self, found: Found) -> Channel:
+    def subscribe(self, found: IbContractDetails) -> TickSubscription:
         """Ask for every trade from now on."""
         request = self._send(lambda: self._tws.subscribe(found))
-        channel = self._channels[request] = Channel(request)
+        channel = self._channels[request] = TickSubscription(request)
         if _ALL in self._broken:
             channel.doubt(_BROKEN)
         return channel
 
-    def unsubscribe(self, channel: Channel) -> None:
+    def unsubscribe(self, channel: TickSubscription) -> None:
         """Ask for no more."""
         del self._channels[channel.request]
         if self._lost is None:
@@ -205,7 +205,7 @@ class Session:
 
     def timed(self, at_s: int) -> None:
         """TWS says what time it is: its beat."""
-        self._told_ns = believed_ns(at_s * NANOS_PER_SECOND, self._clock)
+        self._told_ns = limit_clock_skew(at_s * NANOS_PER_SECOND, self._clock)
         self._tell_time()
         received_ns = self._clock.now_ns()
         for channel in self._channels.values():
@@ -227,31 +227,31 @@ class Session:
         if channel is None and asked is None:
             self._noted_of_all(code, text)
             return
-        if channel is not None and code in faults.NO_LINE_FREE:
-            channel.fail(NoLineFree())
+        if channel is not None and code in error_codes.NO_SUBSCRIPTION_FREE:
+            channel.fail(NoSubscriptionFree())
             return
-        fault = faults.read_fault(code, text)
+        fault = error_codes.read_error(code, text)
         if isinstance(fault, FeedLost):
             if channel is not None:
                 channel.fail(fault)
             elif asked is not None and not asked.done.done():
                 asked.done.set_exception(fault)
-        elif fault is faults.Reply.NOTHING_THERE and asked is not None and not asked.done.done():
+        elif fault is error_codes.ReplyKind.NOTHING_THERE and asked is not None and not asked.done.done():
             asked.done.set_result(asked.parts)
 
     def _noted_of_all(self, code: int, text: str) -> None:
-        farm = faults.farm_of(text)
-        if code == faults.FARM_BROKEN and faults.has_futures(farm):
+        farm = error_codes.farm_of(text)
+        if code == error_codes.FARM_BROKEN and error_codes.has_futures(farm):
             self._break(farm)
-        elif code in faults.BROKEN:
+        elif code in error_codes.BROKEN:
             self._break(_ALL)
-        elif code == faults.FARM_WELL and farm in self._broken:
+        elif code == error_codes.FARM_WELL and farm in self._broken:
             self._restore(farm)
-        elif code in faults.RESTORED:
+        elif code in error_codes.RESTORED:
             self._restore(_ALL)
-        elif code == faults.CLIENT_ID_TAKEN:
+        elif code == error_codes.CLIENT_ID_TAKEN:
             self._refusal = FeedRefused("wrong_entry", "another program uses this client ID at the same TWS")
-        elif (problem := faults.of_connection(code)) is not None:
+        elif (problem := error_codes.connection_error(code)) is not None:
             self._fail(problem)
 
     def _break(self, what: str) -> None:

@@ -31,7 +31,7 @@ from outcry.trades.feed import (
 )
 
 #: A check that is tried aside takes no longer.
-LONGEST_S = 25.0
+CHECK_TIMEOUT_S = 25.0
 #: History asked for by a check.
 _HISTORY_NS = 10 * NANOS_PER_MINUTE
 #: Standings of a stream that is up to date.
@@ -51,7 +51,7 @@ class _Tried:
     login: bool = False
 
 
-def of_running(
+def check_running(
     streams: Mapping[StreamKey, Told | None], history: Callable[[StreamKey], str]
 ) -> Sequence[Finding]:
     """Findings of a connection that runs, by its streams; None: one that has not begun. history: see `Streams`."""
@@ -75,7 +75,7 @@ def of_running(
     return [*_findings(tried), *live]
 
 
-async def of_feed(
+async def check_feed(
     feed: Feed, contracts: Sequence[Contract], now_ns: int, rush: float = 1.0
 ) -> Sequence[Finding]:
     """Findings of a feed that nobody follows: every contract is opened aside, and closed again."""
@@ -83,7 +83,7 @@ async def of_feed(
     since = Cursor(now_ns - _HISTORY_NS)
     tasks = [asyncio.ensure_future(_try(feed, one, since)) for one in tried]
     try:
-        await asyncio.wait(tasks, timeout=LONGEST_S / rush)
+        await asyncio.wait(tasks, timeout=CHECK_TIMEOUT_S / rush)
     finally:
         for task in tasks:
             task.cancel()
@@ -134,7 +134,7 @@ async def _listen(feed: Feed, one: _Tried, since: Cursor) -> None:
                     pass
 
 
-def not_begun(code: str) -> Sequence[Finding]:
+def sign_in_failed(code: str) -> Sequence[Finding]:
     """Findings of a connection that cannot even be tried."""
     return [Finding(CheckStep.SIGN_IN, "", passed=False, code=code)]
 

@@ -13,12 +13,12 @@ from outcry.base.backoff import Pauses
 from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
 #: Logins refused running after which nobody tries again.
-MOST_REFUSALS = 2
+MAX_REFUSALS = 2
 #: A session that lasted this long was a good one: the next pause is the first again.
 GOOD_SESSION_S = 60.0
 
 
-class Session(Protocol):
+class VendorSession(Protocol):
     """What a sign-in gives. `open`: whether it can still be used."""
 
     @property
@@ -31,7 +31,7 @@ class Session(Protocol):
         ...
 
 
-class Rejected(Exception):
+class CredentialsRejected(Exception):
     """The vendor did not accept the login: raised by `sign_in`, and by whoever finds out later. `code` is stable:
     `login_refused` (wrong entries), `login_expired` (right ones that have ended)."""
 
@@ -40,10 +40,10 @@ class Rejected(Exception):
         self.code = code
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=VendorSession)
 
 
-class Link(Generic[S]):
+class SharedSession(Generic[S]):
     """Gives the session to whoever asks, signing in where there is none.
 
     sign_in: makes a session; raises `Rejected`, `FeedLost` and `FeedRefused`, and `OSError` or `TimeoutError` of the
@@ -91,7 +91,7 @@ class Link(Generic[S]):
     async def _signed_in(self) -> S:
         try:
             return await self._sign_in()
-        except Rejected as problem:
+        except CredentialsRejected as problem:
             raise self._rejected(problem) from problem
         except FeedRefused as problem:
             self._over = problem
@@ -107,7 +107,7 @@ class Link(Generic[S]):
         """The session has brought something: the login holds, and refusals are counted anew."""
         self._refusals = 0
 
-    def rejected(self, problem: Rejected) -> FeedLost:
+    def rejected(self, problem: CredentialsRejected) -> FeedLost:
         """A session found its login refused after all: what to raise. `LoginRefused` from the second time on. However
         many streams of a session find it, it is one refusal, and who asks for a session next has it signed in anew."""
         if self._over is not None:
@@ -117,10 +117,10 @@ class Link(Generic[S]):
         self._disowned = True
         return self._rejected(problem)
 
-    def _rejected(self, problem: Rejected) -> FeedLost:
+    def _rejected(self, problem: CredentialsRejected) -> FeedLost:
         self._refusals += 1
         self._failed()
-        if self._refusals < MOST_REFUSALS:
+        if self._refusals < MAX_REFUSALS:
             return FeedLost(problem.code, str(problem))
         self._over = LoginRefused(problem.code, str(problem))
         return self._over

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from outcry.base.clock import Clock
-from outcry.connections.adapters import Adapter, Kit
+from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter
+from outcry.connections.contract_selection import contract_selector
 from outcry.connections.model import Broker, ConnectionRow, ConnectionStore
 from outcry.connections.vault import Vault, VaultBroken
-from outcry.connections.wanted import wanted_by
 from outcry.live.partitions import partition_of
 from outcry.market.instruments import Universe
 from outcry.trades.feed import Feed
 
 
-class NotHere(Exception):
+class ConnectionNotAllowed(Exception):
     """A broker cannot be connected by this service; `code` says why, as `ConnectionRefused` does."""
 
     def __init__(self, code: str) -> None:
@@ -22,7 +22,7 @@ class NotHere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ConnectionPolicy:
     """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
     its market is an invented one."""
 
@@ -39,22 +39,22 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FeedFactory:
     """What connections are made with. `places`: of each broker, see `Kit.places`; `rush`: see `Kit`."""
 
     store: ConnectionStore
     vault: Vault
-    adapters: Mapping[str, Adapter]
+    adapters: Mapping[str, BrokerAdapter]
     universe: Universe
     clock: Clock
     places: Mapping[str, Mapping[str, str]]
-    rules: Rules = Rules()
+    rules: ConnectionPolicy = ConnectionPolicy()
     rush: float = 1.0
 
-    def kit(self, row: ConnectionRow) -> Kit:
+    def kit(self, row: ConnectionRow) -> AdapterContext:
         """What an adapter is given for a connection."""
-        wanted = wanted_by(self.universe, row.symbols, self.clock)
-        return Kit(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
+        wanted = contract_selector(self.universe, row.symbols, self.clock)
+        return AdapterContext(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
 
     def feed(self, row: ConnectionRow) -> Feed:
         """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
@@ -62,7 +62,7 @@ class Parts:
         adapter = self.adapters.get(row.broker)
         refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
         if adapter is None or refusal:
-            raise NotHere(refusal)
+            raise ConnectionNotAllowed(refusal)
         kept = self.store.entries(row.id)
         if kept is None:
             raise VaultBroken(f"connection {row.id} has no stored credentials")

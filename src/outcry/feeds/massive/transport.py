@@ -19,9 +19,6 @@ from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from websockets.exceptions import ConnectionClosed
 
 from outcry.base.clock import Clock
-from outcry.feeds.bodies import LARGEST, too_large
-from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
-from outcry.feeds.link import Rejected
 from outcry.feeds.massive.protocol import (
     WELL,
     Answer,
@@ -34,7 +31,16 @@ from outcry.feeds.massive.protocol import (
     read_answer,
     read_frame,
 )
-from outcry.feeds.redirects import sent_elsewhere
+from outcry.feeds.redirects import redirect_refused
+from outcry.feeds.response_body import MAX_BODY_BYTES, body_too_large
+from outcry.feeds.shared_session import CredentialsRejected
+from outcry.feeds.stream_channel import (
+    ChannelRegistry,
+    DeliveryLag,
+    StreamChannel,
+    send_heartbeats,
+    silence_loggers,
+)
 from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
@@ -51,7 +57,7 @@ _THREADS = 2
 PAGE = 49_999
 _OK = 200
 
-_UNHEARD = unheard("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
+_UNHEARD = silence_loggers("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
 
 
 class Socket:
@@ -60,9 +66,9 @@ class Socket:
     def __init__(self, key: str, tickers: list[str], url: str, clock: Clock, rush: float) -> None:
         scheme, _, host = url.partition("://")
         self._clock, self._rush = clock, rush
-        self.board, self._lag = Switchboard(), Lag()
+        self.board, self._lag = ChannelRegistry(), DeliveryLag()
         self._signed_in = asyncio.Event()
-        self._rejected: Rejected | None = None
+        self._rejected: CredentialsRejected | None = None
         self._stands = {ticker: asyncio.Event() for ticker in tickers}
         self._unfit: dict[str, FeedRefused] = {}
         self._client = WebSocketClient(
@@ -114,7 +120,7 @@ class Socket:
             raise problem
         self._beating = asyncio.create_task(self._beat())
 
-    async def subscribed(self, ticker: str, channel: Channel) -> None:
+    async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
         """Wait until a subscription stands; it does so for as long as the connection does. One that was refused before
         anybody waited for it is refused then."""
         if ticker in self._unfit:
@@ -187,7 +193,7 @@ class Socket:
                 self._stands[ticker].set()
         else:
             problem = complaint(status, text)
-            if isinstance(problem, Rejected):
+            if isinstance(problem, CredentialsRejected):
                 self._rejected = problem
                 problem = FeedLost(problem.code, str(problem))
             waiting = [ticker for ticker, stands in self._stands.items() if not stands.is_set()]
@@ -210,7 +216,7 @@ class Socket:
     async def _beat(self) -> None:
         socket = self._client.websocket
         if socket is not None:
-            await beating(self.board, self._lag, socket.ping, self._clock, self._rush)
+            await send_heartbeats(self.board, self._lag, socket.ping, self._clock, self._rush)
 
 
 class _Bounded(RESTClient):
@@ -228,13 +234,13 @@ class _Bounded(RESTClient):
             redirect=False,
         )
         try:
-            body = answer.read(LARGEST + 1, decode_content=True)
+            body = answer.read(MAX_BODY_BYTES + 1, decode_content=True)
         finally:
             answer.close()
         if answer.get_redirect_location():
-            raise sent_elsewhere("Massive")
-        if len(body) > LARGEST:
-            raise too_large(LARGEST)
+            raise redirect_refused("Massive")
+        if len(body) > MAX_BODY_BYTES:
+            raise body_too_large(MAX_BODY_BYTES)
         if answer.status != _OK:
             raise BadResponse(body.decode("utf-8", "replace"))
         return body

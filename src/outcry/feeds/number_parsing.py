@@ -13,10 +13,10 @@ from outcry.market.units import UNDEFINED_PRICE_E9
 _MOST_WHOLE, _MOST_DECIMALS = 12, 64
 _MOST_LOTS = 2**31
 
-Told = Decimal | float | int | str
+VendorNumber = Decimal | float | int | str
 
 
-def price_e9(told: Told) -> int:
+def parse_price_e9(told: VendorNumber) -> int:
     """A price in 10⁻⁹. Raises `ValueError` for one that cannot be."""
     found = int(_number(told).scaleb(9).to_integral_value())
     if abs(found) >= UNDEFINED_PRICE_E9:
@@ -24,7 +24,7 @@ def price_e9(told: Told) -> int:
     return found
 
 
-def lots(told: Told) -> int:
+def parse_lots(told: VendorNumber) -> int:
     """A number of lots, negative where the vendor says so. Raises `ValueError` for one that cannot be."""
     number = _number(told)
     found = int(number)
@@ -33,7 +33,7 @@ def lots(told: Told) -> int:
     return found
 
 
-def _number(told: Told) -> Decimal:
+def _number(told: VendorNumber) -> Decimal:
     """A number of bearable length; a float is the shortest decimal that is it, which is the one that was sent."""
     try:
         number = told if isinstance(told, Decimal) else Decimal(str(told))

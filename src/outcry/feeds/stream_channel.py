@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from outcry.base.clock import Clock
-from outcry.feeds.inbox import Inbox, again
+from outcry.feeds.inbox import Inbox, copy_error
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Event, FeedLost, Heartbeat, Trades
 
 #: Between two pings, and without an answer to one.
-BEAT_S, SILENT_S = 2.0, 12.0
+PING_INTERVAL_S, PING_TIMEOUT_S = 2.0, 12.0
 _LOOKS = 4
 #: A heartbeat stays this far behind the present at least, and at most whatever a late trade may have shown.
-LEAST_LAG_NS, MOST_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
+MIN_LAG_NS, MAX_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
 _DELAYS_KEPT = 256
 
 T = TypeVar("T")
 
 
-class Channel(Inbox[Event]):
+class StreamChannel(Inbox[Event]):
     """One stream's events, in order."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Channel(Inbox[Event]):
         try:
             await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
             if self.problem is not None:
-                raise again(self.problem)
+                raise copy_error(self.problem)
             return await task
         finally:
             over.cancel()
@@ -64,17 +64,17 @@ class Channel(Inbox[Event]):
                 task.exception()  # it was raised above, or nobody waits for it any more
 
 
-class Switchboard:
+class ChannelRegistry:
     """The channels of a connection, by the vendor's symbol."""
 
     def __init__(self) -> None:
-        self._channels: dict[str, list[Channel]] = {}
+        self._channels: dict[str, list[StreamChannel]] = {}
         self.problem: FeedLost | None = None
 
     @contextmanager
-    def channel(self, symbol: str) -> Generator[Channel]:
+    def channel(self, symbol: str) -> Generator[StreamChannel]:
         """A channel of this symbol for as long as it is needed."""
-        channel = Channel()
+        channel = StreamChannel()
         if self.problem is not None:
             channel.fail(self.problem)
         self._channels.setdefault(symbol, []).append(channel)
@@ -104,7 +104,7 @@ class Switchboard:
                     channel.fail(problem)
 
 
-class Lag:
+class DeliveryLag:
     """How long after they were made a connection's trades come, by our clock: clocks that differ are part of it."""
 
     def __init__(self) -> None:
@@ -117,10 +117,10 @@ class Lag:
     def before(self, now_ns: int) -> int:
         """The time of trades of which none is still to come (ns UTC, the vendor's clock)."""
         late_ns = max(self._delays_ns, default=0)
-        return now_ns - min(max(late_ns + LEAST_LAG_NS // 2, LEAST_LAG_NS), MOST_LAG_NS)
+        return now_ns - min(max(late_ns + MIN_LAG_NS // 2, MIN_LAG_NS), MAX_LAG_NS)
 
 
-def unheard(*names: str) -> logging.Logger:
+def silence_loggers(*names: str) -> logging.Logger:
     """Loggers that say nothing, at whatever level and whoever sets logging up later; the last of them."""
     found = [logging.getLogger(name) for name in names]
     for logger in found:
@@ -128,9 +128,9 @@ def unheard(*names: str) -> logging.Logger:
     return found[-1]
 
 
-async def beating(
-    board: Switchboard,
-    lag: Lag,
+async def send_heartbeats(
+    board: ChannelRegistry,
+    lag: DeliveryLag,
     ping: Callable[[], Awaitable[Awaitable[object]]],
     clock: Clock,
     rush: float,
@@ -146,7 +146,7 @@ async def beating(
         try:
             answer = asyncio.ensure_future(await ping())
             for _ in range(_LOOKS):  # a moment in which nothing of ours could run is no silence of theirs
-                await asyncio.wait({answer}, timeout=SILENT_S / _LOOKS / rush)
+                await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / rush)
                 if answer.done():
                     break
             silent = not answer.done() or not heard()
@@ -158,4 +158,4 @@ async def beating(
             board.fail(FeedLost("link_silent", "no data or heartbeats for too long"))
             return
         board.beat(lag.before(asked_ns))
-        await asyncio.sleep(BEAT_S / rush)
+        await asyncio.sleep(PING_INTERVAL_S / rush)

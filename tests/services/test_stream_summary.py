@@ -2,8 +2,8 @@
 
 import pytest
 
-from outcry.connections.judging import Told, judged
 from outcry.connections.lifecycle import Sign
+from outcry.connections.stream_summary import Told, summarize_streams
 from outcry.live.health import Phase as Link
 
 LIVE = Told(Link.CURRENT, "live")
@@ -31,4 +31,4 @@ WITHHELD = Told(Link.REFUSED, "not_entitled")
     ],
 )
 def test_what_streams_say_together(streams: list[Told], sign: Sign, code: str) -> None:
-    assert judged(streams) == (sign, code)
+    assert summarize_streams(streams) == (sign, code)

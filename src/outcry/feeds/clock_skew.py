@@ -8,9 +8,9 @@ from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_HOUR
 
 #: Clocks that differ by more are not clocks.
-MOST_AHEAD_NS = NANOS_PER_HOUR
+MAX_CLOCK_SKEW_NS = NANOS_PER_HOUR
 
 
-def believed_ns(at_ns: int, clock: Clock) -> int:
+def limit_clock_skew(at_ns: int, clock: Clock) -> int:
     """A vendor's time as far as it is believed (ns UTC)."""
-    return min(at_ns, clock.now_ns() + MOST_AHEAD_NS)
+    return min(at_ns, clock.now_ns() + MAX_CLOCK_SKEW_NS)

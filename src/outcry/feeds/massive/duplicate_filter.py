@@ -18,7 +18,7 @@ TAIL_NS = 10 * NANOS_PER_SECOND
 Identity = tuple[int, int, int]
 
 
-class Told:
+class DuplicateFilter:
     """One stream's. Numbers are no part of what a trade is: the socket and history need not count alike."""
 
     def __init__(self, since_ns: int) -> None:

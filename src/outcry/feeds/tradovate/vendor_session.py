@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import aiohttp
 
 from outcry.base.clock import Clock
-from outcry.feeds.exact import lots
-from outcry.feeds.inbox import again
+from outcry.feeds.inbox import copy_error
+from outcry.feeds.number_parsing import parse_lots
 from outcry.feeds.tradovate import wire
 from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.present import Present
@@ -47,8 +47,8 @@ class _Asked:
     chart: Chart | None = None
 
 
-class Session:
-    """Implements `feeds.link.Session`. token: the one it was made with. keep: sees to it that this lives on; raises
+class TradovateSession:
+    """Implements `VendorSession`. token: the one it was created with. keep: renews the login; raises
     `FeedRefused` if it cannot."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Session:
 
     @property
     def open(self) -> bool:
-        """See `feeds.link.Session`."""
+        """See `VendorSession`."""
         return self._lost is None
 
     async def begin(self, token: str) -> None:
@@ -93,7 +93,7 @@ class Session:
             raise wire.refusal(answer.s)
 
     async def close(self) -> None:
-        """See `feeds.link.Session`."""
+        """See `VendorSession`."""
         self._lose(FeedLost("closed"))
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
@@ -109,11 +109,11 @@ class Session:
             return
         self._lost = problem
         if not self._opened.done():
-            self._opened.set_exception(again(problem))
+            self._opened.set_exception(copy_error(problem))
             self._opened.exception()  # nobody may be waiting for it any more
         for asked in self._asked.values():
             if not asked.answer.done():
-                asked.answer.set_exception(again(problem))
+                asked.answer.set_exception(copy_error(problem))
         for chart in {*self._charts.values(), *self._quoted.values()}:
             chart.inbox.fail(problem)
 
@@ -190,7 +190,7 @@ class Session:
 
     async def _send(self, text: str) -> None:
         if self._lost is not None:
-            raise again(self._lost)
+            raise copy_error(self._lost)
         try:
             await self._socket.send_str(text)
         except (aiohttp.ClientError, OSError, RuntimeError):
@@ -278,7 +278,7 @@ class Session:
         if chart is None or quote.timestamp is None or total is None or total.size is None or chart.history:
             return
         try:
-            chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), lots(total.size)))
+            chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), parse_lots(total.size)))
         except ValueError:
             chart.inbox.fail(FeedLost("protocol", "Tradovate reported an invalid volume"))
 
