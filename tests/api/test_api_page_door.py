@@ -11,7 +11,7 @@ from tests.services.memory_identity import MemoryIdentity
 
 from outcry.access.licences import VISITOR, Scope
 from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageDoor
-from outcry.people.browsers import IDLE_NS, LONGEST_NS, Browsers, Origin
+from outcry.people.browser_sessions import IDLE_NS, LONGEST_NS, BrowserSessions, Origin
 from outcry.people.model import UserRow
 
 DAY_NS = 24 * 3600 * 1_000_000_000
@@ -23,7 +23,7 @@ class Hall:
 
     market: Market
     people: MemoryIdentity
-    browsers: Browsers
+    browser_sessions: BrowserSessions
     clock: HandClock
     visitors: list[Scope]
 
@@ -36,7 +36,7 @@ class Hall:
 
     def sign_in(self, user: UserRow) -> dict[str, str]:
         """The cookie of a browser signed in."""
-        signed = self.browsers.open(user, Origin("127.0.0.1", "test"), self.clock.now_ns())
+        signed = self.browser_sessions.open(user, Origin("127.0.0.1", "test"), self.clock.now_ns())
         return {"cookie": f"theme=dark; {LOCAL_COOKIE}={signed.token}"}
 
     def get(self, path: str, headers: dict[str, str] | None = None, key: str | None = None) -> int:
@@ -46,11 +46,11 @@ class Hall:
 @pytest.fixture
 def hall() -> Iterator[Hall]:
     people, clock, visitors = MemoryIdentity(), HandClock(), list[Scope]()
-    browsers = Browsers(people, SERVER_SECRET, clock)
-    door = PageDoor(browsers, clock, lambda: visitors[0] if visitors else None)
-    market = Market({"browsers": door})
+    browser_sessions = BrowserSessions(people, SERVER_SECRET, clock)
+    door = PageDoor(browser_sessions, clock, lambda: visitors[0] if visitors else None)
+    market = Market({"page_authenticator": door})
     with served(market.stage):
-        yield Hall(market, people, browsers, clock, visitors)
+        yield Hall(market, people, browser_sessions, clock, visitors)
 
 
 def test_a_session_opens_page_and_never_api(hall: Hall) -> None:
@@ -90,7 +90,7 @@ def test_a_session_that_was_ended_opens_nothing_within_a_second(hall: Hall) -> N
     user = hall.person()
     cookie, other = hall.sign_in(user), hall.sign_in(user)
     assert hall.get("/page/symbols", cookie) == 200
-    ended = hall.browsers.of(user.id, hall.clock.now_ns())
+    ended = hall.browser_sessions.of(user.id, hall.clock.now_ns())
     hall.people.end_sessions(user.id, hall.clock.now_ns(), only=ended[-1].id)
     known(hall.market.stage)
     assert {hall.get("/page/symbols", cookie), hall.get("/page/symbols", other)} == {200, 401}
@@ -126,7 +126,7 @@ def test_a_stream_ends_with_its_session(hall: Hall) -> None:
     with hall.market.ear(None, "/page/stream?symbols=ES", cookie=cookie["cookie"]) as ear:
         assert ear.status == 200
         assert ear.until("snapshot").data["states"][0]["live"] is True
-        hall.browsers.end(user.id, hall.clock.now_ns())
+        hall.browser_sessions.end(user.id, hall.clock.now_ns())
         assert ear.until("error").data == {"code": "unauthorized"}
 
 

@@ -13,7 +13,7 @@ from outcry.api.uses import Uses
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.errors import StoreBusy
-from outcry.people.browsers import NOTED_NS, Browsers, Origin
+from outcry.people.browser_sessions import NOTED_NS, BrowserSessions, Origin
 from outcry.people.store import SqlIdentityStore
 
 
@@ -85,15 +85,15 @@ def test_a_browsers_use_is_written_once_and_counts_on_after_that(tmp_path: Path)
     store = SqlIdentityStore(Database(engine))
     user = store.add_user("ann@example.com", "member", "free", b"handle", START_NS)
     assert user is not None
-    browsers = Browsers(store, SERVER_SECRET, HandClock())
-    token = browsers.open(user, Origin("192.0.2.1", "a browser"), START_NS).token
+    browser_sessions = BrowserSessions(store, SERVER_SECRET, HandClock())
+    token = browser_sessions.open(user, Origin("192.0.2.1", "a browser"), START_NS).token
     used_ns = START_NS + 2 * NOTED_NS
-    assert browsers.find(token, used_ns) is not None
-    browsers.write_seen()
+    assert browser_sessions.find(token, used_ns) is not None
+    browser_sessions.write_seen()
     (row,) = store.sessions()
     assert row.seen_ns == used_ns
-    (mine,) = browsers.of(user.id, used_ns)
-    found = browsers.find(token, START_NS + 14 * 24 * 3600 * SECOND)
+    (mine,) = browser_sessions.of(user.id, used_ns)
+    found = browser_sessions.find(token, START_NS + 14 * 24 * 3600 * SECOND)
     assert found is not None, "fourteen days after it began, not after its last use"
     assert mine.id == row.id
     engine.dispose()

@@ -13,11 +13,11 @@ from tests.contract.test_identity_store import NOW, at_once, user_of
 from tests.services.authenticator import Authenticator
 from tests.services.identity_stage import HERE, MEMBER, PASSWORD, SITE, IdentityStage
 
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.model import IdentityStore, UserRow
 from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
 from outcry.people.refusals import Reason, Refused
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 from outcry.people.store import SqlIdentityStore
 
 HOST = SITE.removeprefix("https://")
@@ -68,7 +68,7 @@ class Race:
     there: IdentityStage
     store: Interleaved
     member: UserRow
-    keeper: Signed
+    keeper: SignedIn
     device: Authenticator
 
     def change(self) -> None:
@@ -80,7 +80,7 @@ class Race:
         """Choose one by the operator's link; what the reset itself signs in is signed out again."""
         link = self.there.identity.reset_link(None, self.member.id, THERE)
         came = self.there.identity.reset(link.partition("?token=")[2], NEW_PASSWORD, THERE)
-        if isinstance(came, Signed):
+        if isinstance(came, SignedIn):
             self.there.identity.sign_out(self.there.session(came), THERE)
 
     def disable(self) -> None:
@@ -151,7 +151,7 @@ def by_code(race: Race) -> object:
     identity.finish_totp(race.member, secret, TOTP(secret).at(clock.at_ns // 10**9), HERE)
     clock.pass_s(60)
     came = identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(came, HalfWay)
+    assert isinstance(came, SecondFactorRequired)
     return identity.second_factor(came.ticket, TOTP(secret).at(clock.at_ns // 10**9), HERE)
 
 
@@ -220,14 +220,14 @@ def test_a_new_password_is_not_overwritten_by_a_new_hash_of_the_old_one(
     if change is not Race.disable:
         assert [now.password_hash] == stored
         race.there.clock.pass_s(60)
-        assert isinstance(race.there.identity.sign_in(MEMBER, NEW_PASSWORD, THERE), Signed)
+        assert isinstance(race.there.identity.sign_in(MEMBER, NEW_PASSWORD, THERE), SignedIn)
 
 
 @pytest.mark.parametrize("change", [Race.change, Race.reset, Race.disable])
 def test_the_old_password_confirms_nobody_once_it_changed(race: Race, change: Callable[[Race], None]) -> None:
     """The browser whose password changes stays signed in: proof of the old one must not give it a new token."""
     session = race.there.session(race.keeper)
-    race.here.browsers.refresh(race.here.clock.at_ns, force=True)
+    race.here.browser_sessions.refresh(race.here.clock.at_ns, force=True)
     race.store.before_session = lambda: change(race)
     with pytest.raises(Refused):
         race.here.identity.confirm(session, PASSWORD, "", HERE)
@@ -249,14 +249,14 @@ def test_a_removed_passkey_signs_nobody_in(race: Race) -> None:
 def test_of_two_browsers_that_change_the_password_at_once_the_later_one_does_not(race: Race) -> None:
     """A thief in a confirmed session is signed out by the owner's change: the thief's own, begun before, is refused."""
     thief = race.here.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(thief, Signed)
+    assert isinstance(thief, SignedIn)
     session = race.here.session(thief)
     race.change()
     with pytest.raises(Refused) as refused:
         race.here.identity.change_password(thief.user, session, NEWEST_PASSWORD, HERE)
     assert refused.value.reason is Reason.CHANGED
     assert race.sessions() == {THERE.agent}
-    assert isinstance(race.there.identity.sign_in(MEMBER, NEW_PASSWORD, THERE), Signed)
+    assert isinstance(race.there.identity.sign_in(MEMBER, NEW_PASSWORD, THERE), SignedIn)
 
 
 def test_of_many_sign_ins_at_the_instant_of_a_change_none_remains(place: Place) -> None:
@@ -274,10 +274,10 @@ def test_of_many_sign_ins_at_the_instant_of_a_change_none_remains(place: Place) 
         def change(keeper: int | None = keeper, n: int = n) -> bool:
             return elsewhere.set_password(ann.id, f"hash {n}", NOW, by=keeper) is not None
 
-        browsers = (
+        browser_sessions = (
             lambda store=store, k=k, n=n: sign_in(store, b"%d %d" % (n, k))
             for k, store in enumerate((here, elsewhere, here, elsewhere))
         )
-        assert at_once(*browsers, change) == 5
+        assert at_once(*browser_sessions, change) == 5
         assert [row.id for row in here.sessions()] == [keeper]
         here.end_sessions(ann.id, NOW)

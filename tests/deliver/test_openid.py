@@ -14,11 +14,11 @@ from tests.deliver.provider import CLIENT, SECRET, Provider, new_key, provider
 from tests.services.identity_stage import HERE, MEMBER, OWNER, PASSWORD, SITE, IdentityStage, refusal
 from tests.services.memory_identity import HandClock
 
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.openid import Answered
 from outcry.people.openid_provider import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
 from outcry.people.refusals import Reason
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 
 KEY, OTHER_KEY = new_key("one"), new_key("two")
 
@@ -46,8 +46,8 @@ def come(stage: IdentityStage, there: Provider, **begin: Any) -> Answered:
     return stage.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
 
 
-def signed(came: Answered) -> Signed:
-    assert isinstance(came.came, Signed)
+def signed(came: Answered) -> SignedIn:
+    assert isinstance(came.came, SignedIn)
     return came.came
 
 
@@ -132,7 +132,7 @@ def test_who_came_in_by_the_provider_comes_again_and_can_choose_a_password(
         stage.identity.invite(None, MEMBER, "member", "free", HERE)
     stage.identity.send_reset(MEMBER, HERE)
     assert stage.post is not None
-    assert isinstance(stage.identity.reset(stage.post.link(MEMBER), PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.reset(stage.post.link(MEMBER), PASSWORD, HERE), SignedIn)
 
 
 def test_one_known_there_is_recognised_by_another_address_too(stage: IdentityStage, there: Provider) -> None:
@@ -173,7 +173,7 @@ def test_by_what_the_provider_knows_somebody_is_kept_after_the_second_factor_onl
     secret, _ = stage.identity.begin_totp(user)
     stage.identity.finish_totp(user, secret, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
     half = come(stage, there).came
-    assert isinstance(half, HalfWay)
+    assert isinstance(half, SecondFactorRequired)
     assert stage.user(user).openid is None
     stage.clock.pass_s(60)
     stage.identity.second_factor(half.ticket, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
@@ -201,7 +201,7 @@ def test_the_link_of_an_invitation_makes_the_account_unless_it_names_another(
 
 def test_a_second_factor_turned_on_here_is_wanted_still(stage: IdentityStage, there: Provider) -> None:
     stage.store.set_totp(stage.member().user.id, b"sealed")
-    assert isinstance(come(stage, there).came, HalfWay)
+    assert isinstance(come(stage, there).came, SecondFactorRequired)
 
 
 def test_one_disabled_stays_outside(stage: IdentityStage, there: Provider) -> None:
@@ -363,7 +363,7 @@ def test_what_any_page_can_have_a_browser_ask_is_not_counted_as_a_try(
         stage.identity.begin_openid("/")
         with refusal(Reason.LINK):
             stage.identity.finish_openid("", {"state": "guessed", "code": "guessed"}, None, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     elsewhere = Origin("198.51.100.1")
     for n in range(21):
         address, ticket = stage.identity.begin_openid("/")
@@ -406,8 +406,8 @@ def test_proving_anew_asks_for_it_there_and_rotates_the_token(stage: IdentitySta
     came = come(stage, there, session=stage.session(member))
     assert came.came is None
     assert not stage.in_force(member.token)
-    session = stage.session(Signed(came.token, member.user))
-    assert stage.browsers.recent(session, stage.clock.now_ns())
+    session = stage.session(SignedIn(came.token, member.user))
+    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
 
 
 def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(

@@ -30,7 +30,7 @@ from outcry.http.auth import LOCAL_COOKIE
 from outcry.live.model import AlertRow, FanOut
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 EMAIL, PASSWORD = "ann@example.com", "slow green kettle drum"
@@ -55,7 +55,7 @@ class Stage:
         with open_house(self.settings) as house:
             identity = house.people.identity
             signed = identity.set_up(identity.set_up_token(), EMAIL, PASSWORD, Origin("127.0.0.1", "Firefox"))
-            assert isinstance(signed, Signed)
+            assert isinstance(signed, SignedIn)
             self.cookie, self.user = f"{LOCAL_COOKIE}={signed.token}", signed.user.id
             wish = Wish(Target.HTTPS, f"{self.sink.address}?token={TOKEN}", "Desk", (), "info")
             made = house.people.subscriptions.add(self.user, wish, house.clock.now_ns())

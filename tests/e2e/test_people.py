@@ -10,7 +10,7 @@ import pytest
 
 from outcry.app import House, open_house
 from outcry.app.settings import BadSettings, Settings, read_settings
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason, Refused
 
 OUTCRY = Path(sys.executable).with_name("outcry")
@@ -66,12 +66,12 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(house: House, tmp_path: 
     assert link.startswith("https://outcry.example.com/reset/new?token=")
     identity = house.people.identity
     signed = identity.reset(token_of(link), PASSWORD, HERE)
-    assert isinstance(signed, Signed)
+    assert isinstance(signed, SignedIn)
     assert signed.user.role == "operator"
     with pytest.raises(Refused) as no:
         identity.reset(token_of(link), OTHER_PASSWORD, HERE)
     assert no.value.reason is Reason.LINK
-    assert isinstance(identity.sign_in("ann@example.com", PASSWORD, HERE), Signed)
+    assert isinstance(identity.sign_in("ann@example.com", PASSWORD, HERE), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_one_process_ends_ends_in_another_within_a_second(house: House, tmp
         signed = house.people.identity.set_up(
             house.people.identity.set_up_token(), "o@example.com", PASSWORD, HERE
         )
-        there, now_ns = other.people.browsers, other.clock.now_ns()
+        there, now_ns = other.people.browser_sessions, other.clock.now_ns()
         there.refresh(now_ns, force=True)
         found = there.find(signed.token, now_ns)
         assert found is not None

@@ -9,8 +9,8 @@ from support.events import tell_into
 from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
 from outcry.access.local_limiter import SlidingLog
-from outcry.people.browsers import Browsers, Origin, Signed
-from outcry.people.model import SessionRow, UserRow
+from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
+from outcry.people.model import BrowserSession, UserRow
 from outcry.people.openid_model import OpenIdProvider
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import Identity
@@ -36,9 +36,9 @@ class IdentityStage:
     costly: bool = False
 
     def __post_init__(self) -> None:
-        self.browsers = Browsers(self.store, SECRET, self.clock)
+        self.browser_sessions = BrowserSessions(self.store, SECRET, self.clock)
         self.identity = Identity(
-            self.store, self.browsers, SlidingLog(self.clock.now_ns), self.clock, SECRET, self.post,
+            self.store, self.browser_sessions, SlidingLog(self.clock.now_ns), self.clock, SECRET, self.post,
             SITE if self.post else "", later=self._later, openid=self.openid,
         )  # fmt: skip
         self.identity.report_to(tell_into(self.reports))
@@ -54,35 +54,35 @@ class IdentityStage:
 
     # -- who is there
 
-    def owner(self) -> Signed:
+    def owner(self) -> SignedIn:
         """The operator, just set up."""
         return self.identity.set_up(self.identity.set_up_token(), OWNER, PASSWORD, HERE)
 
-    def member(self, email: str = MEMBER) -> Signed:
+    def member(self, email: str = MEMBER) -> SignedIn:
         """Somebody invited by the operator, who is made where there is none."""
         owner = self.store.user_named(OWNER) or self.owner().user
         token = self.identity.invite(owner, email, "member", "free", HERE).partition("?token=")[2]
         return self.identity.accept(token, email, PASSWORD, HERE)
 
-    def session(self, signed: Signed) -> SessionRow:
+    def session(self, signed: SignedIn) -> BrowserSession:
         """The session a token stands for."""
-        found = self.browsers.find(signed.token, self.clock.now_ns())
+        found = self.browser_sessions.find(signed.token, self.clock.now_ns())
         assert found is not None
         return found[0]
 
-    def user(self, user: UserRow | Signed) -> UserRow:
+    def user(self, user: UserRow | SignedIn) -> UserRow:
         """A user as the store has it now."""
-        found = self.store.user(user.user.id if isinstance(user, Signed) else user.id)
+        found = self.store.user(user.user.id if isinstance(user, SignedIn) else user.id)
         assert found is not None
         return found
 
     def in_force(self, token: str) -> bool:
         """Whether a browser's token still counts."""
-        return self.browsers.find(token, self.clock.now_ns()) is not None
+        return self.browser_sessions.find(token, self.clock.now_ns()) is not None
 
-    def events(self, user: UserRow | Signed) -> list[str]:
+    def events(self, user: UserRow | SignedIn) -> list[str]:
         """What was noted in somebody's name, oldest first."""
-        number = user.user.id if isinstance(user, Signed) else user.id
+        number = user.user.id if isinstance(user, SignedIn) else user.id
         return [line.event for line in reversed(self.store.audit(number, None, 1000))]
 
 

@@ -10,10 +10,10 @@ from outcry.database.errors import StoreBusy
 from outcry.people.mailer import Mail, MailFailed
 from outcry.people.model import (
     AuditRow,
+    BrowserSession,
     PasskeyRow,
     Preferences,
     Purpose,
-    SessionRow,
     TokenRow,
     UserRole,
     UserRow,
@@ -65,7 +65,7 @@ class MemoryIdentity:
         self._steps: dict[int, int] = {}
         self._codes: dict[int, dict[bytes, int | None]] = {}
         self._passkeys: dict[int, PasskeyRow] = {}
-        self._sessions: dict[int, SessionRow] = {}
+        self._sessions: dict[int, BrowserSession] = {}
         self._tokens: dict[int, TokenRow] = {}
         self.lines: list[AuditRow] = []
         self._next = 0
@@ -282,7 +282,7 @@ class MemoryIdentity:
         for row_id in over:
             del self._sessions[row_id]
         number = self._number()
-        self._sessions[number] = SessionRow(
+        self._sessions[number] = BrowserSession(
             number, user.id, digest, now_ns, now_ns, now_ns, address, agent, None
         )
         if most is not None:
@@ -292,7 +292,7 @@ class MemoryIdentity:
         self._revision += 1
         return number
 
-    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
         return [
             row
             for row in self._sessions.values()

@@ -15,8 +15,8 @@ from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.subscription_phases import Sign, moved_on
 from outcry.delivery.subscriptions import NoSubscription
-from outcry.people.letters import TEXTS
 from outcry.people.mailer import Mail, MailFailed
+from outcry.people.messages import TEXTS
 
 SITE = "https://outcry.example.com"
 URL_SAFE = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
@@ -166,9 +166,9 @@ def test_a_link_altered_in_any_place_is_none() -> None:
     desk = Desk(ROW)
     for purpose in ("confirm", "unsubscribe"):
         token = desk.token(purpose)
-        for place, letter in enumerate(token):
+        for place, build_message in enumerate(token):
             bits = (
-                URL_SAFE.index(letter) ^ 0b100000
+                URL_SAFE.index(build_message) ^ 0b100000
             )  # the first bit: some of the last character count for nothing
             altered = token[:place] + URL_SAFE[bits] + token[place + 1 :]
             assert desk.consent.find(purpose, altered) is None

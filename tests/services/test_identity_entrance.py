@@ -17,10 +17,10 @@ from tests.services.identity_stage import (
 )
 from tests.within import seconds_until
 
-from outcry.people.browsers import IDLE_NS, LONGEST_NS, Origin, Signed
+from outcry.people.browser_sessions import IDLE_NS, LONGEST_NS, Origin, SignedIn
 from outcry.people.passwords import LANES, MEMORY_KIB, PASSES
 from outcry.people.refusals import Reason, Refused
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(stage: 
 
 
 def test_of_two_set_ups_at_once_one_succeeds(stage: IdentityStage) -> None:
-    token, made, refused = stage.identity.set_up_token(), list[Signed](), list[Refused]()
+    token, made, refused = stage.identity.set_up_token(), list[SignedIn](), list[Refused]()
 
     def set_up(email: str) -> None:
         try:
@@ -105,7 +105,7 @@ def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(stage: Identit
 def test_sign_in_by_password(stage: IdentityStage) -> None:
     user = stage.member().user
     signed = stage.identity.sign_in("  ANN@example.com", PASSWORD, HERE)
-    assert isinstance(signed, Signed)
+    assert isinstance(signed, SignedIn)
     assert signed.user.id == user.id
     session = stage.session(signed)
     assert (session.address, session.agent) == (HERE.address, HERE.agent)
@@ -115,7 +115,7 @@ def test_sign_in_by_password(stage: IdentityStage) -> None:
 def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(stage: IdentityStage) -> None:
     first = stage.member()
     second = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(second, Signed)
+    assert isinstance(second, SignedIn)
     assert first.token != second.token
     assert len(second.token) >= 43  # 256 bits in base 64
     kept = b"".join(row.digest for row in stage.store.sessions())
@@ -231,14 +231,14 @@ def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(stage: Identit
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
     kept = stage.user(user).password_hash or ""
     assert kept.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}$")
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 def test_a_password_means_the_same_however_its_letters_are_composed(stage: IdentityStage) -> None:
     owner = stage.owner().user
     token = stage.identity.invite(owner, MEMBER, "member", "free", HERE).partition("?token=")[2]
     stage.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one sign
-    assert isinstance(stage.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), Signed)  # as two
+    assert isinstance(stage.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn)  # as two
 
 
 def test_a_disabled_account_is_told_so_only_by_its_password(stage: IdentityStage) -> None:
@@ -263,7 +263,7 @@ def test_five_tries_a_minute_for_an_account_known_or_not(stage: IdentityStage) -
             stage.identity.sign_in(email.upper(), PASSWORD, Origin("198.51.100.9"))
         assert (no.value.reason, no.value.retry_after_s) == (Reason.TOO_OFTEN, 60)
     stage.clock.pass_s(60)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_twenty_tries_a_minute_from_a_client(stage: IdentityStage, addresses: li
             stage.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(address))
     with refusal(Reason.TOO_OFTEN):
         stage.identity.sign_in(MEMBER, PASSWORD, Origin(addresses[0]))
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, Origin(other)), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, Origin(other)), SignedIn)
 
 
 # -- proving anew, signing out
@@ -290,13 +290,13 @@ def test_confirming_rotates_the_token_and_holds_ten_minutes(stage: IdentityStage
     signed = stage.member()
     stage.clock.pass_s(601)
     session = stage.session(signed)
-    assert not stage.browsers.recent(session, stage.clock.now_ns())
+    assert not stage.browser_sessions.recent(session, stage.clock.now_ns())
     token = stage.identity.confirm(session, PASSWORD, "", HERE)
     assert not stage.in_force(signed.token)
-    session = stage.session(Signed(token, signed.user))
-    assert stage.browsers.recent(session, stage.clock.now_ns())
+    session = stage.session(SignedIn(token, signed.user))
+    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
     stage.clock.pass_s(600)
-    assert not stage.browsers.recent(session, stage.clock.now_ns())
+    assert not stage.browser_sessions.recent(session, stage.clock.now_ns())
 
 
 def test_confirming_with_a_wrong_password_is_refused_noted_and_counted(stage: IdentityStage) -> None:
@@ -322,7 +322,7 @@ def test_a_session_that_has_ended_cannot_be_confirmed(stage: IdentityStage) -> N
 def test_signing_out_ends_this_browsers_session_alone(stage: IdentityStage) -> None:
     first = stage.member()
     second = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(second, Signed)
+    assert isinstance(second, SignedIn)
     stage.identity.sign_out(stage.session(first), HERE)
     assert (stage.in_force(first.token), stage.in_force(second.token)) == (False, True)
     assert stage.events(first)[-1] == "sign_out"
@@ -337,7 +337,7 @@ def test_a_session_ends_fourteen_days_after_its_last_use_and_ninety_after_it_beg
     stage.clock.at_ns += IDLE_NS
     assert not stage.in_force(signed.token)
     other = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(other, Signed)
+    assert isinstance(other, SignedIn)
     began_ns = stage.clock.at_ns
     while stage.clock.at_ns < began_ns + LONGEST_NS - IDLE_NS:
         stage.clock.at_ns += IDLE_NS - 1
@@ -350,12 +350,12 @@ def test_somebody_is_signed_in_with_fifty_browsers_at_most() -> None:
     stage = IdentityStage()
     first = stage.member()
     unused = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(unused, Signed)
+    assert isinstance(unused, SignedIn)
     for _ in range(49):
         stage.clock.pass_s(400)
         assert stage.in_force(first.token)  # which is a use
-        stage.browsers.write_seen()
-        assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+        stage.browser_sessions.write_seen()
+        assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     assert len(stage.identity.sessions(first.user)) == 50
     assert (stage.in_force(first.token), stage.in_force(unused.token)) == (True, False)
 
@@ -365,15 +365,15 @@ def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
     first = stage.member()
     stage.clock.at_ns += IDLE_NS
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert stage.browsers.lapsed(first.token, stage.clock.now_ns()) is not None, "it is over just now"
+    assert stage.browser_sessions.lapsed(first.token, stage.clock.now_ns()) is not None, "it is over just now"
     stage.clock.pass_s(25 * 3600)
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert len(stage.browsers._sessions) == 2
-    assert stage.browsers.lapsed(first.token, stage.clock.now_ns()) is None
+    assert len(stage.browser_sessions._sessions) == 2
+    assert stage.browser_sessions.lapsed(first.token, stage.clock.now_ns()) is None
 
 
 def test_without_a_second_factor_nobody_is_half_way(stage: IdentityStage) -> None:
     stage.member()
-    assert not isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), HalfWay)
+    assert not isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SecondFactorRequired)
     with refusal(Reason.LINK):
         stage.identity.second_factor("no ticket of ours", "123456", HERE)

@@ -16,10 +16,10 @@ from tests.services.identity_stage import (
 )
 from tests.services.memory_identity import PostBox
 
-from outcry.people.browsers import Origin, Signed
-from outcry.people.letters import TEXTS, letter
+from outcry.people.browser_sessions import Origin, SignedIn
+from outcry.people.messages import TEXTS, build_message
 from outcry.people.refusals import Reason, Refused
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 
 BROWSER, OTHER_BROWSER = "the browser that asked", "another browser"
 
@@ -54,7 +54,7 @@ def test_a_link_signs_in_the_browser_that_asked_and_no_other(stage: IdentityStag
     with refusal(Reason.LINK):
         stage.identity.follow_link(token, OTHER_BROWSER, HERE)
     signed = stage.identity.follow_link(token, BROWSER, HERE)
-    assert isinstance(signed, Signed)
+    assert isinstance(signed, SignedIn)
     assert stage.in_force(signed.token)
 
 
@@ -76,7 +76,7 @@ def test_a_newer_link_makes_the_older_one_of_the_same_browser_void(stage: Identi
     older, newer = link(stage), link(stage)
     with refusal(Reason.LINK):
         stage.identity.follow_link(older, BROWSER, HERE)
-    assert isinstance(stage.identity.follow_link(newer, BROWSER, HERE), Signed)
+    assert isinstance(stage.identity.follow_link(newer, BROWSER, HERE), SignedIn)
 
 
 def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(stage: IdentityStage) -> None:
@@ -87,15 +87,15 @@ def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(stage:
         stage.clock.pass_s(60)
         stage.identity.send_link(MEMBER, f"{OTHER_BROWSER} {number}", Origin(f"198.51.100.{number}"))
         stage.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
-    assert isinstance(stage.identity.follow_link(own, BROWSER, HERE), Signed)
-    assert isinstance(stage.identity.reset(own_reset, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.follow_link(own, BROWSER, HERE), SignedIn)
+    assert isinstance(stage.identity.reset(own_reset, OTHER_PASSWORD, HERE), SignedIn)
 
 
 def test_a_stranger_who_asks_does_not_make_the_operators_link_void(stage: IdentityStage) -> None:
     user = stage.member().user
     token = stage.identity.reset_link(stage.store.user_named(OWNER), user.id, HERE).partition("?token=")[2]
     stage.identity.send_reset(MEMBER, Origin("198.51.100.1"))
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
 def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(stage: IdentityStage) -> None:
@@ -119,7 +119,7 @@ def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(stage: Iden
 def test_a_new_password_makes_every_link_to_choose_one_void(stage: IdentityStage) -> None:
     stage.member()
     first, second = reset_token(stage), reset_token(stage)
-    assert isinstance(stage.identity.reset(first, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.reset(first, OTHER_PASSWORD, HERE), SignedIn)
     with refusal(Reason.LINK):
         stage.identity.reset(second, PASSWORD, HERE)
 
@@ -127,7 +127,7 @@ def test_a_new_password_makes_every_link_to_choose_one_void(stage: IdentityStage
 def test_a_link_does_not_replace_the_second_factor(stage: IdentityStage) -> None:
     user = stage.member().user
     stage.store.set_totp(user.id, b"sealed")
-    assert isinstance(stage.identity.follow_link(link(stage), BROWSER, HERE), HalfWay)
+    assert isinstance(stage.identity.follow_link(link(stage), BROWSER, HERE), SecondFactorRequired)
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "keys@example.com", "off@example.com"])
@@ -197,12 +197,12 @@ def test_a_reset_ends_every_session_and_other_links_and_keeps_the_second_factor(
     stage.store.set_totp(signed.user.id, b"sealed")
     to_sign_in, token = link(stage), reset_token(stage)
     came = stage.identity.reset(token, OTHER_PASSWORD, HERE)
-    assert isinstance(came, HalfWay)
+    assert isinstance(came, SecondFactorRequired)
     assert not stage.in_force(signed.token)
     assert stage.user(signed).totp_sealed == b"sealed"
     with refusal(Reason.LINK):
         stage.identity.follow_link(to_sign_in, BROWSER, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), HalfWay)
+    assert isinstance(stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), SecondFactorRequired)
     assert "password_reset" in stage.events(signed)
 
 
@@ -210,7 +210,7 @@ def test_a_reset_holds_half_an_hour_and_once(stage: IdentityStage) -> None:
     stage.member()
     token = reset_token(stage)
     stage.clock.pass_s(1799)
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
     with refusal(Reason.LINK):
         stage.identity.reset(token, PASSWORD, HERE)
     late = reset_token(stage)
@@ -224,7 +224,7 @@ def test_a_password_that_is_none_does_not_spend_the_link(stage: IdentityStage) -
     token = reset_token(stage)
     with refusal(Reason.PASSWORD_SHORT, "password"):
         stage.identity.reset(token, "short", HERE)
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
 def test_a_token_is_good_for_its_own_purpose_only(stage: IdentityStage) -> None:
@@ -324,7 +324,7 @@ def test_every_mail_is_there_in_every_language_with_the_same_facts() -> None:
         "link": "{L}", "site": "{S}", "wanted": "{W}", "operator": "{O}", "shown": "{A}", "hours": "{H}", "why": "{Y}",
     }  # fmt: skip
     for about in TEXTS["en"]:
-        said = {language: letter(about, language, MEMBER, **facts) for language in TEXTS}
+        said = {language: build_message(about, language, MEMBER, **facts) for language in TEXTS}
         used = {
             language: [
                 {fact for fact in facts.values() if fact in part} for part in (mail.subject, mail.text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.services.authenticator import PRESENT, VERIFIED, Authenticator, b64, unb64
 from tests.services.identity_stage import HERE, MEMBER, PASSWORD, SITE, IdentityStage, refusal
 
-from outcry.people.browsers import Signed
+from outcry.people.browser_sessions import SignedIn
 from outcry.people.model import UserRow
 from outcry.people.refusals import Reason, Refused
 
@@ -32,7 +32,7 @@ def add(
     return device
 
 
-def sign_in(stage: IdentityStage, device: Authenticator, **changed: Any) -> Signed:
+def sign_in(stage: IdentityStage, device: Authenticator, **changed: Any) -> SignedIn:
     options, ticket = stage.identity.passkey_options(HOST)
     return stage.identity.passkey_sign_in(ticket, device.get(options, **changed), HOST, SITE, HERE)
 
@@ -67,7 +67,7 @@ def test_a_passkey_is_both_factors(stage: IdentityStage) -> None:
     user = stage.member().user
     device = add(stage, user)
     stage.store.set_totp(user.id, b"sealed")
-    assert isinstance(sign_in(stage, device), Signed)
+    assert isinstance(sign_in(stage, device), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_answer_wrong_in_one_thing_is_refused(stage: IdentityStage, changed: 
     device = add(stage, user)
     with refusal(Reason.PASSKEY):
         sign_in(stage, device, **changed)
-    assert isinstance(sign_in(stage, device), Signed)
+    assert isinstance(sign_in(stage, device), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_browser_that_does_not_name_frames_signs_in(stage: IdentityStage) -> N
             return json.dumps(said).encode()
 
     device = add(stage, stage.member().user, Older(SITE))
-    assert isinstance(sign_in(stage, device), Signed)
+    assert isinstance(sign_in(stage, device), SignedIn)
 
 
 def test_an_answer_counts_once(stage: IdentityStage) -> None:
@@ -194,8 +194,8 @@ def test_a_passkey_confirms_its_own_user_alone(stage: IdentityStage) -> None:
         stage.session(member), ticket, device.get(options), HOST, SITE, HERE
     )
     assert not stage.in_force(member.token)
-    session = stage.session(Signed(token, member.user))
-    assert stage.browsers.recent(session, stage.clock.now_ns())
+    session = stage.session(SignedIn(token, member.user))
+    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
 
 
 def test_a_passkey_belongs_to_one_account_and_is_added_by_it(stage: IdentityStage) -> None:

@@ -13,7 +13,7 @@ from tests.services.identity_stage import (
     refusal,
 )
 
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.password_rules import Fault, judge
 from outcry.people.refusals import Reason
 
@@ -94,7 +94,7 @@ def test_an_account_in_use_is_never_invited_or_handed_over(stage: IdentityStage)
         invited(stage)
     with refusal(Reason.EMAIL_TAKEN, "email"):
         stage.identity.accept(anybodys, MEMBER, OTHER_PASSWORD, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 def test_an_invitation_overtaken_by_a_password_is_refused(stage: IdentityStage) -> None:
@@ -117,7 +117,7 @@ def test_one_disabled_is_signed_out_everywhere_and_back_when_enabled(stage: Iden
     assert not stage.in_force(signed.token)
     stage.identity.change_user(owner, signed.user.id, HERE, disabled=False)
     assert not stage.in_force(signed.token)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     told = [line.details for line in stage.store.lines if line.event == "user_changed"]
     assert told == [{"email": MEMBER, "disabled": value} for value in ("true", "true", "false", "false")]
 
@@ -157,7 +157,7 @@ def test_a_reset_link_of_the_operators_chooses_a_password_even_where_there_was_n
     link = stage.identity.reset_link(owner, made.id, HERE)
     assert link.startswith(f"{SITE}/reset/new?token=")
     signed = stage.identity.reset(link.partition("?token=")[2], PASSWORD, HERE)
-    assert isinstance(signed, Signed)
+    assert isinstance(signed, SignedIn)
     assert signed.user.id == made.id
     assert "reset_link_made" in stage.events(owner)
     stage.identity.change_user(owner, made.id, HERE, disabled=True)
@@ -177,7 +177,7 @@ def test_what_the_operators_own_keys_are_filed_under_is_nobody(stage: IdentitySt
 def test_a_changed_password_ends_every_other_session_and_every_link(stage: IdentityStage) -> None:
     here = stage.member()
     elsewhere = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(elsewhere, Signed)
+    assert isinstance(elsewhere, SignedIn)
     stage.identity.send_reset(MEMBER, HERE)
     assert stage.post is not None
     stage.identity.change_password(here.user, stage.session(here), OTHER_PASSWORD, HERE)
@@ -186,7 +186,7 @@ def test_a_changed_password_ends_every_other_session_and_every_link(stage: Ident
         stage.identity.reset(stage.post.link(MEMBER), PASSWORD, HERE)
     with refusal(Reason.WRONG):
         stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), SignedIn)
 
 
 def test_sessions_are_listed_and_ended_one_by_one_or_all_others(stage: IdentityStage) -> None:
@@ -202,7 +202,7 @@ def test_sessions_are_listed_and_ended_one_by_one_or_all_others(stage: IdentityS
     assert stage.store.lines[-1].details["address"] == "192.0.2.9"
     assert stage.identity.end_other_sessions(first.user, stage.session(first), HERE) == 2
     assert stage.in_force(first.token)
-    assert not any(isinstance(other, Signed) and stage.in_force(other.token) for other in others)
+    assert not any(isinstance(other, SignedIn) and stage.in_force(other.token) for other in others)
 
 
 def test_nobody_ends_anothers_session(stage: IdentityStage) -> None:

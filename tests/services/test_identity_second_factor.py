@@ -4,9 +4,9 @@ import pytest
 from pyotp.totp import TOTP
 from tests.services.identity_stage import HERE, MEMBER, OTHER_PASSWORD, PASSWORD, IdentityStage, refusal
 
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def code_of(stage: IdentityStage, secret: str, *, steps: int = 0) -> str:
     return TOTP(secret).generate_otp(stage.clock.at_ns // 10**9 // 30 + steps)
 
 
-def turned_on(stage: IdentityStage) -> tuple[Signed, str, list[str]]:
+def turned_on(stage: IdentityStage) -> tuple[SignedIn, str, list[str]]:
     """A member with a second factor, the shared secret, and the recovery codes; its first code has passed."""
     signed = stage.member()
     secret, _ = stage.identity.begin_totp(signed.user)
@@ -30,7 +30,7 @@ def turned_on(stage: IdentityStage) -> tuple[Signed, str, list[str]]:
 
 def half_way(stage: IdentityStage) -> str:
     came = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert isinstance(came, HalfWay)
+    assert isinstance(came, SecondFactorRequired)
     return came.ticket
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_kept_until_a_code_proves_the_secret(stage: IdentityStage) ->
             stage.identity.finish_totp(user, secret, wrong, Origin())
         stage.clock.pass_s(60)
     assert stage.user(user).totp_sealed is None
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 @pytest.mark.parametrize("secret", ["", "A" * 31, "A" * 33, "1" * 32, "ü" * 32, "A" * 100_000])
@@ -69,7 +69,7 @@ def test_the_secret_is_kept_sealed_to_its_user(stage: IdentityStage) -> None:
     other = stage.member("ben@example.com").user
     stage.store.set_totp(other.id, kept)  # a cell copied in the database
     came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
-    assert isinstance(came, HalfWay)
+    assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
         stage.identity.second_factor(came.ticket, code_of(stage, secret), HERE)
 
@@ -133,7 +133,7 @@ def test_recovery_codes_are_their_users_alone_and_kept_as_digests(stage: Identit
     secret, _ = stage.identity.begin_totp(other)
     stage.identity.finish_totp(other, secret, code_of(stage, secret), HERE)
     came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
-    assert isinstance(came, HalfWay)
+    assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
         stage.identity.second_factor(came.ticket, codes[1], HERE)
     kept = b"".join(digest for mine in stage.store._codes.values() for digest in mine)
@@ -158,7 +158,7 @@ def test_recovery_codes_need_something_to_stand_for(stage: IdentityStage) -> Non
 def test_turned_off_nothing_is_left_of_it(stage: IdentityStage) -> None:
     signed, _, codes = turned_on(stage)
     stage.identity.stop_totp(signed.user, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     assert stage.identity.recovery_codes_left(signed.user) == 0
     assert not stage.store.use_recovery_code(
         signed.user.id, stage.identity._codes._digest(signed.user.id, codes[0]), 1

@@ -9,7 +9,7 @@ from outcry.app import SECRET_FILE, House, MissingSecret, open_house
 from outcry.app.settings import Settings
 from outcry.delivery.model import Target
 from outcry.delivery.subscriptions import Wish
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 
 NOW_NS = 1_767_366_245 * 10**9
 

@@ -88,7 +88,7 @@ class Read:
 @contextmanager
 def unconfirmed() -> Iterator[None]:
     """As if everybody's last proof of who they are were too long ago."""
-    with patch("outcry.people.browsers.RECENT_NS", 0):
+    with patch("outcry.people.browser_sessions.RECENT_NS", 0):
         yield
 
 

@@ -21,7 +21,7 @@ from tests.web.webstage import DAY, PASSWORD, Got, MovableClock, Visitor
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
 from outcry.http.server import Binding, build_server
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.mailer import Mail
 from outcry.people.model import UserRow
 from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
@@ -106,7 +106,7 @@ class Doorstep:
             came = self.identity.set_up(self.identity.set_up_token(), email, PASSWORD, Origin())
         else:
             came = self.identity.accept(self.invitation(email), email, PASSWORD, Origin())
-        self.house.people.browsers.end(came.user.id, self.clock.now_ns())
+        self.house.people.browser_sessions.end(came.user.id, self.clock.now_ns())
         return came.user
 
     def invitation(self, email: str) -> str:

@@ -23,7 +23,7 @@ from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import Wish
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_HOUR
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.model import Preferences, UserRow
 from outcry.sessions.datasets import ATTESTATION
 from outcry.web.routes import all_pages

@@ -19,7 +19,7 @@ from tests.web.doorstep import (
 )
 from tests.web.webstage import PASSWORD, Got, Visitor
 
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
 from outcry.people.openid_model import OpenIdAnswer
 from outcry.people.store import SqlIdentityStore
@@ -188,7 +188,7 @@ def test_after_the_password_the_code_is_asked_for(step: Doorstep, secret: str) -
     came = submit(visitor, half.headers["location"], {"code": f" {code[:3]} {code[3:]}"})
     assert came.headers["location"] == "/account/log"
     page = visitor.get("/account/log").text
-    assert "Signed in" in page
+    assert "SignedIn in" in page
     assert "Authenticator app" in page
 
     again = step.visitor()
@@ -382,7 +382,7 @@ def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
     if not password:
         store._set(person.id, password_hash=None)
     named.clock.forward(11 * 60)
-    named.house.people.browsers.refresh(named.clock.now_ns(), force=True)
+    named.house.people.browser_sessions.refresh(named.clock.now_ns(), force=True)
     page = visitor.get("/confirm?next=/account/security/password").text
     assert "Confirm with Example ID" not in page
     assert ("Sign out and sign in again" in page) is not password

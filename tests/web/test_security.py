@@ -22,7 +22,7 @@ from tests.web.doorstep import (
 from tests.web.webstage import PASSWORD, Got, Visitor
 
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.web.language import Languages
 from outcry.web.user_agents import device
 
@@ -188,7 +188,7 @@ def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None
     visitor = step.signed_in()
     step.identity._store._set(step.identity.users()[0].id, password_hash=None)
     step.clock.forward(11 * 60)
-    step.house.people.browsers.refresh(step.clock.now_ns(), force=True)
+    step.house.people.browser_sessions.refresh(step.clock.now_ns(), force=True)
     page = visitor.get("/confirm?next=/account/security/password")
     assert 'type="password"' not in page.text
     out = re.findall(r'action="(/sign-out[^"]+)"', page.text)[0]
@@ -280,7 +280,7 @@ def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: Doorstep
     )
     step.identity.note(ann, "of_tomorrow", Origin())
     page = visitor.get("/account/log").text
-    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "Signed in", "Setup"):
+    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "SignedIn in", "Setup"):
         assert words in page
     assert "<script>alert" not in page
     assert "<img src=x" not in page

@@ -23,7 +23,7 @@ from tests.web.doorstep import (
 from tests.web.webstage import PASSWORD, Got
 
 from outcry.cli.set_up import set_up_notice
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
 from outcry.people.refusals import Reason, Refused
 from outcry.web.entrance import faults_of

@@ -39,7 +39,7 @@ from outcry.feeds.simulator.market import Market
 from outcry.http.server import Binding, build_server
 from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.instruments import Contract
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
 from outcry.sessions.demo_history import write_history
 from outcry.trades.reference_tables import Reference
@@ -198,7 +198,9 @@ class WebStage:
         user = next(
             one for one in self.people.identity.users() if one.id == user.id
         )  # with today's credentials
-        signed = self.people.browsers.open(user, Origin("127.0.0.1", "test"), self.house.clock.now_ns())
+        signed = self.people.browser_sessions.open(
+            user, Origin("127.0.0.1", "test"), self.house.clock.now_ns()
+        )
         self._until(lambda: self.signed_in(signed.token), "the service does not know the browser")
         return signed.token
 

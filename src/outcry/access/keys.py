@@ -18,7 +18,7 @@ from outcry.access import key_format as form
 from outcry.access.licences import VISITOR, Audience, Grant, Scope, audience, resolve
 from outcry.access.model import AccountStore, KeyRow, Role, Tier
 from outcry.base.clock import Clock
-from outcry.database.revision_cache import Mirror
+from outcry.database.revision_cache import RevisionCache
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR
 
 _MIN_SECRET_BYTES = 16
@@ -62,7 +62,7 @@ class KeyRefused(Exception):
         self.fault = fault
 
 
-class KeyRing(Mirror):
+class KeyRing(RevisionCache):
     """All keys by keyed digest. `server_secret`: 16 to 64 bytes; without it the stored digests find nothing. `clock`:
     what keys expire by."""
 
@@ -266,7 +266,7 @@ def _label(text: str) -> str:
     return text
 
 
-class Licences(Mirror):
+class Licences(RevisionCache):
     """All grants in force, and the scope each key has through them."""
 
     def __init__(self, store: AccountStore) -> None:

@@ -66,7 +66,8 @@ class Services:
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
     they run until all pass once; `degraded`: parts that do not work as they should while answers go on; `frozen`:
     whether the disk of the store hangs. `live`,
-    `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page, and the pages themselves.
+    `delivery`: what runs beside the answers. `page_authenticator` and `pages`: who comes in by a page, and the
+    pages themselves.
     `ticket_secret`: what tickets of streams are sealed with, the same at every process that answers."""
 
     query: Query
@@ -80,7 +81,7 @@ class Services:
     pushes: Intake | None = None
     live: Background | None = None
     delivery: Background | None = None
-    browsers: PageDoor | None = None
+    page_authenticator: PageDoor | None = None
     pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     degraded: Mapping[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
@@ -181,7 +182,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     dispatchers: dict[str, Dispatcher] = {}
     if options.api:
         dispatchers["api"] = Dispatcher(edge, services.query, hot, hub, timeout_s, ingest)
-    if services.browsers is not None:
+    if services.page_authenticator is not None:
         dispatchers["page"] = Dispatcher(edge, services.query, hot, hub, timeout_s, pages=True)
     _measure(edge, services, hot, hub)
     _measure_feeds(edge.metrics, services)
@@ -202,7 +203,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
 def _edge(services: Services, options: Options) -> Edge:
     clock, journal = services.clock, open_journal(options.log, services.clock)
     return Edge(
-        door=Door(services.keys, services.licences, services.browsers),
+        door=Door(services.keys, services.licences, services.page_authenticator),
         limiter=services.limiter,
         pulse=_pulse(services, journal),
         clock=clock,
@@ -219,8 +220,10 @@ def _uses(services: Services, hub: Hub) -> Uses:
     def streaming() -> list[str]:
         return [follower.caller.subject for follower in hub.followers]
 
-    browsers = services.browsers.browsers if services.browsers is not None else None
-    return Uses(services.limiter, streaming, services.keys, browsers)
+    browser_sessions = (
+        services.page_authenticator.browser_sessions if services.page_authenticator is not None else None
+    )
+    return Uses(services.limiter, streaming, services.keys, browser_sessions)
 
 
 def _pulse(services: Services, journal: Journal) -> Pulse:
@@ -233,8 +236,8 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
             del checks[name]
         services.keys.refresh(now_ns, force=True)
         services.licences.refresh(now_ns, force=True)
-        if services.browsers is not None:
-            services.browsers.browsers.refresh(now_ns, force=True)
+        if services.page_authenticator is not None:
+            services.page_authenticator.browser_sessions.refresh(now_ns, force=True)
         return services.query.revision()
 
     def on_change(error: BaseException | None) -> None:

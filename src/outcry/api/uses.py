@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from outcry.access.keys import SUBJECT, KeyRing
 from outcry.access.limiter import Limiter
 from outcry.database.errors import StoreBusy
-from outcry.people.browsers import Browsers
+from outcry.people.browser_sessions import BrowserSessions
 
 #: Well within the limiter's window, so that no use falls between two looks.
 EVERY_S = 30.0
@@ -25,10 +25,10 @@ class Uses:
         limiter: Limiter,
         streaming: Callable[[], Iterable[str]],
         keys: KeyRing,
-        browsers: Browsers | None,
+        browser_sessions: BrowserSessions | None,
     ) -> None:
         self._limiter, self._streaming = limiter, streaming
-        self._keys, self._browsers = keys, browsers
+        self._keys, self._browser_sessions = keys, browser_sessions
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,8 +50,8 @@ class Uses:
     def _keep(self, ages_ns: Mapping[str, int]) -> None:
         try:
             self._keys.note_used(ages_ns)
-            if self._browsers is not None:
-                self._browsers.write_seen()
+            if self._browser_sessions is not None:
+                self._browser_sessions.write_seen()
         except StoreBusy:
             pass
 

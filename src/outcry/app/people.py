@@ -24,7 +24,7 @@ from outcry.delivery.subscriptions import Subscriptions
 from outcry.http.auth import PageDoor
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
-from outcry.people.browsers import Browsers
+from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.service import Identity
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.datasets import Datasets
@@ -40,7 +40,7 @@ class People:
     """People, the browsers they are signed in with, and what they look after."""
 
     house: "House"
-    browsers: Browsers
+    browser_sessions: BrowserSessions
     identity: Identity
     subscriptions: Subscriptions
     consent: MailConsent
@@ -50,7 +50,7 @@ class People:
     @property
     def door(self) -> PageDoor:
         """Who comes in by a page."""
-        return PageDoor(self.browsers, self.house.clock, self.visitor, self.house.settings.public_url)
+        return PageDoor(self.browser_sessions, self.house.clock, self.visitor, self.house.settings.public_url)
 
     def visitor(self) -> Scope | None:
         """What somebody who is not signed in may see."""
@@ -71,7 +71,7 @@ class People:
                 query=house.query, hours=OpeningHours(house.reference.calendar), registry=house.registry,
                 universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
-                consent=self.consent, browsers=self.browsers, connections=connections, usage=usage,
+                consent=self.consent, browser_sessions=self.browser_sessions, connections=connections, usage=usage,
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
@@ -84,7 +84,7 @@ class People:
 def people_of(house: "House") -> People:
     """Put this side of the house together."""
     store = SqlIdentityStore(house.database)
-    browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
+    browser_sessions = BrowserSessions(store, derived(house.secret, "sessions"), house.clock)
     steady_ns = house.steady_ns
     tries: PromptLimiter = SlidingLog(steady_ns)
     limiter: Limiter = SlidingLog(steady_ns)
@@ -93,7 +93,7 @@ def people_of(house: "House") -> People:
     public_url = house.settings.public_url
     mailer = mailer_of(house.settings, house.clock)
     identity = Identity(
-        store, browsers, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
+        store, browser_sessions, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
         openid=provider_of(house.settings, house.clock),
     )  # fmt: skip
     outbox, seal = SqlOutbox(house.database), Seal(house.secret, "subscriptions")
@@ -103,4 +103,4 @@ def people_of(house: "House") -> People:
     hourly = SlidingLog(lambda: steady_ns() // HOURLY)
     weekly = SlidingLog(lambda: steady_ns() // WEEKLY)
     consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
-    return People(house, browsers, identity, subscriptions, consent, delivery, limiter)
+    return People(house, browser_sessions, identity, subscriptions, consent, delivery, limiter)

@@ -251,7 +251,7 @@ class House:
             pushes=pushes,
             live=live,
             delivery=self.people.delivery if roles & {"deliver", "web"} else None,
-            browsers=self.people.door if "web" in roles else None,
+            page_authenticator=self.people.door if "web" in roles else None,
             pages=partial(self.people.pages, connections, pushes.usage)
             if "web" in roles and connections
             else None,

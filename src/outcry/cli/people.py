@@ -15,7 +15,7 @@ from outcry.app import House, open_house
 from outcry.app.settings import read_settings
 from outcry.cli.whereabouts import site
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRole, UserRow
 from outcry.people.refusals import Reason, Refused
 

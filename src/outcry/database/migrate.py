@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from outcry.database.database import be_patient
-from outcry.database.turns import to_migrate
+from outcry.database.lock_order import lock_migration
 
 HEAD = "0010"
 _FOLDER = Path(__file__).parent / "migrations"
@@ -45,7 +45,7 @@ def migrate(engine: Engine) -> bool:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.execution_options(sqlite_begin="BEGIN IMMEDIATE").connect() as connection, connection.begin():
         be_patient(connection, _PATIENCE_S)
-        to_migrate(connection)
+        lock_migration(connection)
         _check_encoding(connection)
         at = _current(connection)  # another process may have migrated meanwhile
         if at is not None and at not in known:

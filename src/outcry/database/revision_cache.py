@@ -10,7 +10,7 @@ from threading import Lock
 REFRESH_NS = 200_000_000
 
 
-class Mirror:
+class RevisionCache:
     """Looks again at the store when its revision has moved. Safe to refresh from any thread."""
 
     def __init__(self, revision_of: Callable[[], int]) -> None:

@@ -14,8 +14,8 @@ from outcry.delivery.consent_links import ConsentLinks, Purpose
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.subscriptions import NoSubscription, Subscriptions
 from outcry.delivery.target_addresses import mailbox_of
-from outcry.people.letters import letter
 from outcry.people.mailer import Mailer, MailFailed
+from outcry.people.messages import build_message
 
 #: What came of asking; `often`: it was asked too often lately.
 Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
@@ -55,7 +55,9 @@ class MailConsent:
             return "mail_not_set_up"
         if self._often(row):
             return "often"
-        mail = letter("digest", language, row.shown, site=self._links.site, link=self._links.confirm(row))
+        mail = build_message(
+            "digest", language, row.shown, site=self._links.site, link=self._links.confirm(row)
+        )
         try:
             self._mailer.send(mail)
         except MailFailed as failure:

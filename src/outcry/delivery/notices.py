@@ -10,8 +10,8 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.outbox_model import Parcel
 from outcry.people.audit import Event
-from outcry.people.letters import About, letter
 from outcry.people.mailer import Mailer, MailFailed
+from outcry.people.messages import About, build_message
 from outcry.people.model import IdentityStore
 
 _WHY: Mapping[str, Mapping[str, str]] = {
@@ -69,7 +69,7 @@ class OwnerNotices:
         link = f"{self._public_url}/account/webhooks/{row.id}"
         try:
             self._mailer.send(
-                letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
+                build_message(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
             )
         except MailFailed as problem:
             self._report(LogEvent.EMAIL_FAILED, kind=about, problem=str(problem))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select, update
 from outcry.access.licences import Scope
 from outcry.database import schema
 from outcry.database.database import Database
-from outcry.database.turns import to_record, with_lanes
+from outcry.database.lock_order import lock_lanes, lock_recording
 from outcry.delivery.attendance import Attendance, let_go
 from outcry.delivery.claiming import Room, claim, read_lane
 from outcry.delivery.fan_out import enter_missing, seen_by
@@ -119,7 +119,7 @@ class SqlOutbox:
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
-            with_lanes(connection, [subscription_id])
+            lock_lanes(connection, [subscription_id])
             connection.execute(_waiting_again(now_ns).where(*message, _OUTBOX.phase.in_(_OVER)))
             look_again(connection, [subscription_id], now_ns)
             return connection.execute(select(func.count()).where(*message)).scalar_one()
@@ -135,7 +135,7 @@ class SqlOutbox:
             _OUTBOX.created_ns >= since_ns,
         )
         with self._database.write("nothing") as connection:
-            with_lanes(connection, [subscription_id])
+            lock_lanes(connection, [subscription_id])
             count = connection.execute(failed).rowcount
             look_again(connection, [subscription_id], now_ns)
             return count
@@ -143,8 +143,8 @@ class SqlOutbox:
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
-            to_record(connection)  # for numbers go on from the last that was entered
-            with_lanes(connection, [subscription_id])
+            lock_recording(connection)  # for numbers go on from the last that was entered
+            lock_lanes(connection, [subscription_id])
             since_ns = max(since_ns, now_ns - KEPT_NS)
             count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
             look_again(connection, [subscription_id], now_ns)

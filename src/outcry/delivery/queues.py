@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, null, or_, select, update
 
 from outcry.database import schema
-from outcry.database.turns import with_lanes_of
+from outcry.database.lock_order import lock_lanes_of
 from outcry.delivery.model import Target
 from outcry.delivery.outbox_model import GATHER_NS, MOST_ALERTS, EntryPhase
 
@@ -69,7 +69,7 @@ def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
     """Have the lanes looked at for which an alert of this number or a later one waits."""
     values = {"first": first_seq, "now_ns": now_ns}
-    with_lanes_of(connection, _that_wait(), values)
+    lock_lanes_of(connection, _that_wait(), values)
     connection.execute(_wake(), values)
 
 

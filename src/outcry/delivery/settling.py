@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from outcry.database import schema
-from outcry.database.turns import with_lanes
+from outcry.database.lock_order import lock_lanes
 from outcry.delivery.claiming import LANE_FIELDS, MISSED_PHASES
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import Done, Entry, EntryPhase, Parcel, Sign, moved_by
@@ -60,7 +60,7 @@ class _Kept:
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
     """Those subscriptions that there still are; their lanes stay as they are until this ends."""
-    with_lanes(connection, subscription_ids)
+    lock_lanes(connection, subscription_ids)
     rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
 

@@ -17,9 +17,9 @@ from outcry.access.model import KeyRow, Role
 from outcry.access.tiers import ANONYMOUS, ApiTier, requests_allowed
 from outcry.base.clock import Clock
 from outcry.base.redaction import holds_key
-from outcry.http.names import is_ours, is_this_machine, name_of
+from outcry.http.host_names import is_ours, is_this_machine, name_of
 from outcry.http.requests import Asked
-from outcry.people.browsers import Browsers
+from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.model import UserRow
 
 _REMEMBERED = 4096
@@ -57,7 +57,7 @@ class PageDoor:
     """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing. `public_url`: what this
     service is known as, besides this machine's names."""
 
-    browsers: Browsers
+    browser_sessions: BrowserSessions
     clock: Clock
     visitor: Callable[[], Scope | None]
     public_url: str = ""
@@ -77,8 +77,8 @@ class Door:
     def generation(self) -> int:
         """Moves whenever a key or a grant changed or a browser went: what was concluded from them before no longer
         holds."""
-        browsers = self._pages.browsers.generation if self._pages else 0
-        return self._keys.generation + self._licences.generation + browsers  # all only grow
+        browser_sessions = self._pages.browser_sessions.generation if self._pages else 0
+        return self._keys.generation + self._licences.generation + browser_sessions  # all only grow
 
     def admit(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
         """Return the caller, anonymous where there is a reason against the key."""
@@ -102,7 +102,7 @@ class Door:
             return anonymous(asked.client), KeyRefusal.MISSING
         generation = self.generation
         secure = asked.scope.get("scheme") == "https"
-        found = pages.browsers.find(session_token(asked), pages.clock.now_ns(), secure=secure)
+        found = pages.browser_sessions.find(session_token(asked), pages.clock.now_ns(), secure=secure)
         if found is not None:
             return self._of_page(found[1], found[0].id, generation), None
         scope = pages.visitor()
@@ -122,7 +122,7 @@ class Door:
         if session == 0:
             scope = pages.visitor()
             return replace(caller, scope=scope, generation=generation) if scope is not None else None
-        user = pages.browsers.still(session, pages.clock.now_ns())
+        user = pages.browser_sessions.still(session, pages.clock.now_ns())
         return self._of_page(user, session, generation) if user is not None else None
 
     def _look_up(self, value: bytes, client: str, generation: int) -> tuple[Caller, KeyRefusal | None]:

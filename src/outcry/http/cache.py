@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from outcry.answers.live_answers import LiveAnswer, Rendered
 from outcry.base.errors import StoreUnavailable
 from outcry.http.limits import Headers, written
-from outcry.http.patience import Workers
+from outcry.http.workers import Workers
 from outcry.wire.answers import Answer
 
 _MOST_ENTRIES = 4096

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from outcry.database import checksums, schema
 from outcry.database.database import Database
-from outcry.database.turns import to_record
+from outcry.database.lock_order import lock_recording
 from outcry.live.model import AlertEntries, AlertRow, FanOut, StreamKey
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
@@ -153,7 +153,7 @@ class SqlLiveStore:
 
 def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int | None) -> list[AlertRow]:
     """Insert alerts; return those that were not known, numbered in the order they came."""
-    to_record(connection)
+    lock_recording(connection)
     rows = [_plain(alert) | {"written_ns": written_ns} for alert in alerts]
     inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
     seqs = {(owner, feed, key): seq for seq, owner, feed, key in inserted}

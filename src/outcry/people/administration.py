@@ -9,18 +9,18 @@ from collections.abc import Sequence
 
 from outcry.access.model import Tier
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin, Signed
-from outcry.people.entrance import HANDLE_BYTES
-from outcry.people.ground import Ground, address_of
-from outcry.people.letters import letter
+from outcry.people.browser_sessions import Origin, SignedIn
+from outcry.people.identity_base import IdentityBase, address_of
+from outcry.people.messages import build_message
 from outcry.people.model import TokenRow, UserRole, UserRow
+from outcry.people.password_sign_in import HANDLE_BYTES
 from outcry.people.refusals import Reason, Refused
 
 _ROLES: dict[str, UserRole] = {"member": "member", "operator": "operator"}
 _TIERS: dict[str, Tier] = {"free": "free", "pro": "pro", "admin": "admin"}
 
 
-class People(Ground):
+class People(IdentityBase):
     """Everyone. `operator` is None where the command line asks: whoever may read the data folder may do this."""
 
     def users(self) -> Sequence[UserRow]:
@@ -43,8 +43,10 @@ class People(Ground):
             self.note(operator, Event.INVITED, origin, email=email, role=role, tier=tier)
             if email and self.mail_works():
                 site, language = self._public_url, operator.preferences.language
-                mail = letter("invitation", language, email, link=link, site=site, operator=operator.email)
-                self._mail_later(operator, "invitation", mail)
+                message = build_message(
+                    "invitation", language, email, link=link, site=site, operator=operator.email
+                )
+                self._mail_later(operator, "invitation", message)
         return link
 
     def invitations(self) -> Sequence[TokenRow]:
@@ -61,9 +63,9 @@ class People(Ground):
         """The invitation of a link, if it still holds."""
         return self._links.find("invite", token)
 
-    def accept(self, token: str, email: str, password: str, origin: Origin) -> Signed:
+    def accept(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
         """Come in by an invitation. Its address is the account's, where it names one."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         row = self._links.need("invite", token)
         email = row.email or address_of(email)
         self._passwords.accept(password, email)
@@ -107,7 +109,7 @@ class People(Ground):
         leaving = self._ways if disabled or role == "member" else None
         if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
             raise Refused(Reason.LAST_OPERATOR)
-        self._browsers.refresh(now_ns, force=True)
+        self._browser_sessions.refresh(now_ns, force=True)
         said = {"role": role, "tier": tier, "disabled": None if disabled is None else str(disabled).lower()}
         told = {name: value for name, value in said.items() if value is not None}
         self.note(user, Event.USER_CHANGED, origin, email=user.email, **told)

@@ -62,7 +62,7 @@ class UserRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class BrowserSession:
     """A browser signed in. `digest`: of its token, keyed. `seen_ns`: last use, kept to within some minutes.
     `confirmed_ns`: when who it is was last proved. `ended_ns`: signed out, or ended for another reason."""
 
@@ -262,7 +262,7 @@ class IdentityStore(Protocol):
         user's longest unused ends."""
         ...
 
-    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
         """All that have not ended, of everyone, that were begun and last used no earlier than then (ns UTC)."""
         ...
 

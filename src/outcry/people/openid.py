@@ -15,9 +15,9 @@ from outcry.base.log_events import LogEvent
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.people.administration import People
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin, Signed
-from outcry.people.ground import HalfWay, address_of
-from outcry.people.model import SessionRow, TokenRow, UserRow
+from outcry.people.browser_sessions import Origin, SignedIn
+from outcry.people.identity_base import SecondFactorRequired, address_of
+from outcry.people.model import BrowserSession, TokenRow, UserRow
 from outcry.people.openid_model import OpenIdAnswer, OpenIdFailed, OpenIdProvider, OpenIdRequest
 from outcry.people.refusals import Reason, Refused
 
@@ -37,7 +37,7 @@ class Answered:
     """The outcome. `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its
     user, in which case `token` is its new one. `next`: the path to continue at, not yet checked."""
 
-    came: Signed | HalfWay | None
+    came: SignedIn | SecondFactorRequired | None
     token: str
     next: str
 
@@ -52,7 +52,7 @@ class OpenId(People):
         return self._openid.name if self._openid is not None and self._public_url else ""
 
     def begin_openid(
-        self, next_path: str, *, invitation: str = "", session: SessionRow | None = None
+        self, next_path: str, *, invitation: str = "", session: BrowserSession | None = None
     ) -> tuple[str, str]:
         """Return the URL to send the browser to and the ticket for its cookie, valid for ten minutes. `session`: to
         confirm the user of that session; `invitation`: its token, for a person without an account."""
@@ -80,7 +80,7 @@ class OpenId(People):
         return address, self._tickets.give(_ASKED, TICKET_NS, **facts)
 
     def finish_openid(
-        self, ticket: str, given: Mapping[str, str], session: SessionRow | None, origin: Origin
+        self, ticket: str, given: Mapping[str, str], session: BrowserSession | None, origin: Origin
     ) -> Answered:
         """Complete a sign-in. `given`: query parameters the provider sent; `session`: of this browser, if any."""
         provider = self._provider()
@@ -88,7 +88,7 @@ class OpenId(People):
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
             raise Refused(Reason.LINK)
         # Counted here and not at the start: any site can make a browser open these URLs, but not with a ticket.
-        self._tries.take(origin)
+        self._attempts.take(origin)
         code = given.get("code", "")
         if not code or len(code) > _LONGEST_CODE:  # the person declined, or the provider did
             raise Refused(Reason.SIGN_IN_SERVICE)
@@ -118,13 +118,13 @@ class OpenId(People):
         return user if self._has_way_in(user) else None
 
     def _confirmed(
-        self, facts: Mapping[str, str], answer: OpenIdAnswer, session: SessionRow | None, origin: Origin
+        self, facts: Mapping[str, str], answer: OpenIdAnswer, session: BrowserSession | None, origin: Origin
     ) -> str:
         """Return the browser's new token, if the user of this session has just authenticated there. Raises
         `Refused`."""
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
-        user = self._browsers.still(session.id, now_ns) if session else None
+        user = self._browser_sessions.still(session.id, now_ns) if session else None
         fresh = answer.authenticated_ns is not None and answer.authenticated_ns >= since_ns
         if session is None or user is None or facts["session"] != str(session.id):
             raise Refused(Reason.LINK)
@@ -133,9 +133,9 @@ class OpenId(People):
         if account is None or account.id != user.id:
             raise Refused(Reason.SIGN_IN_SERVICE)
         self._known_as(account, _person(answer))
-        return self._browsers.confirm(session, account, origin, now_ns)
+        return self._browser_sessions.confirm(session, account, origin, now_ns)
 
-    def _no_second_factor(self, session: SessionRow) -> None:
+    def _no_second_factor(self, session: BrowserSession) -> None:
         """Refuse users with a second factor: the provider counts as one factor only. Raises `Refused`."""
         user = self._store.user(session.user_id)
         if user is not None and user.totp_sealed is not None:

@@ -28,9 +28,9 @@ from webauthn.helpers.structs import (
 )
 
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin, Signed
-from outcry.people.ground import Ground
-from outcry.people.model import PasskeyRow, SessionRow, UserRow
+from outcry.people.browser_sessions import Origin, SignedIn
+from outcry.people.identity_base import IdentityBase
+from outcry.people.model import BrowserSession, PasskeyRow, UserRow
 from outcry.people.refusals import Reason, Refused
 from outcry.people.tickets import LASTING_NS
 
@@ -52,7 +52,7 @@ class _Proof:
     sign_count: int
 
 
-class Passkeys(Ground):
+class Passkeys(IdentityBase):
     """Coming in by passkey, and looking after passkeys."""
 
     def passkey_options(self, host: str) -> tuple[str, str]:
@@ -64,9 +64,11 @@ class Passkeys(Ground):
         )  # fmt: skip
         return options_to_json(options), self._tickets.give(_ASKED, challenge=_text(challenge))
 
-    def passkey_sign_in(self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin) -> Signed:
+    def passkey_sign_in(
+        self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
+    ) -> SignedIn:
         """Sign in with a passkey."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         proof = self._answered(ticket, answer, host, origin_url, origin)
         if proof.user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
@@ -74,16 +76,16 @@ class Passkeys(Ground):
         return self._enter(proof.user, origin, way="passkey")
 
     def passkey_confirm(
-        self, session: SessionRow, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
+        self, session: BrowserSession, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
     ) -> str:
         """Prove anew who it is with a passkey of this user's; return the browser's new token."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         proof = self._answered(ticket, answer, host, origin_url, origin)
         now_ns = self._clock.now_ns()
-        if proof.user.id != session.user_id or self._browsers.still(session.id, now_ns) is None:
+        if proof.user.id != session.user_id or self._browser_sessions.still(session.id, now_ns) is None:
             raise Refused(Reason.PASSKEY)
         self._record_use(proof)
-        return self._browsers.confirm(session, proof.user, origin, now_ns)
+        return self._browser_sessions.confirm(session, proof.user, origin, now_ns)
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
         """Options for making a passkey, and the ticket that names the challenge."""

@@ -6,18 +6,18 @@ Rule kept: a changed password leaves no other browser signed in, and no link tha
 from collections.abc import Sequence
 
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin
-from outcry.people.ground import Ground
-from outcry.people.model import AuditRow, Preferences, SessionRow, UserRow
+from outcry.people.browser_sessions import Origin
+from outcry.people.identity_base import IdentityBase
+from outcry.people.model import AuditRow, BrowserSession, Preferences, UserRow
 from outcry.people.refusals import Reason, Refused
 
 LONGEST_PAGE = 200
 
 
-class Security(Ground):
+class Security(IdentityBase):
     """Looking after the own account."""
 
-    def change_password(self, user: UserRow, session: SessionRow, password: str, origin: Origin) -> None:
+    def change_password(self, user: UserRow, session: BrowserSession, password: str, origin: Origin) -> None:
         """Choose a new one; every other session is ended."""
         self._passwords.accept(password, user.email)
         hashed, now_ns = self._passwords.hashed(password), self._clock.now_ns()
@@ -25,7 +25,7 @@ class Security(Ground):
             raise Refused(
                 Reason.CHANGED
             )  # this session was ended meanwhile, by another change of the password
-        self._browsers.refresh(now_ns, force=True)
+        self._browser_sessions.refresh(now_ns, force=True)
         self.note(user, Event.PASSWORD_CHANGED, origin)
 
     # -- second factor
@@ -40,19 +40,19 @@ class Security(Ground):
 
     def finish_totp(self, user: UserRow, secret: str, code: str, origin: Origin) -> list[str]:
         """Turn the second factor on; return ten recovery codes, the only time they are seen."""
-        self._tries.take(origin, "code", str(user.id))
+        self._attempts.take(origin, "code", str(user.id))
         step = self._codes.proved(secret, code)
         if step is None:
             raise Refused(Reason.CODE, "code")
         codes = self._codes.turn_on(user, secret, step)
-        self._browsers.refresh(self._clock.now_ns(), force=True)
+        self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_ON, origin)
         return codes
 
     def stop_totp(self, user: UserRow, origin: Origin) -> None:
         """Turn it off; recovery codes go too."""
         self._codes.turn_off(user)
-        self._browsers.refresh(self._clock.now_ns(), force=True)
+        self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_OFF, origin)
 
     def new_recovery_codes(self, user: UserRow, origin: Origin) -> list[str]:
@@ -73,22 +73,22 @@ class Security(Ground):
     def prefer(self, user: UserRow, preferences: Preferences) -> None:
         """Keep how a user wants things shown."""
         self._store.set_preferences(user.id, preferences)
-        self._browsers.refresh(self._clock.now_ns(), force=True)
+        self._browser_sessions.refresh(self._clock.now_ns(), force=True)
 
-    def sessions(self, user: UserRow) -> Sequence[SessionRow]:
+    def sessions(self, user: UserRow) -> Sequence[BrowserSession]:
         """A user's, newest use first."""
-        return self._browsers.of(user.id, self._clock.now_ns())
+        return self._browser_sessions.of(user.id, self._clock.now_ns())
 
     def end_session(self, user: UserRow, session_id: int, origin: Origin) -> None:
         """End one of them."""
         mine = {row.id: row for row in self.sessions(user)}
-        if session_id in mine and self._browsers.end(user.id, self._clock.now_ns(), only=session_id):
+        if session_id in mine and self._browser_sessions.end(user.id, self._clock.now_ns(), only=session_id):
             ended = mine[session_id]
             self.note(user, Event.SESSION_ENDED, origin, agent=ended.agent, address=ended.address)
 
-    def end_other_sessions(self, user: UserRow, session: SessionRow, origin: Origin) -> int:
+    def end_other_sessions(self, user: UserRow, session: BrowserSession, origin: Origin) -> int:
         """Sign out everywhere else."""
-        ended = self._browsers.end(user.id, self._clock.now_ns(), but=session.id)
+        ended = self._browser_sessions.end(user.id, self._clock.now_ns(), but=session.id)
         self.note(user, Event.SESSIONS_ENDED, origin, count=str(ended))
         return ended
 

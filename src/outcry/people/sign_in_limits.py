@@ -8,7 +8,7 @@ from threading import Lock
 
 from outcry.access.client_address import network
 from outcry.access.limiter import PromptLimiter
-from outcry.people.browsers import Origin
+from outcry.people.browser_sessions import Origin
 from outcry.people.refusals import Reason, Refused
 
 FOR_ONE_ACCOUNT = 5
@@ -17,7 +17,7 @@ FROM_ONE_CLIENT = 20
 MAILS_TO_ONE_ADDRESS = 2
 
 
-class Tries:
+class AttemptLimiter:
     """Counts tries. `limiter`: this object's own, for it may serve one thread at a time only."""
 
     def __init__(self, limiter: PromptLimiter) -> None:

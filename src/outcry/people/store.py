@@ -16,11 +16,10 @@ from outcry.access.key_store import CHANGED_NOW
 from outcry.access.model import Tier
 from outcry.database import schema
 from outcry.database.database import new_id
-from outcry.people.model import AuditRow, Preferences, SessionRow, UserRole, UserRow, Ways
-from outcry.people.proof_store import (
+from outcry.people.credential_store import (
     CHANGED_CREDENTIALS,
     KEPT_NS,
-    SqlProofs,
+    SqlCredentials,
     as_proved,
     end_all,
     end_sessions,
@@ -28,9 +27,10 @@ from outcry.people.proof_store import (
     session_in_force,
     spend,
 )
+from outcry.people.model import AuditRow, BrowserSession, Preferences, UserRole, UserRow, Ways
 
 
-class SqlIdentityStore(SqlProofs):
+class SqlIdentityStore(SqlCredentials):
     """Implements `IdentityStore`."""
 
     def revision(self) -> int:
@@ -199,13 +199,13 @@ class SqlIdentityStore(SqlProofs):
                 connection.execute(update(table).where(table.c.id.in_(over)).values(ended_ns=now_ns))
             return number
 
-    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
         """See `IdentityStore`."""
         table = schema.browser_sessions
         recent = table.c.created_ns >= begun_ns, table.c.seen_ns >= seen_ns
         query = select(table).where(table.c.ended_ns.is_(None), *recent).order_by(table.c.id)
         with self._database.reading() as connection:
-            return [SessionRow(**row) for row in connection.execute(query).mappings()]
+            return [BrowserSession(**row) for row in connection.execute(query).mappings()]
 
     def seen(self, times: Mapping[int, int]) -> None:
         """See `IdentityStore`."""

@@ -20,7 +20,7 @@ from outcry.database.errors import StoreBusy
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS, allow, allowed_at
-from outcry.http.names import is_ours, name_of
+from outcry.http.host_names import is_ours, name_of
 from outcry.people.model import Preferences
 from outcry.web import routes as pages
 from outcry.web.form_input import FormRefused
@@ -114,7 +114,7 @@ def page_request(context: PageContext, http: Request) -> PageRequest:
         cookies = {}
     secure = http.url.scheme == "https"
     token = cookies.get(SECURE_COOKIE if secure else LOCAL_COOKIE, "")
-    found = services.browsers.find(token, services.clock.now_ns(), secure=secure)
+    found = services.browser_sessions.find(token, services.clock.now_ns(), secure=secure)
     session, user = found or (None, None)
     preferences = user.preferences if user else Preferences()
     binding = cookies.get(browser_cookie(secure=secure), "")
@@ -134,7 +134,9 @@ def page_request(context: PageContext, http: Request) -> PageRequest:
         binding=new_binding() if fresh else binding,
         secure=secure,
         fresh=fresh,
-        lapsed=None if found else services.browsers.lapsed(token, services.clock.now_ns(), secure=secure),
+        lapsed=None
+        if found
+        else services.browser_sessions.lapsed(token, services.clock.now_ns(), secure=secure),
     )
 
 

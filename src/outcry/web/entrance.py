@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from outcry.http.names import is_number, is_this_machine, name_of
-from outcry.people.browsers import Origin, Signed
+from outcry.http.host_names import is_number, is_this_machine, name_of
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason, Refused
-from outcry.people.service import HalfWay
+from outcry.people.service import SecondFactorRequired
 from outcry.web.language import later
 from outcry.web.page_context import Handler, PageContext, PageRequest, browser_cookie, new_binding, safe_path
 
@@ -137,13 +137,13 @@ def guarded(handler: Handler) -> Handler:
 async def let_in(
     context: PageContext,
     request: PageRequest,
-    came: Signed | HalfWay,
+    came: SignedIn | SecondFactorRequired,
     to: str = "/",
     response: Response | None = None,
 ) -> Response:
     """Sign this browser in and go on; where a second factor is wanted, ask for it first. Who was signed in here before
     no longer is. `response`: to go on in another way than by a redirect."""
-    if isinstance(came, HalfWay):
+    if isinstance(came, SecondFactorRequired):
         asking = context.to(request, with_next("/sign-in/code", to))
         context.set_cookie(request, asking, HALF_WAY_COOKIE, came.ticket, _HALF_WAY_S)
         return _unkept(asking)

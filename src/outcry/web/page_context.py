@@ -22,8 +22,8 @@ from outcry.access.limiter import Verdict
 from outcry.base.errors import StoreUnavailable
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.compression import LEAST_BYTES, best_encoding, compressed
-from outcry.http.patience import Workers
-from outcry.people.model import Preferences, SessionRow, UserRow
+from outcry.http.workers import Workers
+from outcry.people.model import BrowserSession, Preferences, UserRow
 from outcry.web.background import BackgroundTasks
 from outcry.web.checks import Checks
 from outcry.web.form_input import FormRefused, fields_of, refuse_foreign
@@ -88,12 +88,12 @@ class PageRequest:
     theme: str
     preferences: Preferences
     user: UserRow | None
-    session: SessionRow | None
+    session: BrowserSession | None
     scope: Scope | None
     binding: str
     secure: bool
     fresh: bool = False
-    lapsed: SessionRow | None = None
+    lapsed: BrowserSession | None = None
     flash: list[str] = field(default_factory=list[str])
 
     @property
@@ -293,7 +293,7 @@ class PageContext:
         """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
         user = self.user(request)
         assert request.session is not None
-        if not self.services.browsers.recent(request.session, self.now_ns()):
+        if not self.services.browser_sessions.recent(request.session, self.now_ns()):
             raise NotConfirmed
         return user
 

@@ -16,7 +16,7 @@ from outcry.delivery.subscriptions import Subscriptions
 from outcry.http.logs import Journal
 from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
-from outcry.people.browsers import Browsers
+from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.service import Identity
 from outcry.sessions.datasets import Datasets
 from outcry.sessions.opening_hours import OpeningHours
@@ -51,7 +51,7 @@ class PageServices:
     consent: MailConsent
     connections: Connections
     datasets: Datasets
-    browsers: Browsers
+    browser_sessions: BrowserSessions
     limiter: Limiter
     clock: Clock
     market_clock: Clock

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from outcry.base.clock import Clock
 from outcry.database.errors import StoreBusy
-from outcry.database.revision_cache import Mirror
+from outcry.database.revision_cache import RevisionCache
 from outcry.market.units import NANOS_PER_MINUTE
-from outcry.people.model import IdentityStore, SessionRow, UserRow
+from outcry.people.model import BrowserSession, IdentityStore, UserRow
 from outcry.people.refusals import Reason, Refused
 
 _DAY_NS = 24 * 60 * NANOS_PER_MINUTE
@@ -38,21 +38,21 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedIn:
     """A browser signed in just now. `token`: for its cookie, the only time it is seen."""
 
     token: str
     user: UserRow
 
 
-class Browsers(Mirror):
+class BrowserSessions(RevisionCache):
     """All sessions by keyed digest, from memory. `secret`: what digests are keyed with, 16 to 64 bytes. `clock`: what
     sessions end by."""
 
     def __init__(self, store: IdentityStore, secret: bytes, clock: Clock) -> None:
         super().__init__(store.revision)
         self._store, self._secret, self._clock = store, secret, clock
-        self._sessions: dict[bytes, SessionRow] = {}
+        self._sessions: dict[bytes, BrowserSession] = {}
         self._users: dict[int, UserRow] = {}
         self._seen: dict[int, int] = {}
         self._unwritten: set[int] = set()
@@ -65,7 +65,7 @@ class Browsers(Mirror):
         text = token.encode("utf-8", "replace")
         return hashlib.blake2b(text, digest_size=32, key=self._secret, person=person).digest()
 
-    def find(self, token: str, now_ns: int, *, secure: bool = False) -> tuple[SessionRow, UserRow] | None:
+    def find(self, token: str, now_ns: int, *, secure: bool = False) -> tuple[BrowserSession, UserRow] | None:
         """The session of a token and its user, from memory; None where it has ended, its user is disabled, or it was
         begun over https and this is not (`secure`)."""
         row = self._sessions.get(self.digest(token, secure=secure)) if token else None
@@ -79,7 +79,7 @@ class Browsers(Mirror):
             self._unwritten.add(row.id)
         return row, user
 
-    def lapsed(self, token: str, now_ns: int, *, secure: bool = False) -> SessionRow | None:
+    def lapsed(self, token: str, now_ns: int, *, secure: bool = False) -> BrowserSession | None:
         """The session of a token whose time is over, if nobody ended it and its user is not disabled: it opens nothing,
         but says whose browser this was."""
         row = self._sessions.get(self.digest(token, secure=secure)) if token else None
@@ -96,20 +96,20 @@ class Browsers(Mirror):
                 return user if enabled and self.in_force(row, now_ns) else None
         return None
 
-    def in_force(self, row: SessionRow, now_ns: int) -> bool:
+    def in_force(self, row: BrowserSession, now_ns: int) -> bool:
         """Whether a session's time is not over."""
         return row.ended_ns is None and now_ns < self._end_ns(row)
 
-    def _end_ns(self, row: SessionRow) -> int:
+    def _end_ns(self, row: BrowserSession) -> int:
         """When it ends by itself, if it is not used again."""
         seen_ns = max(row.seen_ns, self._seen.get(row.id, 0))
         return min(seen_ns + IDLE_NS, row.created_ns + LONGEST_NS)
 
-    def recent(self, row: SessionRow, now_ns: int) -> bool:
+    def recent(self, row: BrowserSession, now_ns: int) -> bool:
         """Whether its user was confirmed within ten minutes."""
         return 0 <= now_ns - row.confirmed_ns < RECENT_NS
 
-    def open(self, user: UserRow, origin: Origin, now_ns: int) -> Signed:
+    def open(self, user: UserRow, origin: Origin, now_ns: int) -> SignedIn:
         """Sign a browser in, its user confirmed. `user`: as read when the proof was checked. Raises `Refused` where the
         credentials have changed since, or the user is disabled."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -118,9 +118,9 @@ class Browsers(Mirror):
         if self._store.add_session(user, digest, origin.address, agent, now_ns, most=MOST_SESSIONS) is None:
             raise self._outdated(user)
         self.refresh(now_ns, force=True)
-        return Signed(token, user)
+        return SignedIn(token, user)
 
-    def confirm(self, row: SessionRow, user: UserRow, origin: Origin, now_ns: int) -> str:
+    def confirm(self, row: BrowserSession, user: UserRow, origin: Origin, now_ns: int) -> str:
         """Record that its user was confirmed again; return the session's new token. `user` and what is raised: as for
         `open`."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -136,7 +136,7 @@ class Browsers(Mirror):
         disabled = now is not None and now.disabled_ns is not None
         return Refused(Reason.DISABLED if disabled else Reason.CHANGED)
 
-    def of(self, user_id: int, now_ns: int) -> list[SessionRow]:
+    def of(self, user_id: int, now_ns: int) -> list[BrowserSession]:
         """A user's sessions in force, newest use first."""
         mine = [
             row for row in self._sessions.values() if row.user_id == user_id and self.in_force(row, now_ns)

@@ -15,7 +15,7 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.audit import Event
-from outcry.people.browsers import Browsers, Origin, Signed
+from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
 from outcry.people.email_address import read_email, spellings
 from outcry.people.links import Links
 from outcry.people.mailer import Mail, Mailer, MailFailed
@@ -24,7 +24,7 @@ from outcry.people.openid_model import OpenIdProvider
 from outcry.people.passwords import Passwords
 from outcry.people.refusals import Reason, Refused
 from outcry.people.second_factor import SecondFactor
-from outcry.people.sign_in_limits import Tries
+from outcry.people.sign_in_limits import AttemptLimiter
 from outcry.people.tickets import Tickets
 
 #: Does something soon, elsewhere.
@@ -38,28 +38,28 @@ _HALF_WAY = "half way"
 
 
 @dataclass(frozen=True, slots=True)
-class HalfWay:
+class SecondFactorRequired:
     """The password was right and a second factor is wanted: `ticket` names this, for five minutes, in a cookie."""
 
     ticket: str
 
 
-class Ground:
+class IdentityBase:
     """The parts, and what every way in ends with. `limiter`: not used by anything else. `later`: does what nobody waits
     for; a thread, unless told otherwise. `openid`: by whom people may come in too."""
 
     def __init__(
-        self, store: IdentityStore, browsers: Browsers, limiter: PromptLimiter, clock: Clock, secret: bytes,
-        mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
+        self, store: IdentityStore, browser_sessions: BrowserSessions, limiter: PromptLimiter, clock: Clock,
+        secret: bytes, mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
         openid: OpenIdProvider | None = None,
     ) -> None:  # fmt: skip
-        self._store, self._browsers, self._clock = store, browsers, clock
+        self._store, self._browser_sessions, self._clock = store, browser_sessions, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
         self._report: Report = discard
         self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
-        self._tries = Tries(limiter)
+        self._attempts = AttemptLimiter(limiter)
         self._tickets = Tickets(secret, clock)
         self._links = Links(store, clock, secret, public_url)
         self._codes = SecondFactor(store, clock, secret)
@@ -87,7 +87,9 @@ class Ground:
 
     # -- the door
 
-    def _arrive(self, user: UserRow, way: str, origin: Origin, openid: str = "") -> Signed | HalfWay:
+    def _arrive(
+        self, user: UserRow, way: str, origin: Origin, openid: str = ""
+    ) -> SignedIn | SecondFactorRequired:
         """A first proof was given: in, or on to the second factor. `openid`: by what the provider knows this user,
         which is kept once all proofs are given. Raises `Refused`."""
         if user.disabled_ns is not None:
@@ -95,16 +97,16 @@ class Ground:
         if user.totp_sealed is None:
             return self._enter(self._known_as(user, openid), origin, way=way)
         version = str(user.credentials_version)
-        return HalfWay(
+        return SecondFactorRequired(
             self._tickets.give(_HALF_WAY, user=str(user.id), way=way, openid=openid, version=version)
         )
 
-    def second_factor(self, ticket: str, code: str, origin: Origin) -> Signed:
+    def second_factor(self, ticket: str, code: str, origin: Origin) -> SignedIn:
         """Finish a sign-in with a code of the authenticator or a recovery code."""
         facts = self._tickets.read(_HALF_WAY, ticket)
         if facts is None:
             raise Refused(Reason.LINK)
-        self._tries.take(origin, "code", facts["user"])
+        self._attempts.take(origin, "code", facts["user"])
         user = self._store.user(int(facts["user"]))
         if user is None:
             raise Refused(Reason.LINK)
@@ -124,10 +126,10 @@ class Ground:
             raise Refused(Reason.SIGN_IN_SERVICE)
         return replace(user, openid=openid)
 
-    def _enter(self, user: UserRow, origin: Origin, **details: str) -> Signed:
+    def _enter(self, user: UserRow, origin: Origin, **details: str) -> SignedIn:
         """Begin the session. `user`: as read when the proof was checked."""
         try:
-            signed = self._browsers.open(user, origin, self._clock.now_ns())
+            signed = self._browser_sessions.open(user, origin, self._clock.now_ns())
         except Refused:
             self._note_later(user, Event.SIGN_IN_FAILED, origin, **details)
             raise

@@ -133,7 +133,7 @@ _GERMAN: _Texts = {
 TEXTS: Mapping[str, _Texts] = {"en": _ENGLISH, "de": _GERMAN}
 
 
-def letter(about: About, language: str, to: str, **facts: str) -> Mail:
+def build_message(about: About, language: str, to: str, **facts: str) -> Mail:
     """Build an email on a subject; in English if the language has no texts."""
     subject, text = TEXTS.get(language, _ENGLISH)[about]
     return Mail(to, subject.format(**facts), text.format(**facts))

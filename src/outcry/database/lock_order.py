@@ -24,31 +24,31 @@ _IN_ORDER = (
 )
 
 
-def to_migrate(connection: Connection) -> None:
+def lock_migration(connection: Connection) -> None:
     """Wait until no other process migrates."""
     _take(connection, _MIGRATE)
 
 
-def to_record(connection: Connection) -> None:
+def lock_recording(connection: Connection) -> None:
     """Wait until no other transaction records alerts or enters them in the outbox: numbers are then given in the order
     in which what has them can be read."""
     _take(connection, _RECORD)
 
 
-def with_user(connection: Connection, user_id: int) -> None:
+def lock_user(connection: Connection, user_id: int) -> None:
     """Hold a user's row, for what is the user's."""
     users = schema.users
     connection.execute(select(users.c.id).where(users.c.id == user_id).with_for_update(key_share=True))
 
 
-def with_lanes(connection: Connection, subscription_ids: Sequence[int]) -> None:
+def lock_lanes(connection: Connection, subscription_ids: Sequence[int]) -> None:
     """Hold lanes; their subscriptions are not removed meanwhile."""
     if connection.dialect.name == "postgresql":
         for query in _IN_ORDER:
             connection.execute(query, {"ids": list(subscription_ids)})
 
 
-def with_lanes_of(
+def lock_lanes_of(
     connection: Connection, subscription_ids: Any, values: Mapping[str, Any] | None = None
 ) -> None:
     """Hold the lanes of as many subscriptions as a query finds."""

@@ -9,16 +9,16 @@ session and makes all links void, and leaves the second factor in force.
 from dataclasses import replace
 
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.email_address import spellings
-from outcry.people.ground import Ground, HalfWay, address_of
-from outcry.people.letters import letter
+from outcry.people.identity_base import IdentityBase, SecondFactorRequired, address_of
+from outcry.people.messages import build_message
 from outcry.people.model import UserRow
 from outcry.people.refusals import Reason, Refused
 from outcry.people.sign_in_limits import MAILS_TO_ONE_ADDRESS
 
 
-class MailedLinks(Ground):
+class EmailFlows(IdentityBase):
     """Coming in, and changing the address, by mailed links."""
 
     def send_link(self, email: str, browser: str, origin: Origin) -> None:
@@ -32,14 +32,16 @@ class MailedLinks(Ground):
                 self._links.void("sign_in", user.id, browser)
                 token = self._links.make("sign_in", user_id=user.id, email=user.email, browser=browser)
                 link = self._links.address("sign_in", token)
-                mail = letter("sign_in", _language(user), user.email, link=link, site=self._public_url)
-                self._mail(user, "sign_in", mail)
+                message = build_message(
+                    "sign_in", _language(user), user.email, link=link, site=self._public_url
+                )
+                self._mail(user, "sign_in", message)
 
         self._soon(send)
 
-    def follow_link(self, token: str, browser: str, origin: Origin) -> Signed | HalfWay:
+    def follow_link(self, token: str, browser: str, origin: Origin) -> SignedIn | SecondFactorRequired:
         """Sign in with a mailed link, in the browser that asked for it."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         row = self._links.need("sign_in", token, browser)
         if row.browser is None:
             raise Refused(Reason.LINK)
@@ -56,15 +58,17 @@ class MailedLinks(Ground):
             if user is not None:
                 token = self._links.make("reset", user_id=user.id, email=user.email)
                 link = self._links.address("reset", token)
-                mail = letter("reset", _language(user), user.email, link=link, site=self._public_url)
+                message = build_message(
+                    "reset", _language(user), user.email, link=link, site=self._public_url
+                )
                 self.note(user, Event.RESET_LINK_MADE, origin, email=user.email, by="mail")
-                self._mail(user, "reset", mail)
+                self._mail(user, "reset", message)
 
         self._soon(send)
 
-    def reset(self, token: str, password: str, origin: Origin) -> Signed | HalfWay:
+    def reset(self, token: str, password: str, origin: Origin) -> SignedIn | SecondFactorRequired:
         """Choose a new password with a mailed link; every session is ended."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         row = self._links.need("reset", token)
         user = self._of_link(row.user_id, row.email)
         self._passwords.accept(password, user.email)
@@ -77,7 +81,7 @@ class MailedLinks(Ground):
         # A person whose provider account is another one now can sign in through the provider again.
         if self._store.set_openid(user.id, None, renewed.openid):
             renewed = replace(renewed, openid=None)
-        self._browsers.refresh(now_ns, force=True)
+        self._browser_sessions.refresh(now_ns, force=True)
         self.note(user, Event.PASSWORD_RESET, origin)
         return self._arrive(renewed, "reset", origin)
 
@@ -88,27 +92,27 @@ class MailedLinks(Ground):
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
         email = address_of(email)
-        self._tries.take(origin, "email", str(user.id))
+        self._attempts.take(origin, "email", str(user.id))
         if email == user.email:
             raise Refused(Reason.EMAIL_TAKEN, "email")
-        self._tries.take(Origin(), "mail", email, MAILS_TO_ONE_ADDRESS)
+        self._attempts.take(Origin(), "mail", email, MAILS_TO_ONE_ADDRESS)
         language, site = _language(user), self._public_url
         self._links.void("email", user.id)
         # An address that is somebody else's gets a mail too: the one who asks cannot tell it from a free one.
         if self._named(email) is None:
             link = self._links.address("email", self._links.make("email", user_id=user.id, email=email))
-            mail = letter("email", language, email, link=link, site=site)
+            message = build_message("email", language, email, link=link, site=site)
         else:
-            mail = letter("email_taken", language, email, site=site)
-        if not self._mail(user, "email", mail):
+            message = build_message("email_taken", language, email, site=site)
+        if not self._mail(user, "email", message):
             raise Refused(Reason.MAIL_FAILED)
         self.note(user, Event.EMAIL_ASKED, origin, to=email)
-        notice = letter("email_notice", language, user.email, wanted=email, site=site)
+        notice = build_message("email_notice", language, user.email, wanted=email, site=site)
         self._mail_later(user, "email_notice", notice)
 
     def finish_email(self, token: str, origin: Origin) -> None:
         """The link was followed: the address is the new one."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         row = self._links.need("email", token)
         user = self._store.user(row.user_id) if row.user_id is not None else None
         if user is None or user.disabled_ns is not None:
@@ -117,7 +121,7 @@ class MailedLinks(Ground):
         if not self._store.change_user(user.id, email=row.email):
             raise Refused(Reason.EMAIL_TAKEN)
         self._links.void_all_of(user.id)  # those that were sent to the old address
-        self._browsers.refresh(self._clock.now_ns(), force=True)
+        self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.EMAIL_CHANGED, origin, **{"from": user.email, "to": row.email})
 
     # -- what they share
@@ -128,7 +132,7 @@ class MailedLinks(Ground):
             raise Refused(Reason.NO_MAIL)
         if "@" not in email:
             raise Refused(Reason.EMAIL_FORM, "email")
-        self._tries.take(origin, "mail", spellings(email)[-1], MAILS_TO_ONE_ADDRESS)
+        self._attempts.take(origin, "mail", spellings(email)[-1], MAILS_TO_ONE_ADDRESS)
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:

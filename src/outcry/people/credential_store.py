@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, fu
 
 from outcry.database import schema
 from outcry.database.database import Database, new_id
-from outcry.database.turns import with_user
+from outcry.database.lock_order import lock_user
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.model import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRow, Ways
 
@@ -21,7 +21,7 @@ from outcry.people.model import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRo
 KEPT_NS = 100 * NANOS_PER_DAY
 
 
-class SqlProofs:
+class SqlCredentials:
     """The part of `IdentityStore` that keeps proofs."""
 
     def __init__(self, database: Database) -> None:
@@ -42,7 +42,7 @@ class SqlProofs:
         codes = schema.recovery_codes
         rows = [{"user_id": user_id, "digest": digest} for digest in digests]
         with self._database.write("nothing") as connection:
-            with_user(connection, user_id)  # of two at once the later replaces what the earlier set
+            lock_user(connection, user_id)  # of two at once the later replaces what the earlier set
             connection.execute(codes.delete().where(codes.c.user_id == user_id))
             if rows:
                 connection.execute(codes.insert(), rows)

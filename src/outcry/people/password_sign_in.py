@@ -7,16 +7,16 @@ read; a wrong address and a wrong password cost and say the same.
 import secrets
 
 from outcry.people.audit import Event
-from outcry.people.browsers import Origin, Signed
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.email_address import spellings
-from outcry.people.ground import Ground, HalfWay, address_of
-from outcry.people.model import SessionRow
+from outcry.people.identity_base import IdentityBase, SecondFactorRequired, address_of
+from outcry.people.model import BrowserSession
 from outcry.people.refusals import Reason, Refused
 
 HANDLE_BYTES = 32
 
 
-class Entrance(Ground):
+class PasswordSignIn(IdentityBase):
     """Coming in by password."""
 
     # -- first run
@@ -31,9 +31,9 @@ class Entrance(Ground):
         self._links.void("setup")
         return self._links.make("setup")
 
-    def set_up(self, token: str, email: str, password: str, origin: Origin) -> Signed:
+    def set_up(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
         """Make the first operator. Two at once: one succeeds."""
-        self._tries.take(origin)
+        self._attempts.take(origin)
         if not self.needs_set_up():
             raise Refused(Reason.SET_UP)
         row = self._links.find("setup", token.strip())
@@ -60,9 +60,9 @@ class Entrance(Ground):
 
     # -- signing in and out
 
-    def sign_in(self, email: str, password: str, origin: Origin) -> Signed | HalfWay:
+    def sign_in(self, email: str, password: str, origin: Origin) -> SignedIn | SecondFactorRequired:
         """By password."""
-        self._tries.take(origin, "password", spellings(email)[-1])
+        self._attempts.take(origin, "password", spellings(email)[-1])
         user = self._named(email)
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
             if user is not None:
@@ -73,17 +73,20 @@ class Entrance(Ground):
             self._store.rehash_password(user.id, user.password_hash, self._passwords.hashed(password))
         return self._arrive(user, "password", origin)
 
-    def sign_out(self, session: SessionRow, origin: Origin) -> None:
+    def sign_out(self, session: BrowserSession, origin: Origin) -> None:
         """End this browser's session."""
         user = self._store.user(session.user_id)
-        if self._browsers.end(session.user_id, self._clock.now_ns(), only=session.id) and user is not None:
+        if (
+            self._browser_sessions.end(session.user_id, self._clock.now_ns(), only=session.id)
+            and user is not None
+        ):
             self.note(user, Event.SIGN_OUT, origin)
 
-    def confirm(self, session: SessionRow, password: str, code: str, origin: Origin) -> str:
+    def confirm(self, session: BrowserSession, password: str, code: str, origin: Origin) -> str:
         """Prove anew who it is, by password (and code, where there is a second factor); return the browser's new
         token."""
-        self._tries.take(origin, "confirm", str(session.user_id))
-        in_force = self._browsers.still(session.id, self._clock.now_ns()) is not None
+        self._attempts.take(origin, "confirm", str(session.user_id))
+        in_force = self._browser_sessions.still(session.id, self._clock.now_ns()) is not None
         # from the store: what is in memory may be a second old, and proof is asked of what holds now
         user = self._store.user(session.user_id) if in_force else None
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
@@ -92,4 +95,4 @@ class Entrance(Ground):
             raise Refused(Reason.WRONG, "password")
         if user.totp_sealed is not None:
             self._code_or_refuse(user, code, origin, Event.CONFIRM_FAILED)
-        return self._browsers.confirm(session, user, origin, self._clock.now_ns())
+        return self._browser_sessions.confirm(session, user, origin, self._clock.now_ns())
