@@ -38,7 +38,7 @@ from outcry.live.registry import Registry
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.ladder import Bracket, Ladder
-from outcry.market.levels import Dated
+from outcry.market.levels import CarriedLevel
 from outcry.market.live_session import LiveView
 from outcry.market.snapshot import dump
 from outcry.sessions.store_model import SessionRow
@@ -296,7 +296,7 @@ def _view(root: str, price: int) -> LiveView:
     prior = replace(PRIOR, poc=ticks, vah=ticks, val=ticks, high=ticks, low=ticks, close=ticks)
     opening = replace(
         OPENING, contract=CONTRACTS[root].key, root=root, prior=prior,
-        carried=replace(CARRIED, naked_pocs=(Dated(ticks, PRIOR.trade_date),), poor_highs=()),
+        carried=replace(CARRIED, naked_pocs=(CarriedLevel(ticks, PRIOR.trade_date),), poor_highs=()),
     )  # fmt: skip
     profile = replace(PROFILE, poc=ticks, poc_candidates=(ticks,), vah=ticks, val=ticks)
     return replace(VIEW, opening=opening, profile=profile, last_ticks=ticks)

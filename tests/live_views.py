@@ -18,7 +18,7 @@ from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.ladder import Bracket, Ladder
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.opening import Opening, Prior
 from outcry.market.playbook import Condition, LevelKind, LevelLine, ScenarioState, Status
@@ -45,9 +45,9 @@ ANN, BOB = Scope(1, (COMPLETED, SHARED)), Scope(2, (COMPLETED,))
 REFERENCE = load_reference()
 
 PRIOR = Prior(PRIOR_DAY, poc=27600, vah=27650, val=27559, high=27687, low=27522, close=27633)
-CARRIED = Carried(
-    naked_pocs=(Dated(27600, PRIOR_DAY), Dated(27400, date(2025, 12, 30))),
-    poor_highs=(Dated(27687, PRIOR_DAY),),
+CARRIED = CarriedLevels(
+    naked_pocs=(CarriedLevel(27600, PRIOR_DAY), CarriedLevel(27400, date(2025, 12, 30))),
+    poor_highs=(CarriedLevel(27687, PRIOR_DAY),),
     poor_lows=(),
 )
 OPENING = Opening(

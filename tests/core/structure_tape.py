@@ -7,9 +7,9 @@ that `arm` is 8.
 from datetime import date
 
 from outcry.market.alerts.machine import Fired, Observation
-from outcry.market.alerts.session_alerts import Structure
+from outcry.market.alerts.session_alerts import SessionAlerts
 from outcry.market.calendar import SessionKind
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
 
 OPEN_NS = 1_767_623_400_000_000_000  # 2026-01-05 09:30 New York
@@ -20,13 +20,14 @@ PRIOR = Prior(date(2026, 1, 2), poc=980, vah=1000, val=960, high=1020, low=950, 
 
 def opening(
     prior: Prior | None = PRIOR,
-    pocs: tuple[Dated, ...] = (),
-    highs: tuple[Dated, ...] = (),
-    lows: tuple[Dated, ...] = (),
+    pocs: tuple[CarriedLevel, ...] = (),
+    highs: tuple[CarriedLevel, ...] = (),
+    lows: tuple[CarriedLevel, ...] = (),
 ) -> Opening:
     return Opening(
         contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=DAY,
-        segments=((OPEN_NS, OPEN_NS + 390 * MINUTE),), short=False, prior=prior, carried=Carried(pocs, highs, lows),
+        segments=((OPEN_NS, OPEN_NS + 390 * MINUTE),), short=False, prior=prior,
+        carried=CarriedLevels(pocs, highs, lows),
     )  # fmt: skip
 
 
@@ -40,7 +41,7 @@ class Tape:
     def __init__(self, of: Opening | None = None, balance: tuple[int, int] | None = None) -> None:
         """`balance`: the initial balance, where it is not to be that of what was shown."""
         self._balance = balance
-        self.structure = Structure(of or opening())
+        self.structure = SessionAlerts(of or opening())
         self.ib: tuple[int, int] | None = None
         self._first_hour: list[int] = []
         self._all: list[int] = []

@@ -11,7 +11,7 @@ from outcry.market.calendar import SessionKind
 from outcry.market.fold import OutsideSession, SessionFold
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import RangeTooWide, bracket_windows
-from outcry.market.levels import Carried
+from outcry.market.levels import CarriedLevels
 from outcry.market.live_session import LiveSession
 from outcry.market.opening import Opening
 from outcry.market.snapshot import SnapshotMismatch, dump, load
@@ -27,7 +27,7 @@ OPENING = Opening(
     SEGMENTS,
     short=False,
     prior=None,
-    carried=Carried((), (), ()),
+    carried=CarriedLevels((), (), ()),
 )
 TIMES = st.one_of(
     st.integers(0, 95 * NANOS_PER_MINUTE - 1),

@@ -14,8 +14,8 @@ from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import Ladder, bracket_windows
-from outcry.market.levels import Carried, Dated
-from outcry.market.live_session import HOLD_NS, Capture, LiveSession
+from outcry.market.levels import CarriedLevel, CarriedLevels
+from outcry.market.live_session import CLOSE_DELAY_NS, Capture, LiveSession
 from outcry.market.opening import Opening, Prior
 from outcry.market.snapshot import SnapshotMismatch
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -26,11 +26,13 @@ DAY, BEFORE = date(2026, 1, 2), date(2025, 12, 31)
 OPENING = Opening(
     contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=DAY, segments=RTH, short=False,
     prior=Prior(BEFORE, 1000, 1020, 980, 1040, 960, 1010),
-    carried=Carried((Dated(1000, BEFORE, 1), Dated(970, date(2025, 12, 30), 2)), (Dated(1040, BEFORE, 1),),
-                    (Dated(960, BEFORE, 1),)),
+    carried=CarriedLevels(
+        (CarriedLevel(1000, BEFORE, 1), CarriedLevel(970, date(2025, 12, 30), 2)),
+        (CarriedLevel(1040, BEFORE, 1),), (CarriedLevel(960, BEFORE, 1),),
+    ),
     overnight=(1030, 990), average_range=60,
 )  # fmt: skip
-BARE = replace(OPENING, carried=Carried((), (), ()))
+BARE = replace(OPENING, carried=CarriedLevels((), (), ()))
 Trade = tuple[int, int, int]
 
 
@@ -61,7 +63,7 @@ def feed(session: LiveSession, tape: list[Trade]) -> list[object]:
 def one_by_one(tape: list[Trade]) -> tuple[list[object], bytes]:
     session = LiveSession(OPENING)
     fired = [alert for trade in tape for alert in feed(session, [trade])]
-    fired += session.advance(RTH[0][1] + HOLD_NS)
+    fired += session.advance(RTH[0][1] + CLOSE_DELAY_NS)
     return fired, session.dump()
 
 
@@ -71,7 +73,7 @@ def test_batches_change_nothing(tape: list[Trade], cuts: list[int]) -> None:
     session = LiveSession(OPENING)
     edges = sorted({0, len(tape), *(cut for cut in cuts if cut < len(tape))})
     fired = [alert for a, b in pairwise(edges) for alert in feed(session, tape[a:b])]
-    fired += session.advance(RTH[0][1] + HOLD_NS)
+    fired += session.advance(RTH[0][1] + CLOSE_DELAY_NS)
     assert (fired, session.dump()) == one_by_one(tape)
 
 
@@ -83,7 +85,7 @@ def test_a_cut_anywhere_changes_nothing(tape: list[Trade], cut: int) -> None:
     again = LiveSession.load(Opening.load(OPENING.dump()), session.dump())
     assert again.dump() == session.dump()
     fired += feed(again, tape[cut:])
-    fired += again.advance(RTH[0][1] + HOLD_NS)
+    fired += again.advance(RTH[0][1] + CLOSE_DELAY_NS)
     assert (fired, again.dump()) == one_by_one(tape)
 
 
@@ -145,12 +147,12 @@ def test_the_votes_of_a_bracket_know_nothing_of_the_next() -> None:
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN, 1000, 1), (OPEN + minute, 1010, 1), (OPEN + 30 * minute, 1005, 1)])
     feed(session, [(OPEN + 60 * minute + NANOS_PER_SECOND, 1030, 1)])
-    session.advance(OPEN + 60 * minute + HOLD_NS)
+    session.advance(OPEN + 60 * minute + CLOSE_DELAY_NS)
     view = session.view()
     assert view is not None
     assert view.last_ticks == 1030
     assert view.bias == BiasReading(Bias.BALANCED, Votes())
-    session.advance(OPEN + 90 * minute + HOLD_NS)
+    session.advance(OPEN + 90 * minute + CLOSE_DELAY_NS)
     view = session.view()
     assert view is not None
     assert view.bias == BiasReading(Bias.BALANCED, Votes(last=1, extension=1, one_timeframing=1))
@@ -160,7 +162,7 @@ def test_a_bracket_before_the_first_trade_speaks_for_nothing() -> None:
     """Nothing trades until 10:00:01; A, sealed at 10:00:02, was empty."""
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN + 30 * minute + NANOS_PER_SECOND, 1030, 1)])
-    session.advance(OPEN + 30 * minute + HOLD_NS)
+    session.advance(OPEN + 30 * minute + CLOSE_DELAY_NS)
     view = session.view()
     assert view is not None
     assert view.bias == BiasReading(Bias.UNDETERMINED, Votes())
@@ -195,7 +197,7 @@ def test_the_last_price_is_that_of_the_newest_trade_that_stands() -> None:
     assert view is not None
     assert (view.last_ticks, view.last_ns, view.revision) == (1021, OPEN + 4 * minute, 1)
     assert LiveSession.load(BARE, session.dump()).dump() == session.dump()
-    assert session.advance(OPEN + 5 * minute + HOLD_NS) == []
+    assert session.advance(OPEN + 5 * minute + CLOSE_DELAY_NS) == []
     assert feed(session, [(OPEN + 3 * minute, 1024, 1)]) == []
     view = session.view()
     assert view is not None
@@ -209,7 +211,7 @@ def test_a_bar_left_without_a_trade_has_no_close() -> None:
     kept = [(OPEN, 1000, 1), (OPEN + minute, 1021, 1)]
     feed(session, [*kept, (OPEN + 6 * minute, 1015, 1)])
     session.amended(without(kept))
-    assert session.advance(OPEN + 10 * minute + HOLD_NS) == []
+    assert session.advance(OPEN + 10 * minute + CLOSE_DELAY_NS) == []
 
 
 def test_a_session_whose_only_trade_is_taken_back_is_empty() -> None:
@@ -288,7 +290,7 @@ def test_a_bar_that_was_sealed_closes_with_nothing_more() -> None:
     more = [(OPEN + 4 * minute + n, 1000, 1) for n in range(4)]
     for session in (at_once, by_one):
         feed(session, [(OPEN, 1000, 1)])
-        session.advance(OPEN + 5 * minute + HOLD_NS)
+        session.advance(OPEN + 5 * minute + CLOSE_DELAY_NS)
     feed(at_once, more)
     for trade in more:
         feed(by_one, [trade])
@@ -312,11 +314,11 @@ def test_the_seals_are_those_of_every_five_and_thirty_minutes() -> None:
     session = LiveSession(OPENING)
     feed(session, [(OPEN, 1000, 1)])
     sealed = []
-    while session.due_ns < RTH[0][1] + HOLD_NS + 1:
+    while session.due_ns < RTH[0][1] + CLOSE_DELAY_NS + 1:
         sealed.append(session.due_ns)
         session.advance(session.due_ns)
     assert len(sealed) == 81
-    assert bisect_right(sealed, RTH[0][1] + HOLD_NS) == 81
+    assert bisect_right(sealed, RTH[0][1] + CLOSE_DELAY_NS) == 81
 
 
 @given(tapes(), st.one_of(st.none(), tapes()))
@@ -330,7 +332,7 @@ def test_another_process_is_shown_the_same_view(tape: list[Trade], night: list[T
     )  # prints of size 0 alone are no trades
     if captured is None:
         return
-    captured = replace(captured, night=without(night) if night else None)
+    captured = replace(captured, overnight_ladder=without(night) if night else None)
     again = Capture.load(captured.dump())
     assert again == captured
     assert again.view() == captured.view()

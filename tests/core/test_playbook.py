@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcry.market.calendar import SessionKind
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
 from outcry.market.playbook import (
     Condition,
@@ -24,7 +24,7 @@ from outcry.market.profile import SessionProfile
 from outcry.market.units import NANOS_PER_HOUR, PRICE_SCALE
 
 FRIDAY, THURSDAY, WEDNESDAY = date(2026, 1, 2), date(2026, 1, 1), date(2025, 12, 31)
-NOTHING = Carried((), (), ())
+NOTHING = CarriedLevels((), (), ())
 
 #: Every level far from every other: what merges is what a test moves.
 PRIOR = Prior(FRIDAY, poc=1000, vah=1100, val=900, high=1200, low=800, close=1050)
@@ -166,8 +166,10 @@ def test_the_middle_of_an_odd_range_is_rounded_down() -> None:
 
 
 def test_overnight_and_older_levels() -> None:
-    carried = Carried(
-        (Dated(700, THURSDAY), Dated(600, WEDNESDAY)), (Dated(1600, THURSDAY),), (Dated(500, WEDNESDAY),)
+    carried = CarriedLevels(
+        (CarriedLevel(700, THURSDAY), CarriedLevel(600, WEDNESDAY)),
+        (CarriedLevel(1600, THURSDAY),),
+        (CarriedLevel(500, WEDNESDAY),),
     )
     lines = table(replace(OPENING, overnight=(1150, 850), carried=carried))
     assert {price: lines[price] for price in (1600, 1150, 850, 700, 600, 500)} == {
@@ -177,7 +179,9 @@ def test_overnight_and_older_levels() -> None:
 
 
 def test_what_the_prior_session_left_is_told_by_its_own_lines() -> None:
-    carried = Carried((Dated(1000, FRIDAY),), (Dated(1200, FRIDAY),), (Dated(800, FRIDAY),))
+    carried = CarriedLevels(
+        (CarriedLevel(1000, FRIDAY),), (CarriedLevel(1200, FRIDAY),), (CarriedLevel(800, FRIDAY),)
+    )
     lines = table(replace(OPENING, carried=carried))
     assert (lines[1200], lines[1000], lines[800]) == (
         "Prior high (poor)",
@@ -202,7 +206,7 @@ def test_without_a_prior_the_session_alone_has_lines() -> None:
 )
 def test_levels_within_two_ticks_are_one_line(apart: int, merged: bool) -> None:
     """The overnight high is the stronger of the two: the line has its price, kind and first name."""
-    carried = Carried((), (Dated(1200 - apart, FRIDAY),), ())
+    carried = CarriedLevels((), (CarriedLevel(1200 - apart, FRIDAY),), ())
     opening = replace(
         OPENING, overnight=(1200, 850), carried=carried, prior=replace(PRIOR, high=1200 - apart)
     )
@@ -237,10 +241,10 @@ PRICES = st.integers(1000, 1060)
 def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], last: int) -> None:
     """Sorted, no two lines within two ticks, every level within two ticks of the line that names it, none lost."""
     poc, vah, val, high, low, close = prior
-    pocs = tuple(Dated(price, date(2025, 1, 1 + at)) for at, price in enumerate(naked))
+    pocs = tuple(CarriedLevel(price, date(2025, 1, 1 + at)) for at, price in enumerate(naked))
     opening = replace(
         OPENING, prior=Prior(FRIDAY, poc, vah, val, high, low, close), overnight=night,
-        carried=Carried(pocs, (), ()),
+        carried=CarriedLevels(pocs, (), ()),
     )  # fmt: skip
     found = level_lines(PROFILE, opening, last, ib_complete=False)
     prices = [line.price_ticks for line in found]

@@ -16,10 +16,10 @@ from outcry.market import bias
 from outcry.market.alerts.edge import arm_ticks
 from outcry.market.alerts.machine import Observation, Quiet
 from outcry.market.calendar import SessionKind
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
-from outcry.market.plans import ScenarioId
 from outcry.market.playbook import LevelKind, Status
+from outcry.market.scenario_rules import ScenarioId
 from outcry.market.scenarios import AWAITED, NEVER, TRANSITIONS, Phase, Scenarios, Sign
 from outcry.market.units import NANOS_PER_MINUTE
 
@@ -27,7 +27,7 @@ FRIDAY, THURSDAY = date(2026, 1, 2), date(2026, 1, 1)
 PRIOR = Prior(FRIDAY, poc=100, vah=110, val=90, high=120, low=80, close=105)
 OPENING = Opening(
     contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=date(2026, 1, 5),
-    segments=((0, 300 * NANOS_PER_MINUTE),), short=False, prior=PRIOR, carried=Carried((), (), ()),
+    segments=((0, 300 * NANOS_PER_MINUTE),), short=False, prior=PRIOR, carried=CarriedLevels((), (), ()),
 )  # fmt: skip
 HALF_HOUR = 30 * NANOS_PER_MINUTE
 
@@ -91,7 +91,7 @@ def mirrored(opening: Opening) -> Opening:
             prior, poc=200 - prior.poc, vah=200 - prior.val, val=200 - prior.vah, high=200 - prior.low,
             low=200 - prior.high, close=200 - prior.close,
         ),
-        carried=Carried(
+        carried=CarriedLevels(
             (),
             tuple(replace(level, price_ticks=200 - level.price_ticks) for level in carried.poor_lows),
             tuple(replace(level, price_ticks=200 - level.price_ticks) for level in carried.poor_highs),
@@ -396,7 +396,9 @@ def test_of_a_bar_that_fills_and_extends_the_filling_counts(begin: type[Session]
 # -- a poor extreme repaired
 
 #: Poor highs at 130 and 140 of Thursday and Friday; an arm is 8 ticks, for a tenth of value (20 wide) is less.
-POOR = replace(OPENING, carried=Carried((), (Dated(140, FRIDAY), Dated(130, THURSDAY)), ()))
+POOR = replace(
+    OPENING, carried=CarriedLevels((), (CarriedLevel(140, FRIDAY), CarriedLevel(130, THURSDAY)), ())
+)
 
 
 @sides

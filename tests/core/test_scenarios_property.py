@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.core.test_scenarios import HALF_HOUR, OPENING, PRIOR
 
 from outcry.market.alerts.machine import Observation
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.playbook import Status
 from outcry.market.scenarios import Scenarios
 
 HOUR = 2 * HALF_HOUR
 POOR = 124
-FULL = Carried((), (Dated(POOR, PRIOR.trade_date),), (Dated(76, PRIOR.trade_date),))
+FULL = CarriedLevels((), (CarriedLevel(POOR, PRIOR.trade_date),), (CarriedLevel(76, PRIOR.trade_date),))
 DAY = replace(OPENING, carried=FULL)
 
 

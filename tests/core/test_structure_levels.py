@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from tests.core.structure_tape import PRIOR, Tape, opening, told
 
-from outcry.market.levels import Dated
+from outcry.market.levels import CarriedLevel
 from outcry.market.opening import Prior
 
 UP, DOWN = "ib-break-up", "ib-break-down"
@@ -15,8 +15,8 @@ def breaks(found: list) -> list[tuple[str, int]]:
     return [one for one in told(found) if one[0] in {UP, DOWN}]
 
 
-def level(price: int, day: int, **more: int) -> Dated:
-    return Dated(price, date(2025, 12, day), **more)
+def level(price: int, day: int, **more: int) -> CarriedLevel:
+    return CarriedLevel(price, date(2025, 12, day), **more)
 
 
 # -- the initial balance: 985 to 970 unless said otherwise, 15 ticks
@@ -195,7 +195,9 @@ def test_a_bar_that_skips_it_does_not_and_one_that_spans_it_does() -> None:
 # -- poor extremes
 
 
-def far(highs: tuple[Dated, ...] = (), lows: tuple[Dated, ...] = (), prior: Prior | None = None) -> Tape:
+def far(
+    highs: tuple[CarriedLevel, ...] = (), lows: tuple[CarriedLevel, ...] = (), prior: Prior | None = None
+) -> Tape:
     """With a balance too wide to break."""
     return Tape(opening(prior, highs=highs, lows=lows), balance=(5000, -5000))
 

@@ -14,8 +14,8 @@ from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, at, opening
 
 from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
 from outcry.market.alerts.machine import AlertType, Fired, Observation, Quiet, move
-from outcry.market.alerts.session_alerts import Structure
-from outcry.market.levels import Dated
+from outcry.market.alerts.session_alerts import SessionAlerts
+from outcry.market.levels import CarriedLevel
 from outcry.market.opening import Opening, Prior
 
 SECOND = 1_000_000_000
@@ -46,9 +46,11 @@ def sessions(draw: st.DrawFn) -> tuple[Opening, list[Event]]:
     return opening(prior, pocs, highs, lows), tape_of(draw(LEVEL), steps, bars=draw(st.booleans()))
 
 
-def dated(prices: list[int]) -> tuple[Dated, ...]:
+def dated(prices: list[int]) -> tuple[CarriedLevel, ...]:
     """Newest first, as levels are carried."""
-    return tuple(Dated(price, date(2025, 12, 31) - timedelta(days)) for days, price in enumerate(prices))
+    return tuple(
+        CarriedLevel(price, date(2025, 12, 31) - timedelta(days)) for days, price in enumerate(prices)
+    )
 
 
 def tape_of(start: int, steps: list[tuple[int, int, bool]], bars: bool) -> list[Event]:
@@ -111,7 +113,7 @@ def _closed(end: tuple[int, str, int], walk: list[tuple[Observation, bool]]) -> 
 class Caller:
     """Drives a structure through a tape. `skips`: leaves out what lies in the quiet band."""
 
-    def __init__(self, structure: Structure, skips: bool = False) -> None:
+    def __init__(self, structure: SessionAlerts, skips: bool = False) -> None:
         self.structure, self.skips = structure, skips
         self.ib: tuple[int, int] | None = None
         self.left_out = 0
@@ -142,7 +144,7 @@ def inside(quiet: Quiet, seen: Observation) -> bool:
 @settings(max_examples=250, deadline=None)
 def test_what_fires_is_what_the_oracle_finds(session: tuple[Opening, list[Event]]) -> None:
     opened, tape = session
-    caller = Caller(Structure(opened))
+    caller = Caller(SessionAlerts(opened))
     found = [(k, alert) for k, event in enumerate(tape) for alert in caller.show(event)]
     assert [(k, a.type, a.at_ns, a.price_ticks, a.ref) for k, a in found] == alerts(tape, opened)
     _check_limits(opened, [alert for _, alert in found])
@@ -171,7 +173,7 @@ def _check_keys(found: list[Fired]) -> None:
 @settings(max_examples=200, deadline=None)
 def test_what_is_quiet_may_be_left_out(session: tuple[Opening, list[Event]]) -> None:
     opened, tape = session
-    whole, sparing = Caller(Structure(opened)), Caller(Structure(opened), skips=True)
+    whole, sparing = Caller(SessionAlerts(opened)), Caller(SessionAlerts(opened), skips=True)
     for event in tape:
         assert whole.show(event) == sparing.show(event)
         assert whole.structure.dump() == sparing.structure.dump()
@@ -183,7 +185,7 @@ def test_what_is_quiet_may_be_left_out(session: tuple[Opening, list[Event]]) -> 
 def test_every_machine_keeps_still_in_its_own_band(session: tuple[Opening, list[Event]]) -> None:
     """The band is no mere promise: a machine that is shown what lies in its band says nothing and stays as it is."""
     opened, tape = session
-    caller = Caller(Structure(opened))
+    caller = Caller(SessionAlerts(opened))
     for event in tape:
         if isinstance(event, Observation):
             for family in caller.structure._families:
@@ -199,11 +201,11 @@ def test_every_machine_keeps_still_in_its_own_band(session: tuple[Opening, list[
 @settings(max_examples=200, deadline=None)
 def test_a_dump_cuts_anywhere(session: tuple[Opening, list[Event]], cut: int, skips: bool) -> None:
     opened, tape = session
-    caller = Caller(Structure(opened), skips)
+    caller = Caller(SessionAlerts(opened), skips)
     for event in tape[:cut]:
         caller.show(event)
     kept = json.dumps(caller.structure.dump())
-    again = Caller(Structure.load(Opening.load(opened.dump()), json.loads(kept)), skips)
+    again = Caller(SessionAlerts.load(Opening.load(opened.dump()), json.loads(kept)), skips)
     again.ib = caller.ib
     assert json.dumps(again.structure.dump()) == kept
     assert again.structure.quiet() == caller.structure.quiet()
@@ -216,7 +218,7 @@ def test_a_dump_cuts_anywhere(session: tuple[Opening, list[Event]], cut: int, sk
 @settings(max_examples=100, deadline=None)
 def test_silence_changes_nothing_but_what_is_said(session: tuple[Opening, list[Event]], cut: int) -> None:
     opened, tape = session
-    loud, hushed = Caller(Structure(opened)), Caller(Structure(opened))
+    loud, hushed = Caller(SessionAlerts(opened)), Caller(SessionAlerts(opened))
     hushed.structure.silence(on=True)
     for event in tape[:cut]:
         loud.show(event)
@@ -247,7 +249,7 @@ def test_on_whole_sessions_too_what_fires_is_what_the_oracle_finds() -> None:
     kinds: Counter[AlertType] = Counter()
     params = {name: module.PARAMS for name, module in FAMILIES.items()}
     for opened, tape in long_sessions(60):
-        caller = Caller(Structure(opened), skips=True)
+        caller = Caller(SessionAlerts(opened), skips=True)
         found = [(k, alert) for k, event in enumerate(tape) for alert in caller.show(event)]
         assert [(k, a.type, a.at_ns, a.price_ticks, a.ref) for k, a in found] == alerts(tape, opened)
         kinds.update(alert.type for _, alert in found)
@@ -271,7 +273,7 @@ def test_every_row_of_every_table_is_walked(monkeypatch: pytest.MonkeyPatch) -> 
 
         monkeypatch.setattr(module, "move", watching)
     for opened, tape in long_sessions(300):
-        caller = Caller(Structure(opened))
+        caller = Caller(SessionAlerts(opened))
         for event in tape:
             caller.show(event)
     ib = ib_break.Phase, ib_break.Sign

@@ -6,12 +6,12 @@ from datetime import date
 from tests.core.structure_tape import OPEN_NS, Tape, at, opening, told
 
 from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, Quiet
-from outcry.market.alerts.session_alerts import Structure
-from outcry.market.levels import Dated
+from outcry.market.alerts.session_alerts import SessionAlerts
+from outcry.market.levels import CarriedLevel
 
 
-def level(price: int, day: int) -> Dated:
-    return Dated(price, date(2025, 12, day))
+def level(price: int, day: int) -> CarriedLevel:
+    return CarriedLevel(price, date(2025, 12, day))
 
 
 def crowded() -> Tape:
@@ -162,7 +162,7 @@ def test_a_dump_is_plain_and_holds_everything() -> None:
     tape.structure.silence(on=True)
     kept = json.loads(json.dumps(tape.structure.dump()))
     assert kept == tape.structure.dump()
-    again = Structure.load(
+    again = SessionAlerts.load(
         opening(
             pocs=(level(1001, 31), level(1000, 24)),
             highs=(level(1001, 30), level(1000, 23)),
@@ -177,4 +177,4 @@ def test_a_dump_is_plain_and_holds_everything() -> None:
 
 
 def test_a_new_structure_dumps_alike() -> None:
-    assert Structure(opening()).dump() == Structure(opening()).dump()
+    assert SessionAlerts(opening()).dump() == SessionAlerts(opening()).dump()

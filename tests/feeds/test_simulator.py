@@ -21,7 +21,7 @@ from outcry.market.day_type import DayType, OpenType, day_type, open_type
 from outcry.market.fold import SessionFold
 from outcry.market.instruments import Contract
 from outcry.market.ladder import IB_BRACKETS, Ladder, bracket_windows
-from outcry.market.levels import Carried, Completed, carried
+from outcry.market.levels import CarriedLevels, CompletedSession, carried_levels
 from outcry.market.live_session import LiveSession
 from outcry.market.opening import Opening, Prior
 from outcry.market.profile import SessionProfile, profile_of
@@ -51,7 +51,7 @@ class Past:
     tick_e9: int
     sessions: list[tuple[Session, Rows]]
     regular: list[tuple[Session, Ladder, SessionProfile]]
-    carried: Carried
+    carried: CarriedLevels
 
     def lots(self, kind: SessionKind) -> int:
         return sum(int(rows["size"].sum()) for session, rows in self.sessions if session.kind is kind)
@@ -78,8 +78,8 @@ def pasts(reference: Reference, market: Market) -> dict[str, Past]:
             if session.kind is SessionKind.RTH:
                 ladder = fold(session, rows, tick_e9)
                 regular.append((session, ladder, profile_of(ladder, IB_BRACKETS)))
-        done = [Completed(session.trade_date, ladder, profile) for session, ladder, profile in regular]
-        found[root] = Past(tick_e9, sessions, regular, carried(done))
+        done = [CompletedSession(session.trade_date, ladder, profile) for session, ladder, profile in regular]
+        found[root] = Past(tick_e9, sessions, regular, carried_levels(done))
     return found
 
 

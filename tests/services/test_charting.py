@@ -29,7 +29,7 @@ from outcry.base.errors import NoLicensedSource
 from outcry.live.registry import Registry
 from outcry.market.alerts.machine import AlertType
 from outcry.market.ladder import Bracket, Ladder
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.snapshot import dump, load
 from outcry.wire.chart import ChartAnswer
@@ -73,7 +73,7 @@ def test_of_the_night_before_there_is_what_was_folded_else_its_range() -> None:
     known = chart(query(registry)).sessions[-1].overnight
     assert known is not None
     assert (known.high, known.low, known.brackets, known.volumes) == (6916.5, 6894.25, [], [])
-    shown.view = replace(VIEW, night=NIGHT)
+    shown.view = replace(VIEW, overnight_ladder=NIGHT)
     shown.channel.version += 1
     folded = chart(query(registry)).sessions[-1].overnight
     assert folded is not None
@@ -93,9 +93,9 @@ def test_before_the_open_there_is_the_night_and_no_levels() -> None:
 def used(view: LiveView) -> LiveView:
     """The same after naked POCs at 6910 and 6890, a poor high at 6913 and a poor low at 6909.75: the session of 6909.5
     to 6913.25 has traded at the first POC, and beyond both extremes."""
-    pocs = Dated(27640, PRIOR_DAY), Dated(27560, date(2025, 12, 30))
-    extremes = (Dated(27652, PRIOR_DAY),), (Dated(27639, PRIOR_DAY),)
-    return replace(view, opening=replace(view.opening, carried=Carried(pocs, *extremes)))
+    pocs = CarriedLevel(27640, PRIOR_DAY), CarriedLevel(27560, date(2025, 12, 30))
+    extremes = (CarriedLevel(27652, PRIOR_DAY),), (CarriedLevel(27639, PRIOR_DAY),)
+    return replace(view, opening=replace(view.opening, carried=CarriedLevels(pocs, *extremes)))
 
 
 def test_what_the_open_session_has_used_up_is_said_beside_what_stood_when_the_last_completed() -> None:

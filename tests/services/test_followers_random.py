@@ -28,7 +28,7 @@ from outcry.feeds.pushed import PushedFeeds
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
 from outcry.market.instruments import Contract
-from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.contract_lifetime import lifetime_ns
 from outcry.trades.feed import CaughtUp, Cursor, Event, Heartbeat, Trades
 from outcry.trades.push_format import SILENCE_S, Origin, Push
 from outcry.trades.records import Quality
@@ -182,7 +182,7 @@ class Process:
         self.line = Spool(log, folder, 1 << 30).line(KEY, CAPS)
         self.feed = TapeFeed(self._tape)
         follower = Follower(
-            self.feed, self.line, self._reference.calendar, Noon(), listed_ns(self._reference.universe, ES),
+            self.feed, self.line, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
             await self._engine.reach(KEY) if anew else None, added=lambda: None, changed=lambda: None,
         )  # fmt: skip
         self._following = asyncio.create_task(follower.follow())

@@ -8,7 +8,7 @@ import numpy as np
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.trades.reference_tables import load_reference
-from outcry.trades.session_index import Grid
+from outcry.trades.session_index import SessionIndex
 
 CALENDAR = load_reference().calendar
 
@@ -36,21 +36,21 @@ def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
     """Two rows 25 days apart, and the next two 25 days on, for three years: never more than two months' sessions at
     a time; what was laid out is not laid out again."""
     watched = Watched(CALENDAR)
-    grid = Grid(cast("Calendar", watched), "ES")
+    index = SessionIndex(cast("Calendar", watched), "ES")
     start_ns, apart_ns = at(2013, 1, 2, 15), 25 * NANOS_PER_DAY
     for number in range(44):
-        grid.cut(start_ns + np.array([number, number + 1]) * apart_ns)
+        index.split(start_ns + np.array([number, number + 1]) * apart_ns)
     assert watched.asked
     assert max(watched.asked) < 80
     assert sum(watched.asked) < 80 * 40  # 45 × 25 days are 38 months of thirty days, or one more
     before = len(watched.asked)
-    grid.cut(np.array([start_ns + 44 * apart_ns]))
+    index.split(np.array([start_ns + 44 * apart_ns]))
     assert len(watched.asked) == before
 
 
 def test_between_two_rows_ten_years_apart_nothing_is_laid_out() -> None:
     watched = Watched(CALENDAR)
-    pieces, outside = Grid(cast("Calendar", watched), "ES").cut(
+    pieces, outside = SessionIndex(cast("Calendar", watched), "ES").split(
         np.array([at(2013, 10, 8, 15), at(2023, 10, 9, 15)])
     )
     assert [(cell.trade_date, first, last) for cell, first, last in pieces] == [
@@ -67,7 +67,7 @@ def test_a_session_that_lasts_into_the_next_month_is_one_piece() -> None:
     times = np.array(
         [at(2026, 1, 6, 22, 30), at(2026, 1, 6, 23, 30), at(2026, 1, 7, 0), at(2026, 1, 7, 0, 30)]
     )
-    pieces, outside = Grid(CALENDAR, "ES").cut(times)
+    pieces, outside = SessionIndex(CALENDAR, "ES").split(times)
     ((cell, first, last),) = pieces
     assert (cell.trade_date, cell.session.kind, first, last) == (date(2026, 1, 7), SessionKind.ETH, 1, 4)
     assert cell.start_ns == at(2026, 1, 6, 23)

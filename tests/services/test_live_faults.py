@@ -12,7 +12,7 @@ from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, pla
 from outcry.app import House
 from outcry.live import stream_snapshot
 from outcry.live.model import Frame
-from outcry.market.held import VERSION
+from outcry.market.session_state import VERSION
 from outcry.recordings.file_model import FileRefused
 from outcry.trades.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, RowFlag, Trades
 from outcry.trades.records import Quality

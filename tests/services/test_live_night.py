@@ -16,7 +16,7 @@ DAILY = Trades(rows((OPEN + SECOND, 22_040, 1)))
 def shown(staged: Stage) -> Ladder | None:
     view = staged.channel().view()
     assert view is not None
-    return view.night
+    return view.overnight_ladder
 
 
 def asked(house: House, *events: Event) -> Ladder | None:

@@ -13,10 +13,10 @@ from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Bias
 from outcry.market.calendar import SessionKind
 from outcry.market.day_type import DayType, OpenType
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
-from outcry.market.plans import Plan, ScenarioId, plans
 from outcry.market.playbook import Status
+from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
 from outcry.web.formatter import Clock, Formatter, left
 from outcry.web.language import Languages
 from outcry.web.status_labels import status_label
@@ -65,31 +65,31 @@ def test_a_delayed_state_shows_the_year_of_another_year() -> None:
     }  # fmt: skip
 
 
-def every_plan() -> Iterator[Plan]:
+def every_plan() -> Iterator[ScenarioRule]:
     """Whatever a session can be asked to wait for: poor extremes on both sides, with a balance and before it."""
     opening = Opening(
         contract="ESZ2026", root="ES", kind=SessionKind.RTH, trade_date=date(2026, 11, 20),
         segments=((0, 10**13),), short=False,
         prior=Prior(date(2026, 11, 19), poc=28_000, vah=28_040, val=27_960, high=28_100, low=27_900, close=28_010),
-        carried=Carried(
-            naked_pocs=(), poor_highs=(Dated(28_200, date(2026, 11, 17)),),
-            poor_lows=(Dated(27_800, date(2026, 11, 18)),),
+        carried=CarriedLevels(
+            naked_pocs=(), poor_highs=(CarriedLevel(28_200, date(2026, 11, 17)),),
+            poor_lows=(CarriedLevel(27_800, date(2026, 11, 18)),),
         ),
     )  # fmt: skip
-    yield from plans(opening, 28_000, None)
-    yield from plans(opening, 28_000, (28_050, 28_001))
+    yield from scenario_rules(opening, 28_000, None)
+    yield from scenario_rules(opening, 28_000, (28_050, 28_001))
 
 
-def scenario(plan: Plan) -> Scenario:
-    label, ticks = plan.reference
+def scenario(rule: ScenarioRule) -> Scenario:
+    label, ticks = rule.reference
     return Scenario(
-        id=plan.id, if_=plan.if_.text(TICK_E9), then=plan.then, reference=f"{label} {ticks / 4:.2f}",
-        confirm=plan.confirm.text(TICK_E9), invalidate=plan.invalidate.text(TICK_E9), status="pending",
+        id=rule.id, if_=rule.if_.text(TICK_E9), then=rule.then, reference=f"{label} {ticks / 4:.2f}",
+        confirm=rule.confirm.text(TICK_E9), invalidate=rule.invalidate.text(TICK_E9), status="pending",
     )  # fmt: skip
 
 
 def test_every_scenario_is_worded_in_both_languages() -> None:
-    found = [scenario(plan) for plan in every_plan()]
+    found = [scenario(rule) for rule in every_plan()]
     assert {each.id for each in found} == set(ScenarioId)
     for english, german, given in zip(
         playbook_words.cards(found, ENGLISH, formatter().price, formatter().day),

@@ -20,7 +20,7 @@ from outcry.live.model import LogDamaged, StreamKey
 from outcry.live.stream_status import Reach
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
-from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.contract_lifetime import lifetime_ns
 from outcry.trades.feed import Backfill, Feed, FeedCaps, FeedLost, FeedRefused, LoginRefused, Resume
 
 SYNC_S = 1.0
@@ -101,7 +101,7 @@ class Carrying:
             await pauses.rest()
         pauses.begin()
         follower = self.followers[key] = Follower(
-            feed, line, self._market.calendar, self._market.clock, listed_ns(self._market.universe, key.contract),
+            feed, line, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
         )  # fmt: skip
         loop = asyncio.get_running_loop()

@@ -128,8 +128,8 @@ class Charts:
                 overnight=self._night(product, opening.trade_date, view.ladder),
             )  # fmt: skip
         night = _range(view.overnight, tick)
-        if view.night is not None:
-            night = self._night(product, opening.trade_date, view.night)
+        if view.overnight_ladder is not None:
+            night = self._night(product, opening.trade_date, view.overnight_ladder)
         return ChartSession(
             date=str(opening.trade_date), contract=opening.contract,
             open=iso_timestamp(opening.open_ns), close=iso_timestamp(opening.close_ns), final=False,

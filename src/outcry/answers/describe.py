@@ -15,7 +15,7 @@ from outcry.market.day_type import day_type, open_type
 from outcry.market.ladder import BRACKET_MINUTES, Ladder
 from outcry.market.live_session import LiveView
 from outcry.market.methods import DALTON
-from outcry.market.opening import Missed
+from outcry.market.opening import IncompleteSession
 from outcry.market.playbook import ScenarioState
 from outcry.market.profile import SessionProfile
 from outcry.market.units import NANOS_PER_SECOND
@@ -48,11 +48,11 @@ from outcry.wire.chart import TouchedPoc
 
 
 def carried(
-    levels: core_levels.Carried, tick_e9: int
+    levels: core_levels.CarriedLevels, tick_e9: int
 ) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
     """Naked POCs, poor highs and poor lows, each newest first."""
 
-    def dated(found: Sequence[core_levels.Dated]) -> list[DatedLevel]:
+    def dated(found: Sequence[core_levels.CarriedLevel]) -> list[DatedLevel]:
         return [
             DatedLevel(price=number(level.price_ticks * tick_e9), date=str(level.made_on)) for level in found
         ]
@@ -85,7 +85,7 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
     ]
 
 
-def completeness(found: Iterable[Missed]) -> Completeness:
+def completeness(found: Iterable[IncompleteSession]) -> Completeness:
     """What makes a session complete, and which of the look-back are not."""
     missing = [
         MissingSession(

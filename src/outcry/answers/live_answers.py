@@ -146,7 +146,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
         ib_extensions=describe.ib_extensions(view.profile, tick_e9),
         bias=view.bias.bias.value, bias_votes=describe.votes(view.bias.votes),
         naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(opening.damaged),
-        completeness=describe.completeness(opening.missed),
+        completeness=describe.completeness(opening.incomplete),
     )  # fmt: skip
 
 

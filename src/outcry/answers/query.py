@@ -24,9 +24,9 @@ from outcry.live.model import LiveStore
 from outcry.live.registry import Registry, Seen
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
-from outcry.market.opening import Missed
+from outcry.market.opening import IncompleteSession
 from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
-from outcry.sessions.session_history import missed
+from outcry.sessions.session_history import incomplete_sessions
 from outcry.sessions.store_model import SessionStore
 from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 from outcry.trades.feed import INVENTED_SOURCES
@@ -158,10 +158,12 @@ class Query:
         )  # fmt: skip
         return QueryResult(answer, asked.fresh_until_ns)
 
-    def _missed(self, asked: _Selection, place: SessionInContext) -> Sequence[Missed]:
+    def _missed(self, asked: _Selection, place: SessionInContext) -> Sequence[IncompleteSession]:
         """Sessions of the look-back without a complete recording, those after the one described included."""
         history = asked.visible.history(place.session.contract)
-        return missed(history, self._calendar, asked.product.root, history.sessions[-1].row.trade_date)
+        return incomplete_sessions(
+            history, self._calendar, asked.product.root, history.sessions[-1].row.trade_date
+        )
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
         """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and

@@ -22,7 +22,7 @@ from outcry.trades.feed import Replaced
 from outcry.trades.overlap import Overlap
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import in_order, on_tick
-from outcry.trades.session_index import Cell, Grid
+from outcry.trades.session_index import SessionIndex, SessionSlice
 
 #: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
 Life = tuple[int, int]
@@ -64,13 +64,13 @@ class Piece:
 
 
 class Intake:
-    """One contract's. `grid`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
+    """One contract's. `index`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
 
-    def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds, life: Life) -> None:
-        self._tick_e9, self._grid, self._day_of, self._life = tick_e9, grid, day_of, life
+    def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: Life) -> None:
+        self._tick_e9, self._index, self._day_of, self._life = tick_e9, index, day_of, life
         self._overlap = Overlap()
         self._latest_ns = 0
-        self._cell: Cell | None = None
+        self._cell: SessionSlice | None = None
         self.counts = Counts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
@@ -123,7 +123,7 @@ class Intake:
         rows, _ = in_order(self._plausible(rows), 0)
         rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
         self.counts.off_tick += off_tick
-        pieces, outside = self._grid.cut(rows["ts_event"])
+        pieces, outside = self._index.split(rows["ts_event"])
         self.counts.outside += outside
         for cell, begin, end in pieces:
             self.counts.rows += end - begin
@@ -161,7 +161,7 @@ class Intake:
             whole = whole[len(run) :]
             self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
             self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
-            pieces, outside = self._grid.cut(run["ts_event"])
+            pieces, outside = self._index.split(run["ts_event"])
             self.counts.outside += outside
             for cell, begin, end in pieces:
                 self.counts.rows += end - begin

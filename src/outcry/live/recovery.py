@@ -19,10 +19,10 @@ from outcry.live.runner import Runner, Ways
 from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
-from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.contract_lifetime import lifetime_ns
 from outcry.trades.feed import Feed
 from outcry.trades.records import Quality
-from outcry.trades.session_index import Grid
+from outcry.trades.session_index import SessionIndex
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Recovery:
         self._log, self._snapshots, self._live = trades, snapshots, live
         self._universe, self._calendar = universe, calendar
         self._ways, self._recorder, self._by = ways, recorder, by
-        self._grids: dict[str, Grid] = {}
+        self._indexes: dict[str, SessionIndex] = {}
         self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
 
     def close(self) -> None:
@@ -108,8 +108,8 @@ class Recovery:
         runner = Runner(
             key,
             product.tick_e9,
-            self._grid(product.root),
-            listed_ns(self._universe, key.contract),
+            self._index(product.root),
+            lifetime_ns(self._universe, key.contract),
             self._ways,
         )
         last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
@@ -178,10 +178,10 @@ class Recovery:
         """Ask log or store for something, however long it is busy, apart from what is recorded."""
         return await self._recorder.patiently(work, self._threads)
 
-    def _grid(self, root: str) -> Grid:
-        if root not in self._grids:
-            self._grids[root] = Grid(self._calendar, root)
-        return self._grids[root]
+    def _index(self, root: str) -> SessionIndex:
+        if root not in self._indexes:
+            self._indexes[root] = SessionIndex(self._calendar, root)
+        return self._indexes[root]
 
 
 def _lost(entries: int) -> bytes:

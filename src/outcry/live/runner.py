@@ -29,9 +29,9 @@ from outcry.market.opening import Opening
 from outcry.trades import feed as ports
 from outcry.trades.coverage import GRACE_NS, Span
 from outcry.trades.records import Quality, Rows
-from outcry.trades.session_index import Grid
+from outcry.trades.session_index import SessionIndex
 from outcry.trades.validation import fault_of
-from outcry.trades.volume_gap_check import VolumeCheck
+from outcry.trades.volume_gap_check import VolumeGapCheck
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
@@ -67,13 +67,13 @@ class Ways:
 class Runner:
     """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
 
-    def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
+    def __init__(self, key: StreamKey, tick_e9: int, index: SessionIndex, life: Life, ways: Ways) -> None:
         self.key, self._life, self._ways = key, life, ways
         self.name = key.text
         self.logged = LoggedStream(key.text, tick_e9, ways.log, self._applied)
         self.channel = Channel(key, invented=False, peek=self.logged.view)
         self.stream = self.logged.stream
-        self.intake = Intake(tick_e9, grid, self._day, life)
+        self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
         self.saved_position = 0
         #: The present when this process took the stream up.
@@ -91,7 +91,7 @@ class Runner:
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = self._unlogged = False
-        self._counter, self._lots = VolumeCheck(), 0
+        self._counter, self._lots = VolumeGapCheck(), 0
         self._days: dict[date, log.Day] = {}
 
     # -- what it says
@@ -255,7 +255,7 @@ class Runner:
                     self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter(piece)
             case ports.Bars():
-                self._counter = VolumeCheck()  # their lots are in the feed's count, and not in ours
+                self._counter = VolumeGapCheck()  # their lots are in the feed's count, and not in ours
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter_bars(piece, event)
@@ -437,7 +437,7 @@ class Runner:
             self.logged.log(log.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
-        hole = self._counter.told(event, self._lots) if self.health.phase is Phase.CURRENT else None
+        hole = self._counter.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
             self._note_hole(*hole, "volume counter")
 

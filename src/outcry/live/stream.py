@@ -131,7 +131,7 @@ class Stream:
         """The session that runs, as it stands; None before its first trade."""
         self._settle()
         capture = self.current.capture() if self.current else None
-        return replace(capture, night=self._night_of(capture.opening)) if capture else None
+        return replace(capture, overnight_ladder=self._night_of(capture.opening)) if capture else None
 
     def _night_of(self, opening: Opening) -> Ladder | None:
         """The overnight session before a regular one."""
@@ -373,7 +373,7 @@ class Stream:
         """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
         self._settle()
         parts = [
-            (session.opening, at, session.hold())
+            (session.opening, at, session.state())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
         rest = stream_snapshot.Snapshot(

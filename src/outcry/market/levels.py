@@ -18,7 +18,7 @@ MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CompletedSession:
     """An RTH session of one contract. One that is not `whole` tests and repairs levels, and makes none."""
 
     trade_date: date
@@ -28,7 +28,7 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
+class CarriedLevel:
     """A level in ticks and the trade date it was made.
 
     `age_sessions`: 1 for the newest session's. `tpos`, `tail_rows`: TPOs at the row, and rows of single prints from
@@ -43,22 +43,22 @@ class Dated:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedLevels:
     """What the newest of the sessions carries forward, each newest first, at most ten."""
 
-    naked_pocs: tuple[Dated, ...]
-    poor_highs: tuple[Dated, ...]
-    poor_lows: tuple[Dated, ...]
+    naked_pocs: tuple[CarriedLevel, ...]
+    poor_highs: tuple[CarriedLevel, ...]
+    poor_lows: tuple[CarriedLevel, ...]
 
 
-def carried(sessions: Sequence[Completed]) -> Carried:
+def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
     """Return the levels as they stood when the last of `sessions` completed.
 
     `sessions`: one contract's, ascending by trade date, the newest last; its own POC is naked by definition.
     """
-    pocs: list[Dated] = []
-    highs: list[Dated] = []
-    lows: list[Dated] = []
+    pocs: list[CarriedLevel] = []
+    highs: list[CarriedLevel] = []
+    lows: list[CarriedLevel] = []
     beyond_high, beyond_low = -(2**62), 2**62
     age = 0
     for at in reversed(range(len(sessions))):
@@ -68,22 +68,22 @@ def carried(sessions: Sequence[Completed]) -> Carried:
             break
         if session.whole and not any(later.ladder.prints_at(profile.poc) for later in sessions[at + 1 :]):
             most = profile.tpos[profile.poc - profile.low]
-            pocs.append(Dated(profile.poc, session.trade_date, age + 1, most))
+            pocs.append(CarriedLevel(profile.poc, session.trade_date, age + 1, most))
         if session.whole and age < EXTREME_LOOKBACK_SESSIONS:
             if profile.poor_high and beyond_high <= profile.high:
                 at_high = profile.tpos[-1], profile.upper_tail_rows
-                highs.append(Dated(profile.high, session.trade_date, age + 1, *at_high))
+                highs.append(CarriedLevel(profile.high, session.trade_date, age + 1, *at_high))
             if profile.poor_low and beyond_low >= profile.low:
                 at_low = profile.tpos[0], profile.lower_tail_rows
-                lows.append(Dated(profile.low, session.trade_date, age + 1, *at_low))
+                lows.append(CarriedLevel(profile.low, session.trade_date, age + 1, *at_low))
         beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
         age += session.whole
-    return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))
+    return CarriedLevels(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))
 
 
-def spent(levels: Carried, ladder: Ladder) -> Carried:
+def spent(levels: CarriedLevels, ladder: Ladder) -> CarriedLevels:
     """Those of `levels` that a later RTH session of the contract, as far as `ladder` has it, has used up."""
-    return Carried(
+    return CarriedLevels(
         tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),
         tuple(level for level in levels.poor_highs if ladder.high_ticks > level.price_ticks),
         tuple(level for level in levels.poor_lows if ladder.low_ticks < level.price_ticks),

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from outcry.market.alerts.machine import Fired, Observation
+from outcry.market.bar_closes import CLOSE_DELAY_NS, BarCloses
 from outcry.market.fold import SessionFold
-from outcry.market.held import decode, encode
 from outcry.market.ladder import MAX_SESSION_ROWS, Ladder
 from outcry.market.live_view import Capture, LiveView
 from outcry.market.opening import Opening
-from outcry.market.seals import HOLD_NS, Seals
-from outcry.market.watch import Watch
+from outcry.market.session_monitor import SessionMonitor
+from outcry.market.session_state import decode, encode
 
-__all__ = ["HOLD_NS", "Capture", "LiveSession", "LiveView", "encode"]
+__all__ = ["CLOSE_DELAY_NS", "Capture", "LiveSession", "LiveView", "encode"]
 
 _NOTHING_YET = -(2**63)
 
@@ -33,9 +33,9 @@ class LiveSession:
         self.opening = opening
         self.revision = 0
         self.empty = True  # whether nothing has traded, or nothing that was not taken back
-        self._seals = Seals(opening.segments)
-        self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
-        self._watch = Watch(opening)
+        self._bar_closes = BarCloses(opening.segments)
+        self._fold = SessionFold(self._bar_closes.brackets, MAX_SESSION_ROWS)
+        self._monitor = SessionMonitor(opening)
         self._latest_ns = _NOTHING_YET
         self._event_ns = _NOTHING_YET
         self._high = self._low = 0
@@ -46,12 +46,12 @@ class LiveSession:
     def silence(self, *, on: bool) -> None:
         """Let alerts latch without a word while catching up (rules §6), or speak again."""
         self.silent = on
-        self._watch.silence(on=on)
+        self._monitor.silence(on=on)
 
     @property
     def due_ns(self) -> int:
         """The event time from which `advance` has something to do."""
-        return self._seals.due_ns
+        return self._bar_closes.due_ns
 
     def trades(
         self,
@@ -93,15 +93,15 @@ class LiveSession:
         none."""
         if not volume_lots:
             return []
-        fired = self._seal(start_ns)  # bars come complete: there are no stragglers to wait for
+        fired = self._finalize(start_ns)  # bars come complete: there are no stragglers to wait for
         first, late = self.empty, start_ns < self._latest_ns
         self._fold.bar(start_ns, opened, high, low, close, volume_lots)
-        self._seals.note(start_ns, close)
+        self._bar_closes.note(start_ns, close)
         self._reach(low, high, first=first)
         if first:
             self._opened(opened)
         if late:
-            self._watch.belated(start_ns, self._fold)
+            self._monitor.belated(start_ns, self._fold)
             return fired
         self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
@@ -110,7 +110,7 @@ class LiveSession:
 
     def advance(self, at_ns: int) -> list[Fired]:
         """Let event time come to an instant: seal what ended two seconds before it."""
-        return self._seal(at_ns - HOLD_NS)
+        return self._finalize(at_ns - CLOSE_DELAY_NS)
 
     def amended(self, ladder: Ladder | None) -> None:
         """Go on from a ladder folded anew without what the exchange took back; None: nothing is left.
@@ -120,19 +120,19 @@ class LiveSession:
         """
         self.revision += 1
         if ladder is None:
-            self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
-            self._watch.emptied()
+            self._fold = SessionFold(self._bar_closes.brackets, MAX_SESSION_ROWS)
+            self._monitor.emptied()
             self._high = self._low = 0
             self.empty = True
         else:
-            self._fold = SessionFold.restore(self._seals.brackets, ladder, MAX_SESSION_ROWS)
+            self._fold = SessionFold.restore(self._bar_closes.brackets, ladder, MAX_SESSION_ROWS)
             self._high, self._low = ladder.high_ticks, ladder.low_ticks
             newest_ns = ladder.brackets[-1].last_ns
             self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
             if self.empty:  # what could not be counted was corrected
                 self._opened(ladder.open_ticks)
-        self._seals.amended(ladder.brackets if ladder else ())
-        self._watch.belated(self.opening.open_ns, self._fold)
+        self._bar_closes.amended(ladder.brackets if ladder else ())
+        self._monitor.belated(self.opening.open_ns, self._fold)
 
     # -- what it says
 
@@ -145,9 +145,9 @@ class LiveSession:
         ladder = self._fold.ladder()
         if ladder is None or self.empty:
             return None
-        complete = self._event_ns >= self._watch.hour_ends_ns
+        complete = self._event_ns >= self._monitor.hour_ends_ns
         return Capture(
-            self.opening, ladder, self._event_ns, complete, self._watch.bias, self._watch.scenarios(),
+            self.opening, ladder, self._event_ns, complete, self._monitor.bias, self._monitor.scenarios(),
             self.revision,
         )  # fmt: skip
 
@@ -160,25 +160,25 @@ class LiveSession:
         """Measure against other references from here on: the session before this one has completed meanwhile."""
         self.opening = opening
         ladder = self._fold.ladder()
-        self._watch.refer(opening, ladder.open_ticks if ladder else None)
+        self._monitor.refer(opening, ladder.open_ticks if ladder else None)
 
     # -- cutting it
 
     def dump(self) -> bytes:
         """Everything but the opening, as canonical JSON."""
-        return encode(self.hold())
+        return encode(self.state())
 
-    def hold(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """What `dump` writes, taken in microseconds: nothing of it changes when the session goes on."""
         ladder = self._fold.ladder()
         return {
             "revision": self.revision,
-            "seals": self._seals.dump(),
+            "seals": self._bar_closes.dump(),
             "times": [self._latest_ns, self._event_ns],
             "prices": [self._high, self._low],
             "silent": self.silent,
             "ladder": ladder,
-            "watch": self._watch.dump(),
+            "watch": self._monitor.dump(),
         }
 
     @staticmethod
@@ -187,28 +187,30 @@ class LiveSession:
         whole = decode(data)
         session = LiveSession(opening, silent=whole["silent"])
         session.revision = whole["revision"]
-        session._seals.restore(*whole["seals"])
+        session._bar_closes.restore(*whole["seals"])
         session._latest_ns, session._event_ns = whole["times"]
         session._high, session._low = whole["prices"]
         if whole["ladder"] is not None:
-            session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"], MAX_SESSION_ROWS)
+            session._fold = SessionFold.restore(
+                session._bar_closes.brackets, whole["ladder"], MAX_SESSION_ROWS
+            )
             session.empty = False
-        session._watch.restore(whole["watch"])
+        session._monitor.restore(whole["watch"])
         return session
 
     # -- within
 
     def _passed(self, now_ns: int, price: int, size: int) -> bool:
         """Fold in one trade of many in the shortest way; False where there is something to look for."""
-        calm = self._watch.calm
+        calm = self._monitor.calm
         if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
             return False
         self._fold.trade(now_ns, price, size)
-        seals = self._seals
-        if seals.from_ns <= now_ns < seals.until_ns:
-            seals.closes[seals.bar] = (now_ns, price)
+        closes = self._bar_closes
+        if closes.from_ns <= now_ns < closes.until_ns:
+            closes.closes[closes.bar] = (now_ns, price)
         else:
-            seals.note(now_ns, price)
+            closes.note(now_ns, price)
         if price > self._high:
             self._high = price
         elif price < self._low:
@@ -222,8 +224,8 @@ class LiveSession:
         """The first trade from `first` on that comes late, ends a bar, or may move a machine."""
         if self.empty:
             return first
-        watch, due_ns = self._watch, self.due_ns
-        quiet = watch.quiet(due_ns) if watched else watch.unwatched(due_ns)
+        monitor, due_ns = self._monitor, self.due_ns
+        quiet = monitor.quiet(due_ns) if watched else monitor.unwatched(due_ns)
         low, high, until_ns = quiet.low, quiet.high, quiet.until_ns
         latest_ns = self._latest_ns
         for at in range(first, count):
@@ -245,46 +247,46 @@ class LiveSession:
         times, prices = at_ns[first:until], price_ticks[first:until]
         self._fold.trades(zip(times, prices, size_lots[first:until], strict=True))
         self._reach(min(prices), max(prices), first=False)
-        self._seals.note_all(times, prices)
+        self._bar_closes.note_all(times, prices)
         self._latest_ns = self._event_ns = times[-1]
 
     def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
         """A trade that may matter."""
         first, late = self.empty, at_ns < self._latest_ns
         self._fold.trade(at_ns, price, size)
-        self._seals.note(at_ns, price)
+        self._bar_closes.note(at_ns, price)
         self._reach(price, price, first=first)
         if first:
             self._opened(price)
         if late:
-            self._watch.belated(at_ns, self._fold)
+            self._monitor.belated(at_ns, self._fold)
             return []
         self._latest_ns = self._event_ns = at_ns
         if not watched:
-            self._watch.settle(at_ns, self._fold)
+            self._monitor.settle(at_ns, self._fold)
             return []
         return self._look(Observation(at_ns, price, price, price, price, at_ns))
 
     def _opened(self, price: int) -> None:
         self.empty = False
-        self._watch.opened(price)
+        self._monitor.opened(price)
 
     def _look(self, seen: Observation) -> list[Fired]:
         """Show the machines what traded."""
-        bracket = self._seals.bracket_at(seen.slot_ns)
-        return self._watch.traded(seen, bracket, self._fold, (self._high, self._low))
+        bracket = self._bar_closes.bracket_at(seen.slot_ns)
+        return self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
 
     def _reach(self, low: int, high: int, *, first: bool) -> None:
         self._low = low if first else min(self._low, low)
         self._high = high if first else max(self._high, high)
 
-    def _seal(self, until_ns: int) -> list[Fired]:
+    def _finalize(self, until_ns: int) -> list[Fired]:
         """Close the bars and brackets that end by an instant, in order."""
         fired: list[Fired] = []
-        for end_ns, is_bracket, index in self._seals.seal(until_ns):
+        for end_ns, is_bracket, index in self._bar_closes.finalize(until_ns):
             if is_bracket:
-                fired += self._watch.bracket_closed(index, end_ns, self._fold)
+                fired += self._monitor.bracket_closed(index, end_ns, self._fold)
             else:
-                _, close = self._seals.closes.pop(index, (0, None))
-                fired += self._watch.bar_closed(end_ns, close, self._seals.bracket_ending(end_ns))
+                _, close = self._bar_closes.closes.pop(index, (0, None))
+                fired += self._monitor.bar_closed(end_ns, close, self._bar_closes.bracket_ending(end_ns))
         return fired

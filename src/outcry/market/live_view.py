@@ -27,7 +27,7 @@ class LiveView:
 
     last_ticks: price of the newest trade that stands. last_ns: exchange time of the newest event folded in, taken
     back since or not; revision: how often folded trades were amended since. overnight: high and low; of an ETH
-    session, its own so far. ib_complete: whether the first 60 minutes are over. night: the ladder of the overnight
+    session, its own so far. ib_complete: whether the first 60 minutes are over. overnight: the ladder of the overnight
     session before an RTH session, where it was folded here.
     """
 
@@ -42,7 +42,7 @@ class LiveView:
     levels: tuple[LevelLine, ...]
     scenarios: tuple[ScenarioState, ...]
     revision: int
-    night: Ladder | None = None
+    overnight_ladder: Ladder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Capture:
     bias: BiasReading
     scenarios: tuple[ScenarioState, ...]
     revision: int
-    night: Ladder | None = None
+    overnight_ladder: Ladder | None = None
 
     def view(self) -> LiveView:
         """Work the levels out."""
@@ -67,12 +67,12 @@ class Capture:
         lines = level_lines(profile, self.opening, last_ticks, ib_complete=self.ib_complete)
         return LiveView(
             self.opening, self.ladder, profile, last_ticks, self.last_ns, self.ib_complete, overnight,
-            self.bias, lines, self.scenarios, self.revision, self.night,
+            self.bias, lines, self.scenarios, self.revision, self.overnight_ladder,
         )  # fmt: skip
 
     def dump(self) -> bytes:
-        """Write it: lines of canonical JSON for the opening, the ladder, the night (empty: none) and the rest, after
-        the version."""
+        """Write the version, then one line of canonical JSON each for the opening, the ladder, the overnight ladder
+        (empty without one) and the rest."""
         votes = self.bias.votes
         rest = [
             self.last_ns,
@@ -82,7 +82,12 @@ class Capture:
             [votes.last, votes.poc, votes.value, votes.extension, votes.one_timeframing],
             [_scenario_list(scenario) for scenario in self.scenarios],
         ]
-        lines = [b"%d" % VERSION, _opening_bytes(self.opening), dump(self.ladder), _night_bytes(self.night)]
+        lines = [
+            b"%d" % VERSION,
+            _opening_bytes(self.opening),
+            dump(self.ladder),
+            _overnight_bytes(self.overnight_ladder),
+        ]
         return b"\n".join([*lines, json.dumps(rest, separators=(",", ":")).encode()])
 
     @staticmethod
@@ -92,25 +97,26 @@ class Capture:
         if version != b"%d" % VERSION:
             raise SnapshotMismatch(f"capture of version {version[:8]!r}, this program reads {VERSION}")
         try:
-            opening, ladder, night, rest = whole.split(b"\n")
+            opening, ladder, overnight, rest = whole.split(b"\n")
             last_ns, ib_complete, revision, bias, votes, scenarios = json.loads(rest)
             return Capture(
                 Opening.load(opening), load(ladder), last_ns, ib_complete, BiasReading(Bias(bias), Votes(*votes)),
-                tuple(_scenario_of(*scenario) for scenario in scenarios), revision, load(night) if night else None,
+                tuple(_scenario_of(*scenario) for scenario in scenarios), revision,
+                load(overnight) if overnight else None,
             )  # fmt: skip
         except (ValueError, TypeError, LookupError) as problem:
             raise SnapshotMismatch(f"not a capture: {problem}") from problem
 
 
-#: Hundreds of captures of a session are written, all of one opening, and measured against one night.
+#: Hundreds of captures of a session are written, all of one opening, and measured against one overnight.
 @lru_cache(maxsize=1024)
 def _opening_bytes(opening: Opening) -> bytes:
     return opening.dump()
 
 
 @lru_cache(maxsize=1024)
-def _night_bytes(night: Ladder | None) -> bytes:
-    return dump(night) if night else b""
+def _overnight_bytes(overnight: Ladder | None) -> bytes:
+    return dump(overnight) if overnight else b""
 
 
 def _scenario_list(scenario: ScenarioState) -> list[object]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from outcry.market.calendar import Session, SessionKind
-from outcry.market.levels import Carried, Dated
+from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.windows import Segment
 
 VERSION = 1
@@ -29,7 +29,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class IncompleteSession:
     """A regular session of the look-back that makes no level: not recorded, or incomplete.
     `holes`: half-open, ns UTC."""
 
@@ -48,8 +48,8 @@ class Opening:
     for an ETH session, or where nothing traded. average_range: ticks, of up to 20 RTH sessions before; None: none.
     rolled_from: key of the contract this one took the front from, if it did since `prior`. front: whether it is the
     front contract; another one's levels are answered when it is named, and it fires no alert. damaged: contract, date
-    and kind of stored sessions that were left out because they are damaged. missed: sessions of the look-back that make
-    no level, ascending.
+    and kind of stored sessions that were left out because they are damaged. incomplete: sessions of the look-back that
+    make no level, ascending.
     """
 
     contract: str
@@ -59,13 +59,13 @@ class Opening:
     segments: tuple[Segment, ...]
     short: bool
     prior: Prior | None
-    carried: Carried
+    carried: CarriedLevels
     overnight: tuple[int, int] | None = None
     average_range: int | None = None
     rolled_from: str | None = None
     front: bool = True
     damaged: tuple[tuple[str, str, str], ...] = ()
-    missed: tuple[Missed, ...] = ()
+    incomplete: tuple[IncompleteSession, ...] = ()
 
     @property
     def session(self) -> Session:
@@ -106,8 +106,8 @@ class Opening:
         }
         if self.damaged:
             whole["damaged"] = self.damaged
-        if self.missed:
-            whole["missed"] = [[str(one.trade_date), one.recorded, one.holes] for one in self.missed]
+        if self.incomplete:
+            whole["missed"] = [[str(one.trade_date), one.recorded, one.holes] for one in self.incomplete]
         return json.dumps(whole, separators=(",", ":")).encode()
 
     @staticmethod
@@ -118,7 +118,7 @@ class Opening:
             raise ValueError(f"opening of version {whole['version']}, this program reads {VERSION}")
         prior = whole["prior"]
         pocs, highs, lows = (
-            tuple(Dated(price, date.fromisoformat(made_on), *more) for price, made_on, *more in levels)
+            tuple(CarriedLevel(price, date.fromisoformat(made_on), *more) for price, made_on, *more in levels)
             for levels in whole["carried"]
         )
         return Opening(
@@ -129,14 +129,16 @@ class Opening:
             segments=tuple((start, end) for start, end in whole["segments"]),
             short=whole["short"],
             prior=Prior(date.fromisoformat(prior[0]), *prior[1:]) if prior else None,
-            carried=Carried(pocs, highs, lows),
+            carried=CarriedLevels(pocs, highs, lows),
             overnight=(whole["overnight"][0], whole["overnight"][1]) if whole["overnight"] else None,
             average_range=whole["average_range"],
             rolled_from=whole["rolled_from"],
             front=whole["front"],
             damaged=tuple((contract, day, kind) for contract, day, kind in whole.get("damaged", ())),
-            missed=tuple(
-                Missed(date.fromisoformat(day), recorded, tuple((first, last) for first, last in holes))
+            incomplete=tuple(
+                IncompleteSession(
+                    date.fromisoformat(day), recorded, tuple((first, last) for first, last in holes)
+                )
                 for day, recorded, holes in whole.get("missed", ())
             ),
         )

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from outcry.market.alerts.machine import NEVER_NS, SILENCE, Observation, Quiet, move
 from outcry.market.opening import Opening
-from outcry.market.plans import Plan, ScenarioId, plans
 from outcry.market.playbook import Condition, ScenarioState, Status
+from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
 from outcry.market.units import NANOS_PER_HOUR
 
 _IDS = tuple(ScenarioId)  # an enumeration is slow to be gone through
@@ -104,17 +104,17 @@ class _Track:
         return self.run >= times
 
 
-def awaited(plan: Plan, phase: Phase) -> list[tuple[Sign, Condition]]:
+def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
     """What a scenario looks for in a phase, in order of precedence.
 
     A close that invalidates is no sign until the scenario is active: before, it is only no confirmation.
     """
     by_sign = {
-        Sign.IF: plan.if_,
-        Sign.INVALIDATE: plan.invalidate,
-        Sign.CONFIRM: plan.confirm,
-        Sign.HALF: plan.half and plan.half[1],
-        Sign.REACH: plan.reach,
+        Sign.IF: rule.if_,
+        Sign.INVALIDATE: rule.invalidate,
+        Sign.CONFIRM: rule.confirm,
+        Sign.HALF: rule.half and rule.half[1],
+        Sign.REACH: rule.reach,
     }
     found: list[tuple[Sign, Condition]] = []
     for sign in AWAITED[phase]:
@@ -137,8 +137,8 @@ class Scenarios:
         "_ib",
         "_open_ticks",
         "_opening",
-        "_plans",
         "_quiet",
+        "_rules",
         "_states",
         "_tracks",
         "_watched",
@@ -156,10 +156,10 @@ class Scenarios:
         """The session's first price: of its first trade, or the open of its first bar."""
         self._open_ticks = first_price
         self._lay_out()
-        for plan in self._plans:
-            if plan.if_.observable == "open":
-                met = plan.if_.met(first_price, first_price)
-                self._tracks[plan.id].take(Sign.IF if met else Sign.IMPOSSIBLE, -1)
+        for rule in self._rules:
+            if rule.if_.observable == "open":
+                met = rule.if_.met(first_price, first_price)
+                self._tracks[rule.id].take(Sign.IF if met else Sign.IMPOSSIBLE, -1)
         self._watch()
 
     def traded(self, seen: Observation, ib: tuple[int, int] | None) -> None:
@@ -191,13 +191,13 @@ class Scenarios:
         """A bracket has ended at `at_ns`, its last price `close`; None: nothing traded in it, so it ends any run."""
         if close is None:
             return
-        for plan in self._plans:
-            track = self._tracks[plan.id]
-            if track.phase is Phase.WAITING and plan.if_.observable == "trade" and plan.if_.met(close, close):
+        for rule in self._rules:
+            track = self._tracks[rule.id]
+            if track.phase is Phase.WAITING and rule.if_.observable == "trade" and rule.if_.met(close, close):
                 track.take(Sign.IF, at_ns - 1)  # a close was traded, though it came too late to be shown
             if at_ns <= track.since_ns:
                 continue
-            for sign, condition in awaited(plan, track.phase):
+            for sign, condition in awaited(rule, track.phase):
                 if condition.observable != "bracket_close" or not condition.met(close, close):
                     continue
                 if sign is not Sign.CONFIRM or track.confirmed(index, condition.times):
@@ -212,9 +212,9 @@ class Scenarios:
     def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
         """Every scenario that exists, in the order of `ScenarioId`. ib: as for `traded`."""
         if ib is not None and ib != self._ib:  # the hour is over and nothing was shown since
-            return self._told(plans(self._opening, self._open_ticks, ib))
+            return self._told(scenario_rules(self._opening, self._open_ticks, ib))
         if self._states is None:
-            self._states = self._told(self._plans)
+            self._states = self._told(self._rules)
         return self._states
 
     def dump(self) -> list[object]:
@@ -235,31 +235,31 @@ class Scenarios:
         found._lay_out()
         return found
 
-    def _told(self, found: Sequence[Plan]) -> tuple[ScenarioState, ...]:
+    def _told(self, found: Sequence[ScenarioRule]) -> tuple[ScenarioState, ...]:
         states: list[ScenarioState] = []
-        for plan in found:
-            phase = self._tracks[plan.id].phase
-            half = plan.half if phase in {Phase.WAITING, Phase.READY, Phase.ACTIVE} else None
+        for rule in found:
+            phase = self._tracks[rule.id].phase
+            half = rule.half if phase in {Phase.WAITING, Phase.READY, Phase.ACTIVE} else None
             states.append(
                 ScenarioState(
-                    id=plan.id, if_=plan.if_, then=plan.then, reference=half[0] if half else plan.reference,
-                    confirm=plan.confirm, invalidate=plan.invalidate, status=phase.status,
+                    id=rule.id, if_=rule.if_, then=rule.then, reference=half[0] if half else rule.reference,
+                    confirm=rule.confirm, invalidate=rule.invalidate, status=phase.status,
                 )
             )  # fmt: skip
         return tuple(states)
 
     def _lay_out(self) -> None:
         """The open or the initial balance has become known, or moved: so have conditions."""
-        self._plans = plans(self._opening, self._open_ticks, self._ib)
+        self._rules = scenario_rules(self._opening, self._open_ticks, self._ib)
         self._watch()
 
     def _watch(self) -> None:
         """Something changed: gather the conditions on trades that are awaited now, and the band that meets none."""
         self._states: tuple[ScenarioState, ...] | None = None
         self._watched = [
-            (self._tracks[plan.id], sign, condition)
-            for plan in self._plans
-            for sign, condition in awaited(plan, self._tracks[plan.id].phase)
+            (self._tracks[rule.id], sign, condition)
+            for rule in self._rules
+            for sign, condition in awaited(rule, self._tracks[rule.id].phase)
             if condition.observable == "trade"
         ]
         hour_ends_ns = self._opening.open_ns + NANOS_PER_HOUR

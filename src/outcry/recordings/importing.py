@@ -345,7 +345,7 @@ class _Intake:
         known = self._span.get(contract.root, (first_ns, last_ns))
         self._span[contract.root] = (min(known[0], first_ns), max(known[1], last_ns))
         tick_e9 = self._parts.universe.products[contract.root].tick_e9
-        pieces, outside = self._parts.grid(contract.root).cut(times)
+        pieces, outside = self._parts.index(contract.root).split(times)
         self._outside += outside
         for cell, first, last in pieces:
             folding = self._folding(batch, cell.session)
@@ -366,7 +366,7 @@ class _Intake:
 
     def _check_life(self, batch: Batch, trade_date: date) -> None:
         """Refuse trades of a contract that had expired, or was not yet listed: the label or the year is wrong."""
-        first, last = contract_lifetime.listed_days(self._parts.universe, batch.contract)
+        first, last = contract_lifetime.lifetime_days(self._parts.universe, batch.contract)
         if not first <= trade_date <= last:
             end = self._parts.universe.expiry(batch.contract)
             raise FileRefused(

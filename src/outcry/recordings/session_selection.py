@@ -25,7 +25,7 @@ from outcry.sessions.tape_model import Tape, TapeDamaged, TapeFile
 from outcry.trades.coverage import GRACE_NS, Span, uncovered
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import Column, fold_rows, on_tick, volume_of
-from outcry.trades.session_index import Cell, Grid
+from outcry.trades.session_index import SessionIndex, SessionSlice
 
 #: The open (ns UTC) of a session of one product, and whose record of it, of any contract.
 Recording = tuple[int, str, Quality]
@@ -39,17 +39,17 @@ class Parts:
     def __init__(self, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
         self._calendar = calendar
-        self._grids: dict[str, Grid] = {}
+        self._indexes: dict[str, SessionIndex] = {}
 
     def begin(self, root: str) -> date:
         """The first day for which the session tables have hours of a product."""
         return self._calendar.hours.begin(root)
 
-    def grid(self, root: str) -> Grid:
+    def index(self, root: str) -> SessionIndex:
         """The product's calendar, laid out for splitting rows."""
-        if root not in self._grids:
-            self._grids[root] = Grid(self._calendar, root)
-        return self._grids[root]
+        if root not in self._indexes:
+            self._indexes[root] = SessionIndex(self._calendar, root)
+        return self._indexes[root]
 
 
 @dataclass(slots=True)
@@ -238,11 +238,14 @@ class Settling:
 
     def _pieces(
         self, contract: Contract, quality: Quality, files: Iterable[TapeFile]
-    ) -> Iterator[tuple[Cell, Rows, list[Column]]]:
-        grid, tick_e9 = self._parts.grid(contract.root), self._parts.universe.products[contract.root].tick_e9
+    ) -> Iterator[tuple[SessionSlice, Rows, list[Column]]]:
+        index, tick_e9 = (
+            self._parts.index(contract.root),
+            self._parts.universe.products[contract.root].tick_e9,
+        )
         for file in files:
             for chunk in self._parts.tape.read(file, quality):
-                for cell, first, last in grid.cut(chunk["ts_event"])[0]:
+                for cell, first, last in index.split(chunk["ts_event"])[0]:
                     rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
                     yield cell, rows, ticks
 

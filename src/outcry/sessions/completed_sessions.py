@@ -19,7 +19,7 @@ from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import Opening, Prior
 from outcry.market.roll import Front, RollRule, front_on
 from outcry.market.units import NANOS_PER_DAY
-from outcry.sessions.session_history import SessionHistory, StoredSession, missed, rth_volumes
+from outcry.sessions.session_history import SessionHistory, StoredSession, incomplete_sessions, rth_volumes
 from outcry.sessions.store_model import DamagedSession, SessionRow, SessionStore
 from outcry.sessions.visible_sessions import VisibleSessions, visible_to
 
@@ -185,13 +185,16 @@ class CompletedSessions:
             overnight = (before.overnight.profile.high, before.overnight.profile.low)
         front, rolled_from = self._front(before.front, contract, session, streamed)
         history, yesterday = before.history, session.trade_date - timedelta(days=1)
+        incomplete = (
+            incomplete_sessions(history, self._calendar, contract.root, yesterday) if history.sessions else ()
+        )
         return Opening(
             contract=contract.key, root=contract.root, kind=session.kind, trade_date=session.trade_date,
             segments=session.segments, short=session.short, prior=_prior(history), carried=history.carried(),
             overnight=overnight if session.kind is SessionKind.RTH else None,
             average_range=history.average_range_ticks(), rolled_from=rolled_from, front=front,
             damaged=tuple((row.contract, row.trade_date, row.kind) for row in before.damaged),
-            missed=missed(history, self._calendar, contract.root, yesterday) if history.sessions else (),
+            incomplete=incomplete,
         )  # fmt: skip
 
     def _before_open(

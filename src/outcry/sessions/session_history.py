@@ -9,8 +9,8 @@ from itertools import islice
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.ladder import IB_BRACKETS, Ladder
-from outcry.market.levels import POC_LOOKBACK_SESSIONS, Carried, Completed, carried
-from outcry.market.opening import Missed
+from outcry.market.levels import POC_LOOKBACK_SESSIONS, CarriedLevels, CompletedSession, carried_levels
+from outcry.market.opening import IncompleteSession
 from outcry.market.profile import SessionProfile, profile_of
 from outcry.market.roll import Volumes
 from outcry.market.snapshot import load
@@ -36,9 +36,9 @@ class StoredSession:
         return profile_of(self.ladder, IB_BRACKETS)
 
     @property
-    def completed(self) -> Completed:
+    def completed(self) -> CompletedSession:
         """The session as an input of `market.levels`."""
-        return Completed(self.row.trade_date, self.ladder, self.profile, self.row.complete)
+        return CompletedSession(self.row.trade_date, self.ladder, self.profile, self.row.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class SessionHistory:
         """The newest complete session."""
         return next((stored for stored in reversed(self.sessions) if stored.row.complete), None)
 
-    def carried(self) -> Carried:
+    def carried(self) -> CarriedLevels:
         """Return naked POCs and poor extremes as of the close of the newest session."""
         first = len(self.sessions)
         complete = 0
         while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
             first -= 1
             complete += self.sessions[first].row.complete
-        return carried([stored.completed for stored in self.sessions[first:]])
+        return carried_levels([stored.completed for stored in self.sessions[first:]])
 
     def average_range_ticks(self) -> int | None:
         """Return the average range of up to twenty complete sessions in whole ticks; None without any."""
@@ -72,14 +72,18 @@ class SessionHistory:
         return sum(ranges) // len(ranges) if ranges else None
 
 
-def missed(history: SessionHistory, calendar: Calendar, root: str, last: date) -> tuple[Missed, ...]:
+def incomplete_sessions(
+    history: SessionHistory, calendar: Calendar, root: str, last: date
+) -> tuple[IncompleteSession, ...]:
     """Return the RTH sessions of the look-back, up to and including `last`, that have no complete recording."""
     complete = [stored.row.trade_date for stored in history.sessions if stored.row.complete]
     complete = complete[-POC_LOOKBACK_SESSIONS:]
     first = complete[0] if complete else last
     partial = {s.row.trade_date: s.row.holes for s in history.sessions if not s.row.complete}
     return tuple(
-        Missed(session.trade_date, session.trade_date in partial, partial.get(session.trade_date, ()))
+        IncompleteSession(
+            session.trade_date, session.trade_date in partial, partial.get(session.trade_date, ())
+        )
         for session in calendar.sessions(root, first, last)
         if session.kind is SessionKind.RTH and session.trade_date not in set(complete)
     )

@@ -1,4 +1,4 @@
-"""Completed sessions of one product that a caller may see, each with the sessions before it.
+"""CompletedSession sessions of one product that a caller may see, each with the sessions before it.
 
 A user's own recording takes precedence over the operator's of the same session. The front contract is chosen by
 volume, and changes between sessions only.
@@ -12,7 +12,7 @@ from functools import cached_property
 from outcry.access.licences import Scope
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
-from outcry.market.levels import Carried
+from outcry.market.levels import CarriedLevels
 from outcry.market.roll import Front, RollRule, fronts
 from outcry.sessions.session_history import SessionHistory, StoredSession, rth_volumes
 from outcry.sessions.store_model import DamagedSession
@@ -31,7 +31,7 @@ class SessionInContext:
         """The newest complete session before this one."""
         return self.history.prior
 
-    def carried(self) -> Carried:
+    def carried(self) -> CarriedLevels:
         """Return naked POCs and poor extremes as of the close of this session."""
         return SessionHistory((*self.history.sessions, self.session)).carried()
 
@@ -41,7 +41,7 @@ class SessionInContext:
 
 
 class VisibleSessions:
-    """Completed sessions of one product that one scope may see at one time.
+    """CompletedSession sessions of one product that one scope may see at one time.
 
     damaged: stored sessions whose rows fail their checksum; no answer uses them.
     """

@@ -13,15 +13,15 @@ LONGEST_LISTED = timedelta(days=13 * 365)  # crude oil is listed for the running
 EXPIRY_SLACK = timedelta(days=7)
 
 
-def listed_days(universe: Universe, contract: Contract) -> tuple[date, date]:
+def lifetime_days(universe: Universe, contract: Contract) -> tuple[date, date]:
     """The first and the last day (UTC), both included, that a trade of the contract can be of."""
     end = universe.expiry(contract)
     return end - LONGEST_LISTED, end + EXPIRY_SLACK
 
 
-def listed_ns(universe: Universe, contract: Contract) -> tuple[int, int]:
+def lifetime_ns(universe: Universe, contract: Contract) -> tuple[int, int]:
     """The same as a half-open window (ns UTC)."""
-    first, last = listed_days(universe, contract)
+    first, last = lifetime_days(universe, contract)
     return day_ns(first), day_ns(last + ONE_DAY)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from outcry.base.errors import InvalidRequest
 from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.contract_lifetime import lifetime_ns
 from outcry.trades.feed import (
     LIVE_TRADE,
     Amend,
@@ -227,7 +227,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
     resolution_ns, reach_ns = wire.caps.resolution_ns, wire.caps.reach_ns
     if wire.caps.invented or not (1 <= resolution_ns <= NANOS_PER_DAY and 0 <= reach_ns <= LATEST_NS):
         raise refused("caps")  # nobody invents but the service's own simulator
-    window_ns = listed_ns(universe, contract)
+    window_ns = lifetime_ns(universe, contract)
     if not wire.caps.own_clock and now_ns >= window_ns[1]:
         raise refused("expired")
     latest_ns = LATEST_NS if wire.caps.own_clock else min(LATEST_NS, now_ns + _MOST_AHEAD_NS)

@@ -22,11 +22,11 @@ _MONTH_NS = _MONTH_DAYS * NANOS_PER_DAY
 _MOST_MONTHS = 48  # four years of bars are cut again and again without being laid out anew
 _REACH = timedelta(days=10)  # trading may begin this long before the trade date it belongs to
 
-Piece = tuple["Cell", int, int]
+RowSlice = tuple["SessionSlice", int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SessionSlice:
     """A half-open stretch of time (ns UTC) of one session on one trade date of the exchange."""
 
     start_ns: int
@@ -39,18 +39,18 @@ class Cell:
 class _Month:
     """The cells that touch thirty days, in order, and their starts (ns UTC)."""
 
-    cells: list[Cell]
+    cells: list[SessionSlice]
     starts: NDArray[np.int64]
 
 
-class Grid:
+class SessionIndex:
     """The cells of one product, worked out as far as rows have needed them."""
 
     def __init__(self, calendar: Calendar, root: str) -> None:
         self._calendar, self._root = calendar, root
         self._month = lru_cache(_MOST_MONTHS)(self._lay_out)
 
-    def cut(self, at_ns: NDArray[np.int64]) -> tuple[list[Piece], int]:
+    def split(self, at_ns: NDArray[np.int64]) -> tuple[list[RowSlice], int]:
         """Return `(cell, first, last)` for slices of times in ascending order, and how many rows are in no cell."""
         if not len(at_ns):
             return [], 0
@@ -58,7 +58,7 @@ class Grid:
         if number == last:
             pieces = _pieces(self._month(number), at_ns, 0)
             return pieces, len(at_ns) - sum(b - a for _, a, b in pieces)
-        pieces: list[Piece] = []
+        pieces: list[RowSlice] = []
         begin = 0
         while begin < len(at_ns):
             number = int(at_ns[begin]) // _MONTH_NS
@@ -77,7 +77,7 @@ class Grid:
         first_day = (EPOCH + timedelta(days=number * _MONTH_DAYS)).date()
         last_day = first_day + timedelta(days=_MONTH_DAYS) + _REACH
         days = self._calendar.trading_days(self._root, first_day - timedelta(days=2), last_day)
-        cells: list[Cell] = []
+        cells: list[SessionSlice] = []
         if days:
             sessions = self._calendar.sessions(self._root, days[0].trade_date, days[-1].trade_date + _REACH)
             stretches = sorted(
@@ -91,12 +91,12 @@ class Grid:
                     for a, b, session in islice(stretches, bisect_right(ends, opened), None):
                         if a >= closed:
                             break
-                        cells.append(Cell(max(a, opened), min(b, closed), day.trade_date, session))
+                        cells.append(SessionSlice(max(a, opened), min(b, closed), day.trade_date, session))
         cells.sort(key=lambda cell: cell.start_ns)
         return _Month(cells, np.array([cell.start_ns for cell in cells], dtype=np.int64))
 
 
-def _pieces(month: _Month, at_ns: NDArray[np.int64], offset: int) -> list[Piece]:
+def _pieces(month: _Month, at_ns: NDArray[np.int64], offset: int) -> list[RowSlice]:
     """The slices of times that are all of one month; `offset`: the place of the first in what is cut."""
     first = max(0, int(np.searchsorted(month.starts, at_ns[0], side="right")) - 1)
     last = int(np.searchsorted(month.starts, at_ns[-1], side="right"))

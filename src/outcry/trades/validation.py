@@ -37,23 +37,23 @@ _SIDES = np.array([b"B", b"A", b"N"])
 _FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
 
 
-def fault_of(event: Event, latest_ns: int, listed_ns: tuple[int, int]) -> str:
+def fault_of(event: Event, latest_ns: int, lifetime_ns: tuple[int, int]) -> str:
     """What is wrong with an event, empty where nothing is. Nothing in it may be later than `latest_ns`, nor than a year
     after the contract; its rows lie in the window in which that can trade (ns UTC)."""
-    last_word_ns = min(latest_ns, listed_ns[1] + AFTERWARDS_NS)
+    last_word_ns = min(latest_ns, lifetime_ns[1] + AFTERWARDS_NS)
 
     def timely(*at_ns: int) -> str:
         return "" if all(is_time(one, last_word_ns) for one in at_ns) else "times"
 
     match event:
         case Trades(rows):
-            return _trades_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+            return _trades_fault(rows, latest_ns) or _life_fault(rows, lifetime_ns)
         case Bars(rows, quality) if quality is Quality.TICKS:
             return "quality"
         case Bars(rows):
-            return _bars_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+            return _bars_fault(rows, latest_ns) or _life_fault(rows, lifetime_ns)
         case Replaced(from_ns, to_ns):
-            return timely(from_ns, to_ns) or _replaced_fault(event, latest_ns, listed_ns)
+            return timely(from_ns, to_ns) or _replaced_fault(event, latest_ns, lifetime_ns)
         case Gap(from_ns, to_ns, why):
             return timely(from_ns, to_ns) or ("" if from_ns < to_ns and _is_text(why) else "gap")
         case Repaired(from_ns, to_ns):
@@ -69,9 +69,9 @@ def fault_of(event: Event, latest_ns: int, listed_ns: tuple[int, int]) -> str:
             return timely(at_ns)
 
 
-def _life_fault(rows: Rows, listed_ns: tuple[int, int]) -> str:
+def _life_fault(rows: Rows, lifetime_ns: tuple[int, int]) -> str:
     first_ns, last_ns = _ends(rows["ts_event"])
-    return "" if listed_ns[0] <= first_ns and last_ns < listed_ns[1] else "not_listed"
+    return "" if lifetime_ns[0] <= first_ns and last_ns < lifetime_ns[1] else "not_listed"
 
 
 def _trades_fault(rows: Rows, latest_ns: int) -> str:
@@ -86,13 +86,13 @@ def _trades_fault(rows: Rows, latest_ns: int) -> str:
     return "" if sane else "rows"
 
 
-def _replaced_fault(event: Replaced, latest_ns: int, listed_ns: tuple[int, int]) -> str:
+def _replaced_fault(event: Replaced, latest_ns: int, lifetime_ns: tuple[int, int]) -> str:
     rows, times = event.rows, event.rows["ts_event"]
     if event.from_ns >= event.to_ns:
         return "gap"
     if not len(rows):
         return ""
-    fault = _trades_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+    fault = _trades_fault(rows, latest_ns) or _life_fault(rows, lifetime_ns)
     sane = (
         event.from_ns <= int(times[0])
         and int(times[-1]) < event.to_ns

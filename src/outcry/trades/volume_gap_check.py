@@ -10,7 +10,7 @@ from outcry.trades.feed import OVERLAP_NS, VolumeCounter
 Hole = tuple[int, int]
 
 
-class VolumeCheck:
+class VolumeGapCheck:
     """One stream's. `ours` is always the lots taken in so far, from any beginning."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class VolumeCheck:
         self._newest = 0
         self._unmet: VolumeCounter | None = None
 
-    def told(self, count: VolumeCounter, ours: int) -> Hole | None:
+    def check(self, count: VolumeCounter, ours: int) -> Hole | None:
         """A count came; return where trades are missing, if it shows that they are."""
         if self._agreed_ns is None or count.volume_lots < self._newest:  # the first, or a new trade date
             self._agree(count, ours)

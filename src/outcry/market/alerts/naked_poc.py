@@ -18,7 +18,7 @@ from outcry.market.alerts.machine import (
     Value,
     move,
 )
-from outcry.market.levels import Dated
+from outcry.market.levels import CarriedLevel
 
 PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "distanceAtOpen")
 
@@ -64,7 +64,7 @@ class NakedPoc:
 
     __slots__ = ("_at_open", "_level", "_phase", "quiet", "ref", "type")
 
-    def __init__(self, level: Dated) -> None:
+    def __init__(self, level: CarriedLevel) -> None:
         self.type = AlertType.NAKED_POC
         self.ref = str(level.made_on)
         self._level = level

@@ -11,7 +11,7 @@ from itertools import product
 
 from outcry.market.alerts.edge import LONG_AGO_NS, TOLERANCE_TICKS, Edge
 from outcry.market.alerts.machine import SILENCE, AlertType, Observation, Quiet, Value, move
-from outcry.market.levels import Dated
+from outcry.market.levels import CarriedLevel
 from outcry.market.units import NANOS_PER_HOUR
 
 REST_NS = NANOS_PER_HOUR
@@ -60,7 +60,7 @@ class PoorExtreme:
 
     __slots__ = ("_edge", "_fired_ns", "_level", "_phase", "quiet", "ref", "type")
 
-    def __init__(self, level: Dated, arm: int, *, upper: bool) -> None:
+    def __init__(self, level: CarriedLevel, arm: int, *, upper: bool) -> None:
         self.type = AlertType.POOR_HIGH if upper else AlertType.POOR_LOW
         self.ref = str(level.made_on)
         self._level = level

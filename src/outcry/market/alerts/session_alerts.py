@@ -17,7 +17,7 @@ from outcry.market.alerts.poor import PoorExtreme
 from outcry.market.alerts.va_accept import EdgeAccept
 from outcry.market.alerts.va_reject import EdgeReject
 from outcry.market.alerts.va_test import EdgeTest
-from outcry.market.levels import Dated
+from outcry.market.levels import CarriedLevel
 from outcry.market.opening import Opening
 from outcry.market.units import NANOS_PER_MS
 
@@ -58,7 +58,7 @@ class _Family:
         self.quiet = _joined([machine.quiet for machine in self.machines])
 
 
-class Structure:
+class SessionAlerts:
     """The machines of one regular session.
 
     Without a prior session there is no value to measure against: only the initial balance speaks. Events are to come
@@ -172,10 +172,10 @@ class Structure:
         ]
 
     @staticmethod
-    def load(opening: Opening, state: object) -> "Structure":
+    def load(opening: Opening, state: object) -> "SessionAlerts":
         """Take up a session that opened so, where `dump` left off."""
         silent, ib, keys, machines = cast("tuple[int, list[int], list[int], list[list[Any]]]", state)
-        made = Structure(opening)
+        made = SessionAlerts(opening)
         made._silent = bool(silent)
         made._balance.ib = (ib[0], ib[1]) if ib else None
         made._keys = dict(zip(AlertType, keys, strict=True))
@@ -200,7 +200,7 @@ class Structure:
         self._quiet = _joined([family.quiet for family in self._families])
 
 
-def _made_on(level: Dated) -> date:
+def _made_on(level: CarriedLevel) -> date:
     return level.made_on
 
 

@@ -13,11 +13,11 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.market.windows import Segment
 
 #: How long after its end a bar or bracket is sealed.
-HOLD_NS = 2 * NANOS_PER_SECOND
+CLOSE_DELAY_NS = 2 * NANOS_PER_SECOND
 CLOSE_BAR_MINUTES = 5
 
 
-class Seals:
+class BarCloses:
     """What of one session is sealed. Times ns UTC, prices ticks; bars and brackets by their index.
 
     closes: time and price of the latest trade of each bar not sealed yet. bar, from_ns, until_ns: the bar traded in
@@ -25,7 +25,7 @@ class Seals:
     """
 
     __slots__ = (
-        "_bar_starts", "_bars", "_bracket_starts", "_ends", "_sealed", "bar", "brackets", "closes", "from_ns",
+        "_bar_starts", "_bars", "_bracket_starts", "_ends", "_final", "bar", "brackets", "closes", "from_ns",
         "until_ns",
     )  # fmt: skip
 
@@ -37,14 +37,14 @@ class Seals:
         bars = [(end, False, index) for index, (_, end) in enumerate(self._bars)]
         brackets = [(end, True, index) for index, (_, end) in enumerate(self.brackets)]
         self._ends = sorted(bars + brackets)  # a bar before the bracket that ends with it
-        self._sealed = 0
+        self._final = 0
         self.closes: dict[int, tuple[int, int]] = {}
         self.bar = self.from_ns = self.until_ns = 0
 
     @property
     def due_ns(self) -> int:
         """The event time from which something is to be sealed."""
-        return self._ends[self._sealed][0] + HOLD_NS if self._sealed < len(self._ends) else NEVER_NS
+        return self._ends[self._final][0] + CLOSE_DELAY_NS if self._final < len(self._ends) else NEVER_NS
 
     def bracket_at(self, at_ns: int) -> int:
         """The bracket an instant lies in."""
@@ -54,11 +54,11 @@ class Seals:
         """The bracket in which a bar with such an end lies."""
         return bisect_left(self._bracket_starts, end_ns) - 1
 
-    def seal(self, until_ns: int) -> Iterator[tuple[int, bool, int]]:
+    def finalize(self, until_ns: int) -> Iterator[tuple[int, bool, int]]:
         """Seal what ended by an instant, in order: each with its end, whether it is a bracket, and its index."""
-        while self._sealed < len(self._ends) and self._ends[self._sealed][0] <= until_ns:
-            self._sealed += 1
-            yield self._ends[self._sealed - 1]
+        while self._final < len(self._ends) and self._ends[self._final][0] <= until_ns:
+            self._final += 1
+            yield self._ends[self._final - 1]
 
     def note(self, at_ns: int, price: int) -> None:
         """Something traded: the latest trade of a bar is its close, until it is sealed."""
@@ -97,13 +97,13 @@ class Seals:
 
     def _over(self, bar: int) -> bool:
         """Whether a bar is sealed."""
-        return bool(self._sealed) and self._bars[bar][1] <= self._ends[self._sealed - 1][0]
+        return bool(self._final) and self._bars[bar][1] <= self._ends[self._final - 1][0]
 
     def dump(self) -> list[object]:
         """What `restore` takes."""
-        return [self._sealed, sorted([bar, *close] for bar, close in self.closes.items())]
+        return [self._final, sorted([bar, *close] for bar, close in self.closes.items())]
 
     def restore(self, sealed: int, closes: Sequence[tuple[int, int, int]]) -> None:
         """Take up where `dump` left off."""
-        self._sealed = sealed
+        self._final = sealed
         self.closes = {bar: (at_ns, price) for bar, at_ns, price in closes}

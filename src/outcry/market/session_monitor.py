@@ -7,7 +7,7 @@ initial balance stands once the first hour is over, and then only a late trade m
 from typing import Any
 
 from outcry.market.alerts.machine import SILENCE, Fired, Observation, Quiet
-from outcry.market.alerts.session_alerts import Structure
+from outcry.market.alerts.session_alerts import SessionAlerts
 from outcry.market.bias import BiasMachine, BiasReading, votes
 from outcry.market.calendar import SessionKind
 from outcry.market.fold import SessionFold
@@ -19,19 +19,26 @@ from outcry.market.scenarios import Scenarios
 from outcry.market.units import NANOS_PER_HOUR
 
 
-class Watch:
+class SessionMonitor:
     """Watches one session. Times ns UTC, prices ticks. The fold it is given is that of its session.
 
     calm: the band in which nothing happens, worked out since something last moved; None: it has to be anew.
     """
 
     __slots__ = (
-        "_bias", "_ib", "_ib_settled", "_opening", "_scenarios", "_structure", "calm", "hour_ends_ns",
+        "_alerts",
+        "_bias",
+        "_ib",
+        "_ib_settled",
+        "_opening",
+        "_scenarios",
+        "calm",
+        "hour_ends_ns",
     )  # fmt: skip
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
-        self._structure = Structure(opening) if opening.kind is SessionKind.RTH else None
+        self._alerts = SessionAlerts(opening) if opening.kind is SessionKind.RTH else None
         self._scenarios = Scenarios(opening)
         self._bias = BiasMachine()
         self._ib: tuple[int, int] | None = None
@@ -50,8 +57,8 @@ class Watch:
 
     def silence(self, *, on: bool) -> None:
         """Let alerts latch without a word, or speak again."""
-        if self._structure:
-            self._structure.silence(on=on)
+        if self._alerts:
+            self._alerts.silence(on=on)
 
     def opened(self, price: int) -> None:
         """The first price of the session."""
@@ -72,8 +79,8 @@ class Watch:
         """Where nothing happens. due_ns: when the next bar or bracket is sealed."""
         if self.calm is None:
             calm = self._scenarios.quiet()
-            if self._structure:
-                calm = calm.join(self._structure.quiet())
+            if self._alerts:
+                calm = calm.join(self._alerts.quiet())
             self.calm = self._bounded(calm, due_ns)
         return self.calm
 
@@ -88,7 +95,7 @@ class Watch:
         self.settle(seen.slot_ns, fold)
         self.calm = None
         self._scenarios.traded(seen, self._ib)
-        return self._structure.traded(seen, bracket, self._ib, extremes) if self._structure else []
+        return self._alerts.traded(seen, bracket, self._ib, extremes) if self._alerts else []
 
     def settle(self, slot_ns: int, fold: SessionFold) -> None:
         """Something is traded at an instant: once the first hour is over, the initial balance stands."""
@@ -102,22 +109,22 @@ class Watch:
         if self._ib_settled and slot_ns < self.hour_ends_ns:
             self._ib = _balance(fold)
             self._scenarios.revise_ib(self._ib)
-            if self._structure:
-                self._structure.revise_ib(self._ib)
+            if self._alerts:
+                self._alerts.revise_ib(self._ib)
 
     def bar_closed(self, end_ns: int, close: int | None, bracket: int) -> list[Fired]:
         """A bar of five minutes in the bracket of that index is sealed; None: nothing traded in it."""
         self.calm = None
-        if close is None or self._structure is None:
+        if close is None or self._alerts is None:
             return []
-        return self._structure.bar_closed(end_ns, close, bracket)
+        return self._alerts.bar_closed(end_ns, close, bracket)
 
     def bracket_closed(self, index: int, end_ns: int, fold: SessionFold) -> list[Fired]:
         """A bracket is sealed: show its close, and count the votes."""
         self.calm = None
         bracket = fold.bracket(index)
         close = bracket.close_ticks if bracket else None
-        fired = self._structure.bracket_closed(index, end_ns, close) if self._structure else []
+        fired = self._alerts.bracket_closed(index, end_ns, close) if self._alerts else []
         self._scenarios.bracket_closed(index, end_ns, close)
         whole = fold.ladder()
         ladder = whole and whole.until(index)  # trades of the next two seconds are of the next bracket
@@ -140,7 +147,7 @@ class Watch:
         """What `restore` takes, as JSON holds it."""
         return {
             "ib": [self._ib_settled, self._ib],
-            "structure": self._structure.dump() if self._structure else None,
+            "structure": self._alerts.dump() if self._alerts else None,
             "scenarios": self._scenarios.dump(),
             "bias": self._bias.dump(),
         }
@@ -149,8 +156,8 @@ class Watch:
         """Take up where `dump` left off."""
         self._ib_settled, balance = state["ib"]
         self._ib = (balance[0], balance[1]) if balance else None
-        if self._structure:
-            self._structure = Structure.load(self._opening, state["structure"])
+        if self._alerts:
+            self._alerts = SessionAlerts.load(self._opening, state["structure"])
         self._scenarios = Scenarios.load(self._opening, state["scenarios"])
         self._bias = BiasMachine.load(state["bias"])
 

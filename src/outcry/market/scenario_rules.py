@@ -30,7 +30,7 @@ class ScenarioId(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScenarioRule:
     """One scenario. `reference`: label and ticks of the level it looks to; `reach`: what makes it done.
 
     half: a level on the way there, with the condition that tells it was reached. `reach` is None while it cannot be
@@ -47,7 +47,9 @@ class Plan:
     half: tuple[tuple[str, int], Condition] | None = None
 
 
-def plans(opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None) -> tuple[Plan, ...]:
+def scenario_rules(
+    opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None
+) -> tuple[ScenarioRule, ...]:
     """Lay out the scenarios that exist, in the order of `ScenarioId`; prices in ticks.
 
     open_ticks: the session's first price; None before it. ib: high and low of the complete initial balance; None
@@ -64,10 +66,10 @@ def plans(opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None) 
     return tuple(found)
 
 
-def _acceptance(prior: Prior) -> Iterator[Plan]:
+def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
     """Two brackets in a row close beyond value; where value reaches the end of the range there is nowhere to look."""
     if prior.high > prior.vah:
-        yield Plan(
+        yield ScenarioRule(
             ScenarioId.ACCEPT_ABOVE,
             Condition("trade", ">", prior.vah),
             Condition("bracket_close", ">", prior.vah, times=2),
@@ -77,7 +79,7 @@ def _acceptance(prior: Prior) -> Iterator[Plan]:
             Condition("trade", ">=", prior.high),
         )
     if prior.low < prior.val:
-        yield Plan(
+        yield ScenarioRule(
             ScenarioId.ACCEPT_BELOW,
             Condition("trade", "<", prior.val),
             Condition("bracket_close", "<", prior.val, times=2),
@@ -88,12 +90,12 @@ def _acceptance(prior: Prior) -> Iterator[Plan]:
         )
 
 
-def _value_return(prior: Prior) -> Iterator[Plan]:
+def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
     """The 80 % rule (rules §6): opened outside value, two brackets in a row close in it; edges belong to value."""
     if prior.vah == prior.val:
         return
     confirm = Condition("bracket_close", "in", prior.val, times=2, to_ticks=prior.vah)
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.VALUE_RETURN_FROM_ABOVE,
         Condition("open", ">", prior.vah),
         confirm,
@@ -102,7 +104,7 @@ def _value_return(prior: Prior) -> Iterator[Plan]:
         ("VAL", prior.val),
         Condition("trade", "<=", prior.val),
     )
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.VALUE_RETURN_FROM_BELOW,
         Condition("open", "<", prior.val),
         confirm,
@@ -113,11 +115,11 @@ def _value_return(prior: Prior) -> Iterator[Plan]:
     )
 
 
-def _ib_failure(high: int, low: int) -> Iterator[Plan]:
+def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
     """The balance is broken, then a bracket closes back inside it: its middle first (rounded down), then its end."""
     middle = (high + low) // 2
     confirm = Condition("bracket_close", "in", low, to_ticks=high)
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.IB_FAILURE_UP,
         Condition("trade", ">", high),
         confirm,
@@ -127,7 +129,7 @@ def _ib_failure(high: int, low: int) -> Iterator[Plan]:
         Condition("trade", "<=", low),
         (("IB mid", middle), Condition("trade", "<=", middle)),
     )
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.IB_FAILURE_DOWN,
         Condition("trade", "<", low),
         confirm,
@@ -139,11 +141,11 @@ def _ib_failure(high: int, low: int) -> Iterator[Plan]:
     )
 
 
-def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
+def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
     """Opened beyond the prior range; a trade back at its edge fills the gap. The close of the first bracket that
     traded confirms: had the gap been filled, the scenario would be void. Until the balance is complete the edge of
     the gap is all there is to look to."""
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.GAP_UP_HELD,
         Condition("open", ">", prior.high),
         Condition("bracket_close", ">", prior.high),
@@ -152,7 +154,7 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
         ("IBH", ib[0]) if ib else ("Prior high", prior.high),
         Condition("trade", ">", ib[0]) if ib else None,
     )
-    yield Plan(
+    yield ScenarioRule(
         ScenarioId.GAP_DOWN_HELD,
         Condition("open", "<", prior.low),
         Condition("bracket_close", "<", prior.low),
@@ -163,14 +165,14 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
     )
 
 
-def _repair(opening: Opening, open_ticks: int) -> Iterator[Plan]:
+def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
     """The nearest poor extreme at or beyond the open: revisited, then repaired by a trade beyond it (rules §5)."""
     away = arm_ticks(opening.prior)
     above = [level for level in opening.carried.poor_highs if level.price_ticks >= open_ticks]
     if above:
         level = min(above, key=lambda level: level.price_ticks)  # of one price, the newest
         price = level.price_ticks
-        yield Plan(
+        yield ScenarioRule(
             ScenarioId.POOR_HIGH_REPAIR,
             Condition("open", "<=", price),
             Condition("trade", ">=", price - TOLERANCE_TICKS),
@@ -183,7 +185,7 @@ def _repair(opening: Opening, open_ticks: int) -> Iterator[Plan]:
     if below:
         level = max(below, key=lambda level: level.price_ticks)
         price = level.price_ticks
-        yield Plan(
+        yield ScenarioRule(
             ScenarioId.POOR_LOW_REPAIR,
             Condition("open", ">=", price),
             Condition("trade", "<=", price + TOLERANCE_TICKS),
