@@ -99,7 +99,7 @@ def test_nobody_there() -> None:
     "url", ["", "localhost:8000", "file:///etc/passwd", "ftp://a", "http://", "http://a/?x=1"]
 )
 def test_only_web_addresses(url: str) -> None:
-    with pytest.raises(ValueError, match="base address"):
+    with pytest.raises(ValueError, match="base URL"):
         Client(url, "a key")
 
 

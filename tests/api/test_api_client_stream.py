@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from outcry.answers.streaming import Quote, State
 from outcry.api.examples import ANSWERS
 from outcry.cli.reading import told_once
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, Unreachable
-from outcry.client.stream import Place, StreamEvent, follow, read_events
+from outcry.client.stream import Position, StreamEvent, follow, read_events
 from outcry.wire.answers import LevelsAnswer
+from outcry.wire.stream import Quote, State
 
 ALERT: Any = ANSWERS["AlertsHistoryAnswer"]
 LEVELS = msgspec.json.encode(ANSWERS["LevelsAnswer"])
@@ -222,10 +222,10 @@ class Lines:
     ],
 )
 def test_lines_into_events(data: bytes, marks: str, count: int) -> None:
-    place = Place()
+    position = Position()
     lines: Any = Lines(data)
-    assert len(list(read_events(lines, place))) == count
-    assert place.last_id == marks
+    assert len(list(read_events(lines, position))) == count
+    assert position.last_id == marks
 
 
 def test_follow_tells_each_alert_once_oldest_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +237,7 @@ def test_follow_tells_each_alert_once_oldest_first(capsys: pytest.CaptureFixture
         yield msgspec.json.decode(snapshot(5, 4, 3, missed=True).split(b"data: ")[1], type=Snapshot)
 
     assert [found.seq for found in told_once(events())] == [1, 2, 3, 4, 5]
-    assert "missed" in capsys.readouterr().err
+    assert "alerts are missing" in capsys.readouterr().err
 
 
 def test_alerts_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

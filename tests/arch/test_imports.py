@@ -30,6 +30,7 @@ ENGINES = "Only database imports database engines, only cluster imports NATS"
 FRAMEWORK = "Only http, api and web import the web framework"
 FORMATS = "Answers and surfaces read no file format and no SQL"
 BROKERS = "Only feeds imports the libraries of brokers"
+CLIENT = "client imports nothing of the server: only wire and base"
 ACYCLIC = "No cycles between siblings"
 
 #: The rule, who imports, and what; modules of `outcry`, but for libraries.
@@ -68,6 +69,8 @@ BREACHES = [
     (LAYERS, "agent.agent", "outcry.cluster.calls"),
     (LAYERS, "cluster.calls", "outcry.app.settings"),
     (LAYERS, "app.settings", "outcry.cli"),
+    (CLIENT, "client.stream", "outcry.answers.streaming"),
+    (CLIENT, "client.reader", "outcry.market.units"),
     (ACYCLIC, "market.ladder", "outcry.market.profile"),
     (ACYCLIC, "feeds.shared_session", "outcry.feeds.massive.transport"),
     (ACYCLIC, "recordings.formats.faults", "outcry.recordings.formats.library"),
@@ -132,3 +135,12 @@ def test_a_package_in_no_layer_is_named(graph: grimp.ImportGraph) -> None:
 def test_every_rule_has_a_case() -> None:
     rules = {contract["name"] for contract in OPTIONS["contracts"]}
     assert rules == {rule for rule, _, _ in BREACHES}
+
+
+def test_the_client_rule_names_every_package_below_the_client() -> None:
+    contracts = {contract["name"]: contract for contract in OPTIONS["contracts"]}
+    layers = contracts[LAYERS]["layers"]
+    below = {name for layer in layers[layers.index("client") + 1 :] for name in layer.split(" | ")}
+    assert set(contracts[CLIENT]["forbidden_modules"]) == {
+        f"outcry.{name}" for name in below - {"wire", "base"}
+    }

@@ -12,10 +12,10 @@ from tests.live_views import ANN, BOB, LIVE, NOW_NS, NQH26, PRIOR_DAY, MemoryAle
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import wording
-from outcry.answers.alerts import AlertsHistoryAnswer
 from outcry.base.errors import InvalidParameter
 from outcry.live.registry import Registry
 from outcry.market.alerts.machine import AlertType
+from outcry.wire.alerts import AlertsHistoryAnswer
 
 # -- alerts of today
 

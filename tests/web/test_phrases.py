@@ -7,7 +7,6 @@ import pytest
 from tests.web.texts import translated
 
 from outcry.answers import alert_phrases
-from outcry.answers.alerts import AlertEntry
 from outcry.answers.charting import Notation
 from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Bias
@@ -21,6 +20,7 @@ from outcry.web.formatter import Clock, Formatter, left
 from outcry.web.language import Languages
 from outcry.web.status_labels import status_label
 from outcry.web.symbol import phrases, playbook_words
+from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import BiasVotes, Scenario
 
 ENGLISH, GERMAN = Languages.words("en"), Languages.words("de")

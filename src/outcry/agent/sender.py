@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from outcry.client.errors import ApiError, Unreachable, refusal
+from outcry.client.errors import ApiError, Unreachable, error_from
 from outcry.trades.push_format import MEDIA_TYPE, WAIT_S, Push, write_push
 
 #: How long an answer may take: as long as the service waits, and some.
@@ -126,7 +126,7 @@ class Sender:
         """Send a push; return the number of the first event not taken. Raises `ApiError` and `Unreachable`."""
         status, said = self.ask(feed, write_push(push))
         if status != 200:
-            raise refusal(status, said)
+            raise error_from(status, said)
         try:
             taken = msgspec.json.decode(said, type=_Answer).next
         except (msgspec.DecodeError, RecursionError) as problem:

@@ -7,7 +7,7 @@ texts give no advice.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from outcry.answers.alerts import AlertEntry
+from outcry.wire.alerts import AlertEntry
 
 LOCALE_FOLDER = Path(__file__).parent / "locale"
 

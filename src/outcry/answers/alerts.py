@@ -8,7 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Literal, cast
+from typing import cast
 
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.live_answers import LiveAnswer, QueryResult
@@ -19,7 +19,8 @@ from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
 from outcry.live.registry import Channel, LiveSource, Registry, sees
 from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.wire.answers import Answer, number
+from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer, ParamValue
+from outcry.wire.answers import number
 
 MAX_LISTED = 500
 DEFAULT_LISTED = 100
@@ -28,63 +29,6 @@ _PAGE = 1000
 _MOST_PAGES = 20
 _MOST_KEPT = 1024
 _LOOKED_AT_NS = NANOS_PER_SECOND
-
-Severity = Literal["info", "warn", "critical"]
-ParamValue = float | int | str | bool | list[int] | None
-
-
-class Alert(Answer, frozen=True, kw_only=True):
-    """An alert. `ref`: label of the level, or the trade date that made it."""
-
-    symbol: str
-    type: str
-    severity: Severity
-    price: float
-    ref: str
-    message: str
-
-
-class AlertsAnswer(Answer, frozen=True, kw_only=True):
-    """Answer of `GET /api/alerts`, newest first."""
-
-    updated_at: str
-    count: int
-    alerts: list[Alert]
-
-
-class AlertEntry(Answer, frozen=True, kw_only=True):
-    """An alert with all its details.
-
-    `key`: unique within its feed. `seq`: position in the order in which alerts were recorded. `at`: exchange time.
-    `params`: the measured values, prices as numbers. `recorded_at`: when the alert was recorded, by the same clock as
-    `at`; much later than `at` after a backfill, null if not stored. `invented`: true if the trades are simulated.
-    """
-
-    symbol: str
-    type: str
-    severity: Severity
-    price: float
-    ref: str
-    message: str
-    key: str
-    seq: int
-    at: str
-    session: Literal["rth", "eth"]
-    contract: str
-    trade_date: str
-    data_source: Literal["personal", "shared"]
-    invented: bool
-    params: dict[str, ParamValue]
-    recorded_at: str | None = None
-
-
-class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
-    """Answer of `GET /api/alerts/history`, newest first. `next_before`: the `before` of the next page; null on the
-    last page."""
-
-    count: int
-    alerts: list[AlertEntry]
-    next_before: int | None
 
 
 def alert(row: AlertRow) -> Alert:

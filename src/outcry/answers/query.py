@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.answers import describe
-from outcry.answers.alerts import AlertAnswers, AlertsAnswer, AlertsHistoryAnswer
+from outcry.answers.alerts import AlertAnswers
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswer, LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
@@ -30,6 +30,7 @@ from outcry.sessions.session_history import incomplete_sessions
 from outcry.sessions.store_model import SessionStore
 from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 from outcry.trades.feed import INVENTED_SOURCES
+from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     DISCLAIMER,
     Answer,

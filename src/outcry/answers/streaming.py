@@ -7,16 +7,17 @@ feed it came from, judged row by row.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.answers.alerts import AlertEntry, entry, symbol_matches
+from outcry.answers.alerts import entry, symbol_matches
 from outcry.live.model import AlertRow, LiveStore, StreamKey
 from outcry.live.registry import LiveSource, Registry, sees
 from outcry.market.instruments import Contract, Universe, UnknownName
-from outcry.wire.answers import Answer, DataSource, LevelsAnswer
+from outcry.wire.answers import DataSource, LevelsAnswer
+from outcry.wire.stream import Quote, State
 
 #: Alerts a reader that comes back is told of, at most; of more, the newest.
 MAX_MISSED = 1000
@@ -28,50 +29,15 @@ _MOST_TODAY = 256
 LiveBytes = tuple[int, bytes, float, str]
 
 
-_LEVELS = msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/LevelsAnswer"})
-
-
 def event(name: str, data: bytes, seq: int | None = None) -> bytes:
     """One server-sent event; `data` is JSON without line ends."""
     mark = b"" if seq is None else b"id: %d\n" % seq
     return b"event: %s\n%sdata: %s\n\n" % (name.encode(), mark, data)
 
 
-class Quote(Answer, frozen=True, kw_only=True):
-    """The last price changed, and nothing else."""
-
-    symbol: str
-    last_price: float
-    updated_at: str
-
-
-class State(Answer, frozen=True, kw_only=True):
-    """Data source of a symbol. `reason`: `live`, or a stable code for why it is not live. `invented`: true if a live
-    feed's trades are simulated; null if the symbol is not live."""
-
-    symbol: str
-    data_source: DataSource | None
-    live: bool
-    as_of: str | None
-    reason: str
-    invented: bool | None = None
-
-
 def state_event(state: State) -> bytes:
     """A symbol's feed has changed, or why it has none."""
     return event("state", msgspec.json.encode(state))
-
-
-class Snapshot(Answer, frozen=True, kw_only=True):
-    """Current state of all requested symbols. `resumed`: the server sent the missed alerts before this event, so
-    `alerts` is empty. `missed`: too many alerts were missed, and the server sent only the newest."""
-
-    updated_at: str
-    resumed: bool
-    missed: bool
-    levels: list[Annotated[msgspec.Raw, _LEVELS]]
-    states: list[State]
-    alerts: list[AlertEntry]
 
 
 @dataclass(frozen=True, slots=True)

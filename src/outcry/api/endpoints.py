@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outcry.access.licences import Scope
-from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED, AlertsAnswer, AlertsHistoryAnswer
+from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
 from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
 from outcry.api.query import Query
+from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     Answer,
     ContextAnswer,

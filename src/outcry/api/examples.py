@@ -1,7 +1,7 @@
 """One example of each answer for the OpenAPI document: worked figures of an invented session, not of a real
 day."""
 
-from outcry.answers.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
+from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     COMPLETE_RULE,
     DISCLAIMER,

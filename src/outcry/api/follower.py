@@ -8,17 +8,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from time import monotonic
 
-from outcry.answers.streaming import (
-    NO_EVENTS,
-    AlertFilter,
-    RequestedSymbol,
-    State,
-    SymbolEvents,
-    event,
-    state_event,
-)
+from outcry.answers.streaming import NO_EVENTS, AlertFilter, RequestedSymbol, SymbolEvents, event, state_event
 from outcry.http.auth import Caller
 from outcry.live.registry import Channel, LiveSource
+from outcry.wire.stream import State
 
 
 class Line:

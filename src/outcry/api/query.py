@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from outcry.access.licences import Scope
-from outcry.answers.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.answers.live_answers import QueryResult
 from outcry.answers.query import SymbolStatus
+from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     ContextAnswer,
     HistoryAnswer,

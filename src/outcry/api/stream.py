@@ -13,17 +13,8 @@ from outcry.access.keys import KeyRefusal
 from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
 from outcry.access.tiers import streams_allowed
-from outcry.answers.alerts import AlertEntry, entry
-from outcry.answers.streaming import (
-    AlertFilter,
-    MissedAlerts,
-    RequestedSymbol,
-    Snapshot,
-    State,
-    alert_event,
-    event,
-    source_of,
-)
+from outcry.answers.alerts import entry
+from outcry.answers.streaming import AlertFilter, MissedAlerts, RequestedSymbol, alert_event, event, source_of
 from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
@@ -45,6 +36,8 @@ from outcry.http.errors import (
 )
 from outcry.http.requests import Asked as Request
 from outcry.live.model import AlertRow
+from outcry.wire.alerts import AlertEntry
+from outcry.wire.stream import Snapshot, State
 
 STREAM = "/api/stream"
 TICKET = "/api/stream/ticket"

@@ -3,9 +3,9 @@ are listed with the others."""
 
 from typing import Any
 
-from outcry.answers.streaming import Quote, Snapshot, State
 from outcry.api.stream import STREAM, TICKET, Ticket
 from outcry.api.tickets import LIFETIME_S
+from outcry.wire.stream import Quote, Snapshot, State
 
 STREAM_SCHEMAS = (Snapshot, Quote, State, Ticket)
 STREAM_ERRORS = ("unknown_symbol",)

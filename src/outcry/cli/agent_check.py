@@ -7,7 +7,7 @@ from outcry.agent.over_http import Service
 from outcry.agent.sender import Sender
 from outcry.base.clock import Clock
 from outcry.cli.agent_config import Plan
-from outcry.client.errors import ApiError, Unreachable, refusal
+from outcry.client.errors import ApiError, Unreachable, error_from
 from outcry.connections.connection_check import check_feed
 from outcry.trades.feed import Feed, FeedLost
 
@@ -32,7 +32,7 @@ def _service(service: Service) -> Row:
         return "service", "", "reached", False, str(problem)
     finally:
         sender.close()
-    problem = refusal(status, said)
+    problem = error_from(status, said)
     if isinstance(problem, ApiError) and problem.code == "invalid_request":
         return "service", "", "key", True, "ok"
     if isinstance(problem, ApiError):

@@ -1,8 +1,8 @@
-"""A typed client of a running service, on the standard library's HTTP and the service's own answers."""
+"""A typed client for the HTTP API and the event stream, on the standard library's HTTP. It imports no server code."""
 
-from outcry.answers.alerts import AlertEntry
 from outcry.client.errors import ApiError, Unreachable
 from outcry.client.reader import Client
 from outcry.client.stream import Snapshot, StreamEvent
+from outcry.wire.alerts import AlertEntry
 
 __all__ = ["AlertEntry", "ApiError", "Client", "Snapshot", "StreamEvent", "Unreachable"]

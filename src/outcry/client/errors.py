@@ -1,11 +1,11 @@
-"""What may go wrong when a service is asked."""
+"""Errors of the client."""
 
 import json
 from typing import Any
 
 
 class ApiError(Exception):
-    """The service refused. Branch on `code`; `message` is for people. `body` holds what the code adds."""
+    """The service returned an error. `code` is stable, `message` is for people, `body` has the fields of the code."""
 
     def __init__(self, code: str, status: int, message: str, request_id: str, body: dict[str, Any]) -> None:
         super().__init__(f"{message} ({code})")
@@ -17,17 +17,17 @@ class ApiError(Exception):
 
 
 class Unreachable(Exception):
-    """There was no answer, or none a service of this kind would give."""
+    """The service did not respond, or something other than Outcry did."""
 
 
-class NotOurs(Unreachable):
-    """Something answers, but not as this service does: asking again is of no use."""
+class NotOutcry(Unreachable):
+    """The server is not Outcry or has another version, so a retry cannot help."""
 
 
-def refusal(status: int, body: bytes) -> ApiError | Unreachable:
-    """Read an error body; one without a code came from something else on the way."""
+def error_from(status: int, body: bytes) -> ApiError | Unreachable:
+    """Parse an error response. One without a code came from a proxy or another service."""
     try:
-        said = json.loads(body)
-        return ApiError(said["code"], status, said["message"], said["request_id"], said)
+        fields = json.loads(body)
+        return ApiError(fields["code"], status, fields["message"], fields["request_id"], fields)
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Unreachable(f"the answer has status {status} and is not from this service")
+        return Unreachable(f"HTTP {status} from something other than Outcry")

@@ -1,7 +1,7 @@
-"""The event stream as Python objects: it mends its own connection, and tells every alert once.
+"""The event stream as Python objects. It reconnects, and yields each alert once.
 
-Rules kept: what the service will not have (a wrong key, an unknown symbol) ends it at once; what passes (no network, a
-restart, too many streams) is waited out, longer each time; the service's own advice on waiting goes first.
+Permanent errors (wrong key, unknown symbol) end the stream at once. Temporary errors (no network, a restart, too many
+streams) are retried with exponential backoff; the delay that the service asks for takes precedence.
 """
 
 import random
@@ -13,23 +13,26 @@ from typing import IO, Protocol
 
 import msgspec
 
-from outcry.answers.alerts import AlertEntry
-from outcry.answers.streaming import Quote, State
-from outcry.client.errors import ApiError, NotOurs, Unreachable
+from outcry.client.errors import ApiError, NotOutcry, Unreachable
+from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import Answer, LevelsAnswer
+from outcry.wire.stream import Quote, State
 
-#: The service says something at least every 15 seconds; a link silent for longer than this is dead.
-SILENCE_S = 45.0
-LONGEST_WAIT_S = 60.0
-_FIRST_WAIT_S = 2.0
-_MOST_LINE_BYTES = 16 * 2**20
-#: Statuses that pass: too many requests or streams, the store or the service not there.
-_PASSING = frozenset({429, 502, 503})
+#: Read time-out. The service sends a comment at least every 15 seconds.
+IDLE_TIMEOUT_S = 45.0
+MAX_DELAY_S = 60.0
+_FIRST_DELAY_S = 2.0
+_MAX_LINE_BYTES = 16 * 2**20
+#: HTTP statuses to retry: too many requests or streams, database or service unavailable.
+_TEMPORARY = frozenset({429, 502, 503})
 
 
 class Snapshot(Answer, frozen=True, kw_only=True):
-    """Everything asked for as it stands: the first thing of each connection. `resumed`: alerts go on from those told
-    before, and `alerts` is empty; `missed`: some in between are not told, being too many."""
+    """Current state of all requested symbols: the first event of each connection. The server's `Snapshot`, decoded.
+
+    `resumed`: the missed alerts came before this event, so `alerts` is empty. `missed`: too many alerts were missed,
+    and the server sent only the newest.
+    """
 
     updated_at: str
     resumed: bool
@@ -47,54 +50,60 @@ _TYPES: dict[str, type[StreamEvent]] = {
 
 
 @dataclass(slots=True)
-class Place:
-    """Where a reader stands: the id of the last event it saw, and how long the service asks it to wait."""
+class Position:
+    """Id of the last event received, and the delay before a reconnect that the service asks for."""
 
     last_id: str = ""
-    wait_s: float = _FIRST_WAIT_S
+    retry_s: float = _FIRST_DELAY_S
 
 
-class Opener(Protocol):
-    """Opens the stream, given the id of the last event seen. Raises `ApiError` and `Unreachable`."""
+class Connect(Protocol):
+    """Opens the stream after the event `last_id`. Raises `ApiError` and `Unreachable`."""
 
     def __call__(self, last_id: str) -> IO[bytes]:
-        """Return what the service says, as it says it."""
+        """Return the response body as a stream of lines."""
         ...
 
 
-def follow(connect: Opener, sleep: Callable[[float], None] = time.sleep) -> Iterator[StreamEvent]:
-    """Yield what the stream says, for ever. Raises what cannot pass, and at the start whatever goes wrong."""
-    place = Place()
+def follow(connect: Connect, sleep: Callable[[float], None] = time.sleep) -> Iterator[StreamEvent]:
+    """Yield events forever, reconnecting after temporary errors.
+
+    Raises `ApiError` and `Unreachable` on a permanent error, and on any error before the first event.
+    """
+    position = Position()
     failures = 0
-    begun = False
+    started = False
     while True:
         try:
-            with connect(place.last_id) as lines:
-                for found in read_events(lines, place):
-                    failures, begun = 0, True
-                    yield found
+            with connect(position.last_id) as lines:
+                for event in read_events(lines, position):
+                    failures, started = 0, True
+                    yield event
         except ApiError as error:
-            if not begun or error.status not in _PASSING:
+            if not started or error.status not in _TEMPORARY:
                 raise
-            advised_s = error.body.get("retry_after_ms", 0) / 1000
-        except NotOurs:
-            raise  # another version, or no service of ours: it would say the same again
+            server_delay_s = error.body.get("retry_after_ms", 0) / 1000
+        except NotOutcry:
+            raise  # another version or another service: a retry cannot help
         except (Unreachable, OSError, HTTPException) as error:
-            if not begun:
+            if not started:
                 raise error if isinstance(error, Unreachable) else Unreachable(str(error)) from error
-            advised_s = 0.0
+            server_delay_s = 0.0
         else:
-            advised_s = 0.0
-        sleep(max(advised_s, _wait_s(place.wait_s, failures)))
+            server_delay_s = 0.0
+        sleep(max(server_delay_s, _backoff_s(position.retry_s, failures)))
         failures += 1
 
 
-def read_events(lines: IO[bytes], place: Place) -> Iterator[StreamEvent]:
-    """Read one connection to its end, noting ids and advice. Raises `ApiError` where the service ends it with an
-    error, and `NotOurs` for what is no stream of this service; events of kinds unknown here are passed over."""
-    name, mark, data = "", None, list[bytes]()
-    while line := lines.readline(_MOST_LINE_BYTES):
-        if not line.endswith(b"\n"):  # cut off, or longer than anything the service says
+def read_events(lines: IO[bytes], position: Position) -> Iterator[StreamEvent]:
+    """Yield the events of one connection, and record event ids and retry delays in `position`. Unknown events are
+    skipped.
+
+    Raises `ApiError` if the service ends the stream with an error, and `NotOutcry` for data that is not its stream.
+    """
+    name, event_id, data = "", None, list[bytes]()
+    while line := lines.readline(_MAX_LINE_BYTES):
+        if not line.endswith(b"\n"):  # truncated, or longer than any event
             return
         field, _, value = line.rstrip(b"\r\n").partition(b":")
         value = value.removeprefix(b" ")
@@ -103,15 +112,15 @@ def read_events(lines: IO[bytes], place: Place) -> Iterator[StreamEvent]:
         elif field == b"data":
             data.append(value)
         elif field == b"id":
-            mark = value.decode("utf-8", "replace")
+            event_id = value.decode("utf-8", "replace")
         elif field == b"retry" and value.isdigit():
-            place.wait_s = min(int(value[:9]) / 1000, LONGEST_WAIT_S)
+            position.retry_s = min(int(value[:9]) / 1000, MAX_DELAY_S)
         elif line in (b"\n", b"\r\n") and (name or data):
-            found = _event(name, b"\n".join(data))
-            place.last_id = place.last_id if mark is None else mark
-            name, mark, data = "", None, []
-            if found is not None:
-                yield found
+            event = _event(name, b"\n".join(data))
+            position.last_id = position.last_id if event_id is None else event_id
+            name, event_id, data = "", None, []
+            if event is not None:
+                yield event
 
 
 def _event(name: str, data: bytes) -> StreamEvent | None:
@@ -122,10 +131,10 @@ def _event(name: str, data: bytes) -> StreamEvent | None:
         kind = _TYPES.get(name)
         return None if kind is None else msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise NotOurs(f"what came is no event of this service: {error}") from error
+        raise NotOutcry(f"the server sent an invalid event: {error}") from error
 
 
-def _wait_s(advised_s: float, failures: int) -> float:
-    """Longer each time, and never the same for all who lost the service at once."""
-    most_s = min(advised_s * 2 ** min(failures, 10), LONGEST_WAIT_S)
-    return most_s * random.uniform(0.5, 1.0)  # noqa: S311 - nothing rests on its being hard to guess
+def _backoff_s(base_s: float, failures: int) -> float:
+    """Return the delay before the next attempt: exponential, with jitter so that clients do not reconnect together."""
+    max_s = min(base_s * 2 ** min(failures, 10), MAX_DELAY_S)
+    return max_s * random.uniform(0.5, 1.0)  # noqa: S311 - needs no secure randomness

@@ -9,12 +9,13 @@ from typing import Literal
 
 import msgspec
 
-from outcry.answers.alerts import ParamValue, params
+from outcry.answers.alerts import params
 from outcry.answers.wording import message
 from outcry.delivery.model import Severity
 from outcry.delivery.outbox_model import Parcel
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_MS
+from outcry.wire.alerts import ParamValue
 from outcry.wire.answers import number
 
 VERSION = 2

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outcry.answers import alert_phrases as phrases
-from outcry.answers.alerts import AlertEntry
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.web.formatter import Formatter
 from outcry.web.number_format import age_text, instant_ns
+from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import LevelsAnswer
 
 #: The current answer for each product root; None without access.

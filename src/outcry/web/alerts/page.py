@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from outcry.access.licences import Scope
 from outcry.answers.alert_phrases import EVENTS
-from outcry.answers.alerts import AlertEntry
 from outcry.answers.charting import notation_of
 from outcry.answers.symbol_resolver import utc_date
 from outcry.base.errors import NoLicensedSource
@@ -27,6 +26,7 @@ from outcry.web.language import Words
 from outcry.web.levels.page import LABELS, View, gather
 from outcry.web.levels.scan import sorted_rows
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
+from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import LevelsAnswer
 
 #: Rows per page; rows read per batch and at most to fill it.

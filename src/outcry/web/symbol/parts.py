@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from outcry.answers.alerts import AlertEntry
 from outcry.answers.symbol_resolver import utc_date
 from outcry.market.calendar import SessionKind
 from outcry.web.alerts.lines import alert_lines
@@ -22,6 +21,7 @@ from outcry.web.symbol.chart_view import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.symbol.ladder import Age, rungs
 from outcry.web.symbol.outlook import Gatherer, Outlook
 from outcry.web.symbol.session_table import listed_sessions, marks
+from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import ProfileAnswer
 
 #: Levels within this fraction of the average daily range are highlighted.
