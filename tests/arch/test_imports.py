@@ -73,7 +73,7 @@ BREACHES = [
     (CLIENT, "client.reader", "outcry.market.units"),
     (ACYCLIC, "market.ladder", "outcry.market.profile"),
     (ACYCLIC, "feeds.shared_session", "outcry.feeds.massive.transport"),
-    (ACYCLIC, "recordings.formats.faults", "outcry.recordings.formats.library"),
+    (ACYCLIC, "recordings.formats.decoder_errors", "outcry.recordings.formats.file_library"),
     (ACYCLIC, "live.stream", "outcry.live.runner"),
 ]
 

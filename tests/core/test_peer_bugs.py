@@ -21,7 +21,7 @@ from outcry.market.methods import Method
 from outcry.market.profile import point_of_control, profile_of, value_area
 from outcry.market.units import NANOS_PER_MINUTE, OffTickPrice, ticks_from_e9
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.dedupe import join
 from outcry.trades.records import TRADE, Batch, Quality
 from outcry.trades.reference_tables import load_reference

@@ -32,7 +32,7 @@ from outcry.live.engine import Engine, Market, Stores
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.sessions.demo_history import write_history
 from outcry.trades.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
 from outcry.trades.records import TRADE, Batch, Quality

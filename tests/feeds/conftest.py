@@ -8,7 +8,7 @@ import pytest
 
 from outcry.market.instruments import Universe
 from outcry.recordings.file_model import FileRefused, ReadCounts, ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.records import Batch
 from outcry.trades.reference_tables import load_reference
 

@@ -17,7 +17,7 @@ from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer, Pacer, StepPacer, Timeline, WallClockPacer, pacer_for_speed
 from outcry.market.instruments import Contract
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.feed import (
     Backfill,
     Bars,

@@ -7,7 +7,7 @@ import pytest
 
 from outcry.market.instruments import Universe
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 
 SAMPLES = ("dbn/*", "lean/*/*/*/2013100[67]_*.zip", "6e/*")
 EACH = 60

@@ -18,7 +18,7 @@ from tests.feeds import made_files as made
 from tests.feeds.made_files import lean_zip
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 
 MEMBER = "20240102_es_tick_trade_202403.csv"
 ROW = "52200000,4755.25,1,usa,,0\n"

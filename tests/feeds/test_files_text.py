@@ -9,7 +9,7 @@ import pytest
 import zstandard
 from tests.feeds import made_files as made
 
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 
 OPENING_NS = made.OPENING * 10**9
 MINUTE = 60 * 10**9

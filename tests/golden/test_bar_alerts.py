@@ -20,7 +20,7 @@ from outcry.live.model import AlertRow
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, PRICE_SCALE
 from outcry.recordings.file_model import ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.records import Rows
 from outcry.wire.answers import SessionLevels
 

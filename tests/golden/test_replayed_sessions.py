@@ -23,7 +23,7 @@ from outcry.market.ladder import IB_BRACKETS, bracket_windows
 from outcry.market.profile import SessionProfile, profile_of
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
-from outcry.recordings.formats.library import FileLibrary
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick
 from outcry.wire.answers import Developing

@@ -19,7 +19,7 @@ from outcry.app import House
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
-from outcry.recordings.importing import SessionReport
+from outcry.recordings.import_report import SessionReport
 from outcry.sessions.completeness import Usual, activity_of, hole_text, unexplained
 from outcry.sessions.store_model import SessionRow, Traded
 from outcry.trades.reference_tables import load_reference
@@ -234,7 +234,7 @@ def test_a_cut_day_carries_no_level(house: House, shared: Path, tmp_path: Path) 
     assert [(hole.from_, hole.to) for hole in missing.holes] == [
         ("2013-10-09T15:00:00.000Z", "2013-10-09T20:15:00.000Z")
     ]
-    assert "no gap in it is longer than the product's usual trade" in found.rule
+    assert "no gap longer than is usual for the product" in found.rule
 
 
 def test_days_of_the_look_back_that_nobody_recorded_are_named(house: House, bars: Write) -> None:

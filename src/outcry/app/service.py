@@ -109,7 +109,7 @@ class House:
     @cached_property
     def importer(self) -> "Importer":
         """The importer over these parts; with it comes pyarrow, which a serving process does without."""
-        from outcry.recordings.formats.library import FileLibrary  # noqa: PLC0415
+        from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415
         from outcry.recordings.importing import Importer  # noqa: PLC0415
 
         universe, calendar = self.reference.universe, self.reference.calendar

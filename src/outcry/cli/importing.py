@@ -16,7 +16,7 @@ from outcry.database.errors import StoreBusy
 from outcry.market.calendar import SessionKind
 from outcry.people.email_address import is_email, spellings
 from outcry.recordings.file_model import FileRefused, ReadOptions, shown
-from outcry.recordings.importing import FileReport
+from outcry.recordings.import_report import FileReport
 from outcry.sessions.completeness import hole_text
 from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 

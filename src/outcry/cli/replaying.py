@@ -126,7 +126,7 @@ def _player(
 ) -> Player:
     from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
     from outcry.feeds.replay_pacing import pacer_for_speed  # noqa: PLC0415 - the other commands do without numpy
-    from outcry.recordings.formats.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
+    from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
 
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
     pace = pacer_for_speed(playing.speed or None, clock)

@@ -17,16 +17,16 @@ from outcry.feeds.live_rows import NOT_RECORDED
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused, ReadCounts
-from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.archive import CountedFile
 from outcry.recordings.formats.bar_checks import bar_length
-from outcry.recordings.formats.reading import Tally
+from outcry.recordings.formats.file_reading import ReadProgress
 from outcry.recordings.formats.scid import (
     CHUNK_RECORDS,
     HEADER,
     RECORD,
     Records,
     ScidDecoder,
-    is_telling,
+    is_conclusive,
     read_header,
     read_sample,
     unix_ns,
@@ -52,7 +52,7 @@ class PollResult:
 class GrowingScid:
     """The open file, and how far it has been read. Used by one thread at a time."""
 
-    def __init__(self, file: Counted, contract: Contract, tick_e9: int, since_ns: int) -> None:
+    def __init__(self, file: CountedFile, contract: Contract, tick_e9: int, since_ns: int) -> None:
         self._file, self._contract, self._tick_e9, self._since_ns = file, contract, tick_e9, since_ns
         if file.size < HEADER.itemsize:
             raise FeedLost("file_unreadable", f"{file.path.name} has no complete header yet")
@@ -63,7 +63,7 @@ class GrowingScid:
         found = os.fstat(file.fileno())
         self._identity = (found.st_dev, found.st_ino)
         self._decoder: ScidDecoder | None = None
-        self._tally = Tally(ReadCounts())
+        self._progress = ReadProgress(ReadCounts())
         self._reached_ns = 0
         self._lock = threading.Lock()
         wanted = since_ns - _MARGIN_NS
@@ -142,14 +142,14 @@ class GrowingScid:
         """The decoder, once the file tells how to read it."""
         if self._decoder is None:
             sample = read_sample(self._file, self._start)
-            if is_telling(sample, self._tick_e9):
+            if is_conclusive(sample, self._tick_e9):
                 self._decoder = self._decoding(sample)
         return self._decoder
 
     def _decoding(self, sample: Records) -> ScidDecoder:
         path = self._file.path
         try:
-            decoder = ScidDecoder(path, self._contract, self._tick_e9, sample, self._tally)
+            decoder = ScidDecoder(path, self._contract, self._tick_e9, sample, self._progress)
             stamps = np.unique(unix_ns(sample[decoder.are_bars(sample)]))
             decoder.bars = bar_length(stamps, path, "the bars") if len(stamps) > 1 else None
         except FileRefused as problem:

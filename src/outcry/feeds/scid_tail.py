@@ -15,8 +15,8 @@ from outcry.feeds.scid_growing import GrowingScid, feed_errors
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.archive import Counted
-from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.archive import CountedFile
+from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.scid import SOURCE
 from outcry.trades.feed import (
     Backfill,
@@ -131,7 +131,7 @@ class ScidTail:
     def _begin(self, since_ns: int) -> GrowingScid:
         with feed_errors():
             try:
-                file = Counted(self._path)
+                file = CountedFile(self._path)
             except FileRefused as problem:
                 raise FeedLost("file_unreadable", str(problem)) from problem
             try:

@@ -1,7 +1,7 @@
 """Settles what a session is, from all the tape holds of it, and which of two sources answers for it.
 
 Rule kept: one session is of one source and one quality; the better answers: whole before partial, then finer, then
-fuller. Sessions are judged complete in order of time, each by those before it.
+fuller. Sessions are select_sessions complete in order of time, each by those before it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from outcry.market.kernels import BulkFold
 from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.market.snapshot import dump
 from outcry.market.units import NANOS_PER_MINUTE
-from outcry.recordings.spool import Counts, SpooledDay
+from outcry.recordings.staging import Counts, StagedDay
 from outcry.sessions.completeness import RECENT, Minutes, Usual, activity_of, by_minute, unexplained
 from outcry.sessions.store_model import RecordingRow, SessionRow, SessionStore, Traded
 from outcry.sessions.tape_model import Tape, TapeDamaged, TapeFile
@@ -28,12 +28,12 @@ from outcry.trades.rows import Column, fold_rows, on_tick, volume_of
 from outcry.trades.session_index import SessionIndex, SessionSlice
 
 #: The open (ns UTC) of a session of one product, and whose record of it, of any contract.
-Recording = tuple[int, str, Quality]
+RecordingKey = tuple[int, str, Quality]
 
 LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
 
-class Parts:
+class ImportContext:
     """What importing works with: the store, the tape, and the calendar laid out by product."""
 
     def __init__(self, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar) -> None:
@@ -53,7 +53,7 @@ class Parts:
 
 
 @dataclass(slots=True)
-class Folding:
+class SessionFold:
     """One session of one contract as rows come in."""
 
     contract: Contract
@@ -78,8 +78,8 @@ class Folding:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """A session that is folded but not judged yet: its row says neither whether it is complete nor its holes.
+class FoldedSession:
+    """A session that is folded but not select_sessions yet: its row says neither whether it is complete nor its holes.
     `uncovered`: what its recordings do not span (ns UTC); `from_feed`: then the feed was away."""
 
     row: SessionRow
@@ -90,22 +90,22 @@ class Folded:
     from_feed: bool
 
     @property
-    def recording(self) -> Recording:
+    def recording(self) -> RecordingKey:
         """Which recording it is of."""
         return self.row.open_ns, self.row.source, self.row.quality
 
 
-class Judge:
+class CompletenessCheck:
     """Says which sessions are complete, in order of time: each by the recent sessions of its product before it.
 
-    stored: whether sessions of the store count; without them only those it has judged itself.
+    stored: whether sessions of the store count; without them only those it has select_sessions itself.
     """
 
-    def __init__(self, parts: Parts, owner: int, now_ns: int, *, stored: bool) -> None:
-        self._parts, self._owner, self._now_ns, self._stored = parts, owner, now_ns, stored
+    def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
+        self._context, self._owner, self._now_ns, self._stored = context, owner, now_ns, stored
         self._recorded: dict[str, list[Traded]] = {}
 
-    def judge(self, folded: Folded, recorded: Mapping[Contract, Minutes]) -> SessionRow:
+    def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
         """The row with its holes, and whether it is complete. A session that is not over yet has no holes.
 
         recorded: when the contracts of the product traded in the same recording. Where the front is among them, all of
@@ -114,8 +114,8 @@ class Judge:
         row, session = folded.row, folded.session
         if self._now_ns < session.close_ns + GRACE_NS:
             return row
-        product = self._parts.universe.products[row.root]
-        front = self._parts.universe.front(row.root, row.trade_date)
+        product = self._context.universe.products[row.root]
+        front = self._context.universe.front(row.root, row.trade_date)
         minutes = folded.minutes
         if front != folded.contract and front in recorded:
             minutes = by_minute(list(recorded.values()))
@@ -123,11 +123,11 @@ class Judge:
             minutes, session, product, Usual(product, session, self._of(row.root, row.trade_date)),
             front=front in {folded.contract, *recorded}, uncovered=folded.uncovered,
         )  # fmt: skip
-        holes = _united([*gaps, *(folded.uncovered if folded.from_feed else ())])
+        holes = _merged([*gaps, *(folded.uncovered if folded.from_feed else ())])
         return replace(row, holes=holes, complete=not holes)
 
     def note(self, row: SessionRow) -> None:
-        """Count a judged session among the recorded ones, if it is complete."""
+        """Count a select_sessions session among the recorded ones, if it is complete."""
         if row.complete:
             known = self._of(row.root, row.trade_date)
             known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
@@ -135,144 +135,150 @@ class Judge:
     def _of(self, root: str, day: date) -> list[Traded]:
         if root not in self._recorded:
             found = (
-                self._parts.store.traded(self._owner, root, day - RECENT, date.max) if self._stored else []
+                self._context.store.traded(self._owner, root, day - RECENT, date.max) if self._stored else []
             )
             self._recorded[root] = list(found)
         return self._recorded[root]
 
 
-def begin(contract: Contract, session: Session, quality: Quality) -> Folding:
+def begin_fold(contract: Contract, session: Session, quality: Quality) -> SessionFold:
     """A session nothing has been folded of yet."""
-    return Folding(contract, session, quality, BulkFold(bracket_windows(session.segments, BRACKET_MINUTES)))
+    return SessionFold(
+        contract, session, quality, BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
+    )
 
 
-class Settling:
+class SessionBuilder:
     """Makes session rows of one owner and source at one time of import (ns UTC)."""
 
-    def __init__(self, parts: Parts, owner: int, source: str, now_ns: int) -> None:
-        self._parts, self._owner, self._source, self._now_ns = parts, owner, source, now_ns
+    def __init__(self, context: ImportContext, owner: int, source: str, now_ns: int) -> None:
+        self._context, self._owner, self._source, self._now_ns = context, owner, source, now_ns
         #: Sessions of which a damaged file holds a part: by contract and open (ns UTC).
-        self._in_part: set[tuple[str, int]] = set()
+        self._partly_damaged: set[tuple[str, int]] = set()
 
-    def folded(self, folding: Folding, days: Sequence[SpooledDay]) -> Folded | None:
+    def folded(self, fold: SessionFold, days: Sequence[StagedDay]) -> FoldedSession | None:
         """The session as all recordings of the source make it; None where no lots were traded. `days` are those just
         spooled.
 
-        Folded on the way if the file held all of it, from the tape otherwise. Raises `RangeTooWide`.
+        FoldedSession on the way if the file held all of it, from the tape otherwise. Raises `RangeTooWide`.
         """
-        others = self._others(folding, days)
+        others = self._others(fold, days)
         parts = (*days, *others)
         if others or not all(day.pure for day in days):
             files = [part.file for part in parts]
-            again = begin(folding.contract, folding.session, folding.quality)
+            again = begin_fold(fold.contract, fold.session, fold.quality)
             again.counts.off_tick, again.counts.out_of_order = (
-                folding.counts.off_tick,
-                folding.counts.out_of_order,
+                fold.counts.off_tick,
+                fold.counts.out_of_order,
             )
-            for cell, rows, ticks in self._pieces(folding.contract, folding.quality, files):
-                if cell.session == folding.session:
+            for cell, rows, ticks in self._session_rows(fold.contract, fold.quality, files):
+                if cell.session == fold.session:
                     again.add(rows, ticks, Counts(len(rows), volume_of(rows, again.quality)))
-            folding = again
-        return self._as_folded(folding, parts)
+            fold = again
+        return self._as_folded(fold, parts)
 
     def is_best(self, row: SessionRow) -> bool:
         """Whether the row answers for its session, given what is kept of it."""
         kept = self.stored(row)
-        if kept is None or _standing(row) >= _standing(kept):
+        if kept is None or _rank(row) >= _rank(kept):
             return True
-        return _same_source(row, kept) and (row.contract, row.open_ns) not in self._in_part
+        return _same_source(row, kept) and (row.contract, row.open_ns) not in self._partly_damaged
 
     def stored(self, row: SessionRow) -> SessionRow | None:
         """The same session as the store has it; None where it has none, or a damaged one."""
-        found = self._parts.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
+        found = self._context.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
         return next((session for session in found if session.kind is row.kind), None)
 
     def refold(
         self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
-    ) -> list[Folded]:
+    ) -> list[FoldedSession]:
         """Every session that recordings of one contract, source and quality hold, folded from the tape; but none of
         which a damaged recording holds a part."""
         if not recordings:
             return []
         quality = recordings[0].quality
-        foldings: dict[int, Folding] = {}
-        for cell, rows, ticks in self._pieces(contract, quality, [row.file for row in recordings]):
-            if cell.session.open_ns not in foldings:
-                foldings[cell.session.open_ns] = begin(contract, cell.session, quality)
-            foldings[cell.session.open_ns].add(rows, ticks, Counts(len(rows), volume_of(rows, quality)))
+        folds: dict[int, SessionFold] = {}
+        for cell, rows, ticks in self._session_rows(contract, quality, [row.file for row in recordings]):
+            if cell.session.open_ns not in folds:
+                folds[cell.session.open_ns] = begin_fold(contract, cell.session, quality)
+            folds[cell.session.open_ns].add(rows, ticks, Counts(len(rows), volume_of(rows, quality)))
         first, last = recordings[0].trade_date, recordings[-1].trade_date + LONGEST_SESSION
         set_aside = {
             (row.trade_date, row.kind): (row.off_tick, row.out_of_order)
-            for row in self._parts.store.sessions_of(self._owner, contract.key, first, last)
+            for row in self._context.store.sessions_of(self._owner, contract.key, first, last)
             if (row.source, row.quality) == (self._source, quality)
         }
-        for folding in foldings.values():  # what never reached the tape is known only from the import
-            known = set_aside.get((folding.session.trade_date, folding.session.kind), (0, 0))
-            folding.counts.off_tick, folding.counts.out_of_order = known
+        for fold in folds.values():  # what never reached the tape is known only from the import
+            known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
+            fold.counts.off_tick, fold.counts.out_of_order = known
         found = (
-            self._as_folded(folding, _touching(recordings, folding.session))
-            for folding in foldings.values()
-            if not _touching(damaged, folding.session)
+            self._as_folded(fold, _touching(recordings, fold.session))
+            for fold in folds.values()
+            if not _touching(damaged, fold.session)
         )
         return [folded for folded in found if folded is not None]
 
-    def _others(self, folding: Folding, days: Sequence[SpooledDay]) -> list[RecordingRow]:
+    def _others(self, fold: SessionFold, days: Sequence[StagedDay]) -> list[RecordingRow]:
         """Recordings of the same source with other trade dates of the session, from earlier imports."""
-        last = folding.session.trade_date
-        found = self._parts.store.recordings(self._owner, folding.contract.key, last - LONGEST_SESSION, last)
+        last = fold.session.trade_date
+        found = self._context.store.recordings(self._owner, fold.contract.key, last - LONGEST_SESSION, last)
         mine = {day.trade_date for day in days}
-        same = [r for r in found if (r.source, r.quality) == (self._source, folding.quality)]
-        touching = [row for row in _touching(same, folding.session) if row.trade_date not in mine]
+        same = [r for r in found if (r.source, r.quality) == (self._source, fold.quality)]
+        touching = [row for row in _touching(same, fold.session) if row.trade_date not in mine]
         readable = [row for row in touching if self._is_readable(row)]
         if len(readable) < len(touching):
-            self._in_part.add((folding.contract.key, folding.session.open_ns))
+            self._partly_damaged.add((fold.contract.key, fold.session.open_ns))
         return readable
 
     def _is_readable(self, row: RecordingRow) -> bool:
         """Whether a tape file is the one that was stored: a damaged one is mended by its own recording only."""
         try:
-            found = self._parts.tape.digest(row.path)
+            found = self._context.tape.digest(row.path)
         except TapeDamaged:
             return False
         return row.digest in {"", found}
 
-    def _pieces(
+    def _session_rows(
         self, contract: Contract, quality: Quality, files: Iterable[TapeFile]
     ) -> Iterator[tuple[SessionSlice, Rows, list[Column]]]:
         index, tick_e9 = (
-            self._parts.index(contract.root),
-            self._parts.universe.products[contract.root].tick_e9,
+            self._context.index(contract.root),
+            self._context.universe.products[contract.root].tick_e9,
         )
         for file in files:
-            for chunk in self._parts.tape.read(file, quality):
+            for chunk in self._context.tape.read(file, quality):
                 for cell, first, last in index.split(chunk["ts_event"])[0]:
                     rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
                     yield cell, rows, ticks
 
-    def _as_folded(self, folding: Folding, parts: Sequence[SpooledDay | RecordingRow]) -> Folded | None:
-        ladder, session, counts = folding.fold.ladder(), folding.session, folding.counts
+    def _as_folded(
+        self, fold: SessionFold, parts: Sequence[StagedDay | RecordingRow]
+    ) -> FoldedSession | None:
+        ladder, session, counts = fold.fold.ladder(), fold.session, fold.counts
         if ladder is None:  # prints of size 0 alone
             return None
-        minutes, zone = folding.minutes, self._parts.universe.products[session.root].zone
+        minutes, zone = fold.minutes, self._context.universe.products[session.root].zone
         row = SessionRow(
-            owner=self._owner, root=session.root, contract=folding.contract.key, trade_date=session.trade_date,
+            owner=self._owner, root=session.root, contract=fold.contract.key, trade_date=session.trade_date,
             kind=session.kind, open_ns=session.open_ns, close_ns=session.close_ns, source=self._source,
-            quality=folding.quality, complete=False, short=session.short, rows=counts.rows, volume=counts.volume,
+            quality=fold.quality, complete=False, short=session.short, rows=counts.rows, volume=counts.volume,
             off_tick=counts.off_tick, out_of_order=counts.out_of_order, first_ns=counts.first_ns,
             last_ns=counts.last_ns, received_ns=self._now_ns, profile=dump(ladder),
             activity=activity_of(minutes, session, zone),
         )  # fmt: skip
         left = uncovered([span for part in parts for span in part.spans], session)
-        return Folded(row, session, folding.contract, minutes, left, any(part.from_feed for part in parts))
+        return FoldedSession(
+            row, session, fold.contract, minutes, left, any(part.from_feed for part in parts)
+        )
 
 
-def judged(folded: Sequence[Folded], judge: Judge) -> list[SessionRow]:
-    """The better of several sources' rows for each session of one product, judged in order of time."""
-    recorded = by_recording(folded)
+def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
+    """The better of several sources' rows for each session of one product, select_sessions in order of time."""
+    recorded = minutes_by_recording(folded)
     rows: list[SessionRow] = []
     ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
     for _, same in groupby(ordered, key=lambda one: (one.row.open_ns, one.row.contract)):
-        best = max((judge.judge(one, recorded[one.recording]) for one in same), key=_standing)
+        best = max((judge.judge(one, recorded[one.recording]) for one in same), key=_rank)
         judge.note(best)
         rows.append(best)
     return rows
@@ -283,20 +289,20 @@ def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
     best: dict[tuple[int, str], SessionRow] = {}
     for row in rows:
         key = (row.open_ns, row.kind)
-        if key not in best or _standing(row) > _standing(best[key]):
+        if key not in best or _rank(row) > _rank(best[key]):
             best[key] = row
     return list(best.values())
 
 
-def by_recording(folded: Iterable[Folded]) -> dict[Recording, dict[Contract, Minutes]]:
+def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, dict[Contract, Minutes]]:
     """When each contract traded, by recording."""
-    found: dict[Recording, dict[Contract, Minutes]] = {}
+    found: dict[RecordingKey, dict[Contract, Minutes]] = {}
     for one in folded:
         found.setdefault(one.recording, {})[one.contract] = one.minutes
     return found
 
 
-def _united(spans: Iterable[Span]) -> tuple[Span, ...]:
+def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """The spans in order, those that overlap or touch made one."""
     found: list[Span] = []
     for first, last in sorted(spans):
@@ -317,7 +323,7 @@ def _touching(recordings: Iterable[RecordingRow], session: Session) -> list[Reco
     return [row for row in recordings if row.first_ns < session.close_ns and row.last_ns >= session.open_ns]
 
 
-def _standing(row: SessionRow) -> tuple[bool, int, int]:
+def _rank(row: SessionRow) -> tuple[bool, int, int]:
     return row.complete, -row.quality.rank, row.volume
 
 

@@ -1,6 +1,6 @@
-"""Bytes of a file, opened safely and inflated within bounds.
+"""Bytes of a file, opened safely and decompress within bounds.
 
-Rules kept: only regular files are opened, never through a link; what is inflated is counted while it comes
+Rules kept: only regular files are opened, never through a link; what is decompress is counted while it comes
 out (declared sizes are not believed), and refused where no real market data could have been packed so
 tightly; a compressed stream that stops inside a frame is refused, not taken for its end.
 """
@@ -31,7 +31,7 @@ WINDOW_LIMIT = 1 << 27
 _READ_SIZE = 1 << 20
 
 
-class Counted(io.RawIOBase):
+class CountedFile(io.RawIOBase):
     """A regular file that keeps where it was last read, and how far at most."""
 
     def __init__(self, path: Path) -> None:
@@ -100,8 +100,8 @@ def open_regular(path: Path) -> int:
     return handle
 
 
-class Bounded(io.RawIOBase):
-    """An inflated stream that stops at what no honest file holds."""
+class BoundedStream(io.RawIOBase):
+    """An decompress stream that stops at what no honest file holds."""
 
     def __init__(self, inner: IO[bytes], path: Path, taken: Callable[[], int], place: str = "") -> None:
         super().__init__()
@@ -136,11 +136,11 @@ class Bounded(io.RawIOBase):
         super().close()
 
 
-class _Unzstd(Bounded):
+class _ZstdStream(BoundedStream):
     """zstd frames one after another; a frame that stops short is refused."""
 
-    def __init__(self, packed: Counted, path: Path) -> None:
-        self._tap = _PackedTap(packed)
+    def __init__(self, packed: CountedFile, path: Path) -> None:
+        self._tap = _FrameTap(packed)
         decoder = zstandard.ZstdDecompressor(max_window_size=WINDOW_LIMIT)
         reader = decoder.stream_reader(
             cast("IO[bytes]", self._tap), read_size=_READ_SIZE, read_across_frames=True
@@ -155,10 +155,10 @@ class _Unzstd(Bounded):
         return got
 
 
-class _PackedTap:
+class _FrameTap:
     """What the zstd decoder reads from: passes bytes on and walks their frames."""
 
-    def __init__(self, packed: Counted) -> None:
+    def __init__(self, packed: CountedFile) -> None:
         self.packed, self.walk = packed, FrameWalk()
 
     def read(self, size: int) -> bytes:
@@ -171,22 +171,22 @@ class _PackedTap:
         self.packed.close()
 
 
-def inflated(packed: Counted, head: bytes) -> io.RawIOBase:
+def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
     """The plain bytes of a file, whose first bytes say whether it is zstd, gzip or neither."""
     if head.startswith(ZSTD_MAGIC) or is_skippable(head):
-        return _Unzstd(packed, packed.path)
+        return _ZstdStream(packed, packed.path)
     if head.startswith(GZIP_MAGIC):
         unzipped = gzip.GzipFile(fileobj=io.BufferedReader(packed, _READ_SIZE), mode="rb")
-        return Bounded(cast("IO[bytes]", unzipped), packed.path, lambda: packed.furthest)
+        return BoundedStream(cast("IO[bytes]", unzipped), packed.path, lambda: packed.furthest)
     return packed
 
 
-def plain(file: Counted) -> io.RawIOBase:
+def decompressed(file: CountedFile) -> io.RawIOBase:
     """The plain bytes of a file from its beginning, packed or not."""
     file.seek(0)
     head = file.read(4) or b""
     file.seek(0)
-    return inflated(file, head)
+    return decompress(file, head)
 
 
 def is_skippable(head: bytes) -> bool:
@@ -211,10 +211,10 @@ def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
     return filled
 
 
-class Unclosed(io.RawIOBase):
+class NonClosingFile(io.RawIOBase):
     """A file lent to a reader that would close it."""
 
-    def __init__(self, file: Counted) -> None:
+    def __init__(self, file: CountedFile) -> None:
         super().__init__()
         self._file = file
 

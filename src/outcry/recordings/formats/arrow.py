@@ -16,4 +16,4 @@ RecordBatch = Any
 
 #: What Arrow raises for values that are not what they should be, and for everything it raises at all.
 ArrowInvalid: type[Exception] = pa.ArrowInvalid
-ArrowFault: type[Exception] = pa.ArrowException
+ArrowError: type[Exception] = pa.ArrowException

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from outcry.market.instruments import Contract
 from outcry.market.units import UNDEFINED_PRICE_E9
 from outcry.recordings.file_model import FileRefused, ReadCounts, ReadOptions
-from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.archive import CountedFile
 from outcry.recordings.formats.bar_checks import refuse_broken_bars
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.dbn_contracts import InstrumentMap
 from outcry.recordings.formats.dbn_header import Header, open_records
-from outcry.recordings.formats.dbn_stream import Run, chunks
-from outcry.recordings.formats.naming import ContractNames
-from outcry.recordings.formats.reading import FileReading, Tally
-from outcry.recordings.formats.selection import Selection
+from outcry.recordings.formats.dbn_stream import RecordRun, record_chunks
+from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.trades.records import BAR, TRADE, Batch, Quality
 
 NOT_TRADES = "order events that are not trades"
@@ -66,7 +66,7 @@ Records = NDArray[Any]
 
 def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
     """Begin to read a DBN or DBZ file; None for schemas without trades."""
-    file = Counted(path)
+    file = CountedFile(path)
     try:
         header, stream = open_records(file)
         if (header.schema or "").startswith("ohlcv") and header.schema not in _OF_SCHEMA:
@@ -78,32 +78,32 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
     if wanted is None:
         return None
 
-    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
-        selection = Selection(path, names, options.contract)
-        return _Reader(path, wanted, selection, tally).batches(opened)
+    def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
+        selection = ContractFilter(path, names, options.contract)
+        return _RecordReader(path, wanted, selection, progress).batches(opened)
 
     return FileReading(path, "dbn", "databento", file.size, rows)
 
 
 def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
     """The best kind of record with trades in a capture of several schemas, by reading it through once."""
-    found = {run.rtype for _, runs in chunks(stream, path, Tally(ReadCounts())) for run in runs}
+    found = {run.rtype for _, runs in record_chunks(stream, path, ReadProgress(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
 
 
-class _Reader:
+class _RecordReader:
     """Turns the records of one kind into batches."""
 
-    def __init__(self, path: Path, wanted: int, selection: Selection, tally: Tally) -> None:
+    def __init__(self, path: Path, wanted: int, selection: ContractFilter, progress: ReadProgress) -> None:
         self._path, self._wanted, self._selection = path, wanted, selection
-        self._tally, self._counts = tally, tally.counts
+        self._progress, self._counts = progress, progress.counts
         self._others = self._taken = 0
 
-    def batches(self, file: Counted) -> Generator[Batch]:
+    def batches(self, file: CountedFile) -> Generator[Batch]:
         header, stream = open_records(file)
         instruments = InstrumentMap(self._path, header, self._selection.names, self._selection)
-        for data, runs in chunks(stream, self._path, self._tally):
-            parts: list[Run] = []
+        for data, runs in record_chunks(stream, self._path, self._progress):
+            parts: list[RecordRun] = []
             for run in runs:
                 if run.rtype == self._wanted or self._is_old_bar(run, header):
                     parts.append(run)
@@ -120,11 +120,11 @@ class _Reader:
                               "the file is mislabelled or damaged; download it again")  # fmt: skip
         self._selection.finish(self._counts.rows)
 
-    def _is_old_bar(self, run: Run, header: Header) -> bool:
+    def _is_old_bar(self, run: RecordRun, header: Header) -> bool:
         return run.rtype == _RTYPE_BAR_BEFORE_DBN and (header.schema or "").startswith("ohlcv")
 
-    def _learn(self, data: memoryview, run: Run, instruments: InstrumentMap) -> None:
-        """Mapping messages: two symbols of 22 bytes in version 1, of 71 with their kinds before them since."""
+    def _learn(self, data: memoryview, run: RecordRun, instruments: InstrumentMap) -> None:
+        """SymbolMapping messages: two symbols of 22 bytes in version 1, of 71 with their kinds before them since."""
         for at in range(run.at, run.at + run.count * run.size, run.size):
             record = bytes(data[at : at + run.size])
             first, second, length = (16, 38, 22) if run.size < 160 else (17, 89, 71)
@@ -136,7 +136,7 @@ class _Reader:
             instruments.learn(number, (given, asked), min(at_ns, 1 << 62))
 
     def _emit(
-        self, data: memoryview, runs: list[Run], header: Header, instruments: InstrumentMap
+        self, data: memoryview, runs: list[RecordRun], header: Header, instruments: InstrumentMap
     ) -> Iterator[Batch]:
         if not runs:
             return
@@ -153,14 +153,14 @@ class _Reader:
             elif self._selection.admits(contract, near, len(group), self._counts):
                 quality = _QUALITY.get(self._wanted, Quality.TICKS)
                 rows = _bars(group) if self._wanted in _QUALITY else _trades(group)
-                yield Batch(contract, quality, rows, self._tally.place)
+                yield Batch(contract, quality, rows, self._progress.place)
 
-    def _view(self, data: memoryview, runs: list[Run], header: Header) -> Records:
+    def _view(self, data: memoryview, runs: list[RecordRun], header: Header) -> Records:
         layout = _LAYOUTS[self._wanted]
         if header.ts_out or runs[0].size == layout.itemsize + 8:
             layout = np.dtype([*layout.descr, ("ts_out", "<u8")])
         if any(run.size != layout.itemsize for run in runs):
-            raise FileRefused(self._path, self._tally.place, f"a record has the length {runs[0].size} bytes",
+            raise FileRefused(self._path, self._progress.place, f"a record has the length {runs[0].size} bytes",
                               f"{layout.itemsize} bytes are expected; download the file again")  # fmt: skip
         if len(runs) == 1:
             return np.frombuffer(data, layout, runs[0].count, runs[0].at)
@@ -170,7 +170,7 @@ class _Reader:
     def _kept(self, records: Records) -> Records:
         """The records that are trades (or bars with volume), those passed over being counted."""
         if self._wanted in _QUALITY:
-            refuse_broken_bars(records, self._path, lambda row: f"{self._tally.place} + {row}")
+            refuse_broken_bars(records, self._path, lambda row: f"{self._progress.place} + {row}")
             reasons = (
                 (NO_VOLUME, records["volume"] != 0),
                 (NO_PRICE, records["close"] != UNDEFINED_PRICE_E9),

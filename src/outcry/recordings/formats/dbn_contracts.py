@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from outcry.market.instruments import Contract
 from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import CONTINUOUS, ContractNames
 from outcry.recordings.formats.dbn_header import Header
-from outcry.recordings.formats.naming import CONTINUOUS, ContractNames
-from outcry.recordings.formats.selection import Selection
 
 _FOREVER = (0, (1 << 63) - 1)
 Records = NDArray[Any]
@@ -33,7 +33,7 @@ class _Span:
 class InstrumentMap:
     """Instrument numbers of one file against contracts."""
 
-    def __init__(self, path: Path, header: Header, names: ContractNames, selection: Selection) -> None:
+    def __init__(self, path: Path, header: Header, names: ContractNames, selection: ContractFilter) -> None:
         self._path, self._header, self._names, self._selection = path, header, names, selection
         self._spans: dict[int, list[_Span]] = {}
         self._any_number: list[_Span] = []

@@ -15,7 +15,7 @@ import zstandard
 from databento_dbn import Metadata
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.archive import Counted, inflated, is_skippable, read_exactly
+from outcry.recordings.formats.archive import CountedFile, decompress, is_skippable, read_exactly
 
 DBN_MAGIC = b"DBN"
 DBZ_MAGIC = b"DBZ"
@@ -32,7 +32,7 @@ _DBZ_SCHEMAS = ("mbo", "mbp-1", "mbp-10", "tbbo", "trades", "ohlcv-1s", "ohlcv-1
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class SymbolMapping:
     """A symbol as asked for, and the symbol or instrument number it stood for from `start` until `end`."""
 
     asked: str
@@ -44,29 +44,29 @@ class Mapping:
 @dataclass(frozen=True, slots=True)
 class Header:
     """The header. `schema` is None for a live capture of several schemas; `given_by_number` tells whether
-    `Mapping.given` holds instrument numbers."""
+    `SymbolMapping.given` holds instrument numbers."""
 
     schema: str | None
     start: date
     symbols: tuple[str, ...] = ()
     ts_out: bool = False
     given_by_number: bool = True
-    mappings: tuple[Mapping, ...] = field(default=(), repr=False)
+    mappings: tuple[SymbolMapping, ...] = field(default=(), repr=False)
 
 
-def open_records(file: Counted) -> tuple[Header, io.RawIOBase]:
+def open_records(file: CountedFile) -> tuple[Header, io.RawIOBase]:
     """Read the header; return it with the stream standing at the first record."""
     head = file.read(16) or b""
     file.seek(0)
     if is_skippable(head) and head[8:11] == DBZ_MAGIC:
         header = _read_dbz(file)
         file.seek(0)
-        return header, inflated(file, head)
-    stream = inflated(file, head)
+        return header, decompress(file, head)
+    stream = decompress(file, head)
     return _read_dbn(stream, file), stream
 
 
-def _read_dbn(stream: io.RawIOBase, file: Counted) -> Header:
+def _read_dbn(stream: io.RawIOBase, file: CountedFile) -> Header:
     prefix = read_exactly(stream, 8)
     if len(prefix) < 8:
         raise FileRefused(file.path, f"byte {len(prefix)}", "the file ends inside its header")
@@ -87,7 +87,7 @@ def _read_dbn(stream: io.RawIOBase, file: Counted) -> Header:
 
 def _header_of(metadata: Metadata) -> Header:
     mappings = tuple(
-        Mapping(asked, interval["start_date"], interval["end_date"], interval["symbol"])
+        SymbolMapping(asked, interval["start_date"], interval["end_date"], interval["symbol"])
         for asked, intervals in metadata.mappings.items()
         for interval in intervals
     )
@@ -107,7 +107,7 @@ def _date_of(at_ns: int) -> date:
     return datetime.fromtimestamp(seconds if seconds < 1 << 33 else 0, UTC).date()
 
 
-def _read_dbz(file: Counted) -> Header:
+def _read_dbz(file: CountedFile) -> Header:
     frame = read_exactly(file, 8)
     length = int.from_bytes(frame[4:8], "little")
     if length > HEADER_LIMIT or length > file.size - 8 or length < _DBZ_FIXED_SIZE:
@@ -133,7 +133,7 @@ class _DbzTables:
     def __init__(self, data: bytes, path: Path) -> None:
         self._data, self._path, self._at = data, path, 0
 
-    def read(self) -> tuple[tuple[str, ...], tuple[Mapping, ...]]:
+    def read(self) -> tuple[tuple[str, ...], tuple[SymbolMapping, ...]]:
         self._take(self._number())  # a schema definition, never filled
         symbols = tuple(self._symbol() for _ in self._counted())
         for _ in self._counted():  # symbols only partly resolved
@@ -142,9 +142,9 @@ class _DbzTables:
             self._symbol()
         return symbols, tuple(chain.from_iterable(self._intervals() for _ in self._counted()))
 
-    def _intervals(self) -> list[Mapping]:
+    def _intervals(self) -> list[SymbolMapping]:
         asked = self._symbol()
-        return [Mapping(asked, self._date(), self._date(), self._symbol()) for _ in self._counted()]
+        return [SymbolMapping(asked, self._date(), self._date(), self._symbol()) for _ in self._counted()]
 
     def _counted(self) -> range:
         return range(self._number())

@@ -1,6 +1,6 @@
 """The records of a DBN stream as runs: records of one kind and size that lie next to each other.
 
-Rules kept: memory is two buffers, whatever the file's size; a packed file is inflated into one of them, in a
+Rules kept: memory is two buffers, whatever the file's size; a packed file is decompress into one of them, in a
 thread, while the records of the other are taken.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.archive import Counted, fill
-from outcry.recordings.formats.reading import Tally
+from outcry.recordings.formats.archive import CountedFile, fill
+from outcry.recordings.formats.file_reading import ReadProgress
 
 CHUNK = 2 << 20
 HEADER_SIZE: Final = 16
@@ -26,7 +26,7 @@ _ROOM: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRun:
     """Records of one kind and size that lie next to each other."""
 
     rtype: int
@@ -35,7 +35,9 @@ class Run:
     size: int
 
 
-def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[memoryview, list[Run]]]:
+def record_chunks(
+    stream: io.RawIOBase, path: Path, progress: ReadProgress
+) -> Iterator[tuple[memoryview, list[RecordRun]]]:
     """Yield the stream in pieces of whole records, each with its runs; a piece is gone when the next is asked
     for."""
     held, number = b"", 0
@@ -43,8 +45,8 @@ def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[mem
         start = _ROOM - len(held)
         buffer[start:_ROOM] = held
         data = buffer[start : _ROOM + got]
-        runs, used = find_runs(data, path, number)
-        tally.place = f"record {number + 1:,}"
+        runs, used = find_record_runs(data, path, number)
+        progress.place = f"record {number + 1:,}"
         yield data[:used], runs
         number += sum(run.count for run in runs)
         held = bytes(data[used:])
@@ -56,7 +58,7 @@ def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[mem
 def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
     """Fill two buffers in turn; a plain file is as fast without a thread."""
     buffers = [memoryview(bytearray(_ROOM + CHUNK)) for _ in range(2)]
-    if isinstance(stream, Counted):
+    if isinstance(stream, CountedFile):
         while got := fill(stream, buffers[0][_ROOM:]):
             yield buffers[0], got
         return
@@ -68,26 +70,26 @@ def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
             yield buffers[1], got
 
 
-def find_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[Run], int]:
+def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[RecordRun], int]:
     """Find the whole records in `data`, and where the first that is not whole begins."""
     flat = np.frombuffer(data, dtype=np.uint8)
-    runs: list[Run] = []
+    runs: list[RecordRun] = []
     at, end = 0, len(data)
     while at < end:
         size, rtype = data[at] * 4, data[at + 1] if at + 1 < end else 0
         if size < HEADER_SIZE:
             raise FileRefused(path, f"record {number + 1:,}", f"a record has the length {size} bytes",
                               "the file is damaged; download it again")  # fmt: skip
-        count = _alike(flat, at, size)
+        count = _run_length(flat, at, size)
         if not count:
             break
-        runs.append(Run(rtype, at, count, size))
+        runs.append(RecordRun(rtype, at, count, size))
         number += count
         at += count * size
     return runs, at
 
 
-def _alike(flat: NDArray[np.uint8], at: int, size: int) -> int:
+def _run_length(flat: NDArray[np.uint8], at: int, size: int) -> int:
     """How many whole records from `at` on have the length and kind of the first."""
     possible = (len(flat) - at) // size
     known, window = min(1, possible), 16

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_DAY, UNDEFINED_PRICE_E9
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats import cells
-from outcry.recordings.formats.archive import Counted, plain
+from outcry.recordings.formats import cell_parsing as cells
+from outcry.recordings.formats.archive import CountedFile, decompressed
 from outcry.recordings.formats.arrow import Array, RecordBatch, pa, pc
 from outcry.recordings.formats.bar_checks import (
     bar_length,
@@ -26,12 +26,12 @@ from outcry.recordings.formats.bar_checks import (
     refuse_repeats,
     refuse_running_totals,
 )
-from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, read_head, sniff, told
-from outcry.recordings.formats.naming import ContractNames
-from outcry.recordings.formats.reading import FileReading, Tally
-from outcry.recordings.formats.selection import Selection
-from outcry.recordings.formats.stamps import LocalTime, read_stamps
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import ContractNames
+from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, read_head, sniff
+from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.recordings.formats.table_text import TextTable
+from outcry.recordings.formats.timestamp_parsing import ZonedTimes, parse_timestamps
 from outcry.trades.records import BAR, TRADE, Batch, Quality
 
 NO_SIZE = "zero size"
@@ -45,7 +45,7 @@ _SCHEMA_RTYPES = {"32": Quality.BARS_1S, "33": Quality.BARS_1M}
 Rows = NDArray[Any]
 
 
-def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
+def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
     """Refuse a table of which zone or stamp convention is not known, saying which option tells it."""
     for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
@@ -87,7 +87,7 @@ class Table(Protocol):
         """The member's name in the words of an error; empty for a whole file."""
         ...
 
-    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+    def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
         """Yield blocks of the wanted columns, with the number of rows before each."""
         ...
 
@@ -99,31 +99,31 @@ class Table(Protocol):
 class TableReader:
     """Reads one table. `contract`: of every row, where the surroundings tell it (a member's name)."""
 
-    def __init__(self, table: Table, dialect: Dialect, selection: Selection, tally: Tally, *,
+    def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip
         self._table, self._dialect, self._selection = table, dialect, selection
-        self._tally, self._counts = tally, tally.counts
+        self._progress, self._counts = progress, progress.counts
         self._contract = contract
-        self._local = LocalTime(dialect.zone or "UTC")
+        self._local = ZonedTimes(dialect.zone or "UTC")
         self._quality = Quality.TICKS if not dialect.bars else dialect.quality
         self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
         self._last: dict[Contract, int] = {}
         self._lost: list[tuple[str, Rows]] = []
         self._numbers: set[str] = set()
 
-    def batches(self, file: Counted) -> Generator[Batch]:
+    def batches(self, file: CountedFile) -> Generator[Batch]:
         """Yield the table's rows."""
         columns = [self._dialect.columns[role] for role in self._roles]
         for before, block in self._table.blocks(file, columns):
             try:
                 yield from self._block(block, before)
-            except cells.BadCell as fault:
+            except cells.InvalidCell as fault:
                 where = self._table.place(before + fault.row)
                 raise FileRefused(self._table.path, where, fault.problem, fault.remedy) from fault
 
     def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
         cell = {role: block.column(index) for index, role in enumerate(self._roles)}
-        at = read_stamps([cell[role] for role in ("stamp", "clock") if role in cell],
+        at = parse_timestamps([cell[role] for role in ("stamp", "clock") if role in cell],
                          self._dialect.stamps, self._local, self._dialect.day_ns)  # fmt: skip
         self._lost = []
         rows, keep = self._bars(cell, at) if self._dialect.bars else self._trades(cell, at)
@@ -152,7 +152,7 @@ class TableReader:
         if self._dialect.bars and self._dialect.ends:
             chosen["ts_event"] -= quality.length_ns
         where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
-        self._tally.place = where
+        self._progress.place = where
         yield Batch(contract, quality, chosen, where)
 
     def _check_bars(self, contract: Contract, bars: Rows, numbers: Rows, before: int) -> None:
@@ -206,8 +206,8 @@ class TableReader:
         known = np.flatnonzero(keep)
         try:
             prices = self._price(column.take(pa.array(known)), "price")
-        except cells.BadCell as fault:
-            raise cells.BadCell(int(known[fault.row]), fault.problem, fault.remedy) from fault
+        except cells.InvalidCell as fault:
+            raise cells.InvalidCell(int(known[fault.row]), fault.problem, fault.remedy) from fault
         defined = prices != UNDEFINED_PRICE_E9
         mask = np.ones(len(keep), dtype=bool)
         mask[known[~defined]] = False
@@ -276,13 +276,15 @@ def _day(at_ns: int) -> date:
 
 def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
     """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
-    dialect = told(sniff(read_head(path, head, told=options.format)), options.tz, options.stamp)
-    demand(path, dialect, options)
-    table = TextTable(path, plain, dialect.delimiter, dialect.width, dialect.skip_lines)
+    dialect = apply_options(
+        sniff(read_head(path, head, format_name=options.format)), options.tz, options.stamp
+    )
+    check_options(path, dialect, options)
+    table = TextTable(path, decompressed, dialect.delimiter, dialect.width, dialect.skip_lines)
 
-    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
-        selection = Selection(path, names, options.contract)
-        yield from TableReader(table, dialect, selection, tally).batches(file)
-        selection.finish(tally.counts.rows)
+    def rows(file: CountedFile, progress: ReadProgress) -> Generator[Batch]:
+        selection = ContractFilter(path, names, options.contract)
+        yield from TableReader(table, dialect, selection, progress).batches(file)
+        selection.finish(progress.counts.rows)
 
     return FileReading(path, dialect.format, dialect.source, size, rows)

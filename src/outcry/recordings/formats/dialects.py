@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.stamps import Stamps
+from outcry.recordings.formats.timestamp_parsing import TimeFormat
 from outcry.trades.records import Quality
 
 NEW_YORK = "America/New_York"
@@ -56,7 +56,7 @@ class Dialect:
     skip_lines: int
     width: int
     columns: dict[str, int] = field(repr=False)
-    stamps: Stamps
+    stamps: TimeFormat
     zone: str | None = None
     ends: bool | None = None
     fixed: bool = False
@@ -84,14 +84,14 @@ class Head:
     first: list[str]
     second: list[str]
     names: dict[str, int]
-    told: str | None = None
+    format_name: str | None = None
 
     def refuse(self, problem: str, remedy: str = "") -> FileRefused:
         """The error for something wrong in the first line."""
         return FileRefused(self.path, f"line {self.line}", problem, remedy)
 
 
-def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
+def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Head:
     """Split the first lines of a table; raise `FileRefused` for bytes that are no text."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
@@ -113,7 +113,7 @@ def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
     if len(split) > 1:
         split[0] = _with_time(split[0], split[1])
     names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
-    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, told)
+    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, format_name)
 
 
 def _with_time(header: list[str], row: list[str]) -> list[str]:
@@ -142,10 +142,10 @@ def _has_header(head: Head) -> bool:
 
 def sniff(head: Head) -> Dialect:
     """Tell the dialect by its form; a format that the person named must fit."""
-    wanted = head.told
-    tellers = {wanted: TELLERS[wanted]} if wanted else TELLERS
-    for teller in tellers.values():
-        dialect = teller(head)
+    wanted = head.format_name
+    detectors = {wanted: DETECTORS[wanted]} if wanted else DETECTORS
+    for detector in detectors.values():
+        dialect = detector(head)
         if dialect is not None:
             return dialect
     if wanted:
@@ -188,7 +188,7 @@ def _kibot(head: Head) -> Dialect | None:
     if shape is None:
         return None
     columns = {role: index for index, role in enumerate(shape) if role} | {"stamp": 0, "clock": 1}
-    return _dialect(head, "kibot", "kibot", columns, stamps=Stamps.US, zone=NEW_YORK, ends=False)
+    return _dialect(head, "kibot", "kibot", columns, stamps=TimeFormat.US, zone=NEW_YORK, ends=False)
 
 
 def _ninjatrader(head: Head) -> Dialect | None:
@@ -202,7 +202,9 @@ def _ninjatrader(head: Head) -> Dialect | None:
     if shape is None:
         return None
     columns = {role: index for index, role in enumerate(shape) if role} | {"stamp": 0}
-    return _dialect(head, "ninjatrader", "ninjatrader", columns, stamps=Stamps.COMPACT, zone="UTC", ends=True)
+    return _dialect(
+        head, "ninjatrader", "ninjatrader", columns, stamps=TimeFormat.COMPACT, zone="UTC", ends=True
+    )
 
 
 def _tradingview(head: Head) -> Dialect | None:
@@ -227,12 +229,12 @@ def _firstrate(head: Head) -> Dialect | None:
     FirstRate in it) unless the person does.
     """
     name = head.path.name.lower()
-    named = head.told or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
-    rows = head.second if head.told and _has_header(head) else head.first
+    named = head.format_name or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
+    rows = head.second if head.format_name and _has_header(head) else head.first
     if not named or len(rows) != 6 or not _ISO.fullmatch(rows[0]):
         return None
     columns = {role: index for index, role in enumerate(("stamp", *BAR_ROLES))}
-    return _dialect(head, "firstrate", "firstrate", columns, stamps=Stamps.ISO, zone=NEW_YORK, ends=False,
+    return _dialect(head, "firstrate", "firstrate", columns, stamps=TimeFormat.ISO, zone=NEW_YORK, ends=False,
                     header=rows is head.second)  # fmt: skip
 
 
@@ -243,7 +245,7 @@ def _generic(head: Head) -> Dialect | None:
         return None
     utc = head.first[columns["stamp"]].lower().endswith("_utc")
     stamps, zone = _stamps(head, columns), "UTC" if utc else None
-    written = _IB.fullmatch(head.second[columns["stamp"]]) if stamps is Stamps.IB else None
+    written = _IB.fullmatch(head.second[columns["stamp"]]) if stamps is TimeFormat.IB else None
     named = written["zone"] if written else None
     dialect = _dialect(head, GENERIC, GENERIC, columns, stamps=stamps, zone=named or zone)
     return replace(dialect, says_utc=utc, written_zone=named)
@@ -272,7 +274,7 @@ def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
     return next((plain[name] for name in names if name in plain), None)
 
 
-def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
+def _stamps(head: Head, columns: dict[str, int]) -> TimeFormat:
     """How the first row's stamp is written."""
     index = columns["stamp"]
     if not head.second or index >= len(head.second):
@@ -280,9 +282,9 @@ def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
     text = head.second[index]
     if "clock" in columns:
         text += " " + head.second[columns["clock"]]
-    forms: list[tuple[re.Pattern[str], Stamps]] = [
-        (_ABSOLUTE, Stamps.ISO_ABSOLUTE), (_ISO, Stamps.ISO), (_COMPACT, Stamps.COMPACT), (_IB, Stamps.IB),
-        (_EPOCH, Stamps.EPOCH),
+    forms: list[tuple[re.Pattern[str], TimeFormat]] = [
+        (_ABSOLUTE, TimeFormat.ISO_ABSOLUTE), (_ISO, TimeFormat.ISO), (_COMPACT, TimeFormat.COMPACT),
+        (_IB, TimeFormat.IB), (_EPOCH, TimeFormat.EPOCH),
     ]  # fmt: skip
     stamps = next((form for pattern, form in forms if pattern.fullmatch(text)), None)
     if stamps is None:
@@ -291,15 +293,16 @@ def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
     return stamps
 
 
-def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, stamps: Stamps, zone: str | None = None,
-             ends: bool | None = None, fixed: bool = False, header: bool | None = None) -> Dialect:  # fmt: skip
+def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, stamps: TimeFormat,
+             zone: str | None = None, ends: bool | None = None, fixed: bool = False,
+             header: bool | None = None) -> Dialect:  # fmt: skip
     has_header = _has_header(head) if header is None else header
     return Dialect(name, source, head.delimiter, head.line if has_header else head.line - 1, len(head.first), columns,
                    stamps, zone, ends, fixed)  # fmt: skip
 
 
 #: In the order in which they are tried: the most particular first.
-TELLERS: dict[str, Callable[[Head], Dialect | None]] = {
+DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
     "databento-csv": _databento,
     "kibot": _kibot,
     "ninjatrader": _ninjatrader,
@@ -309,7 +312,7 @@ TELLERS: dict[str, Callable[[Head], Dialect | None]] = {
 }
 
 
-def told(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
+def apply_options(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
     """The dialect with what the person said of zone and stamps, which goes before what its form suggests."""
     return replace(
         dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"

@@ -14,15 +14,15 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.archive import CountedFile
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.delimited import TableReader
 from outcry.recordings.formats.dialects import BAR_ROLES, Dialect
-from outcry.recordings.formats.naming import ContractNames
-from outcry.recordings.formats.reading import FileReading, Tally
-from outcry.recordings.formats.selection import Selection
-from outcry.recordings.formats.stamps import Stamps
+from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.recordings.formats.table_text import TextTable
-from outcry.recordings.formats.zips import Members
+from outcry.recordings.formats.timestamp_parsing import TimeFormat
+from outcry.recordings.formats.zip_members import ZipMembers
 from outcry.trades.records import Batch, Quality
 
 _MEMBER = re.compile(
@@ -84,21 +84,23 @@ def open_lean(
     if not trades:
         return None
 
-    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
-        selection = Selection(path, names, options.contract)
-        archive = Members()
+    def rows(file: CountedFile, progress: ReadProgress) -> Generator[Batch]:
+        selection = ContractFilter(path, names, options.contract)
+        archive = ZipMembers()
         for member in trades:
-            yield from _reader(path, member, archive, selection, tally).batches(file)
-        selection.finish(tally.counts.rows)
+            yield from _reader(path, member, archive, selection, progress).batches(file)
+        selection.finish(progress.counts.rows)
 
     return FileReading(path, "lean", "lean", size, rows)
 
 
-def _reader(path: Path, member: Member, archive: Members, selection: Selection, tally: Tally) -> TableReader:
+def _reader(
+    path: Path, member: Member, archive: ZipMembers, selection: ContractFilter, progress: ReadProgress
+) -> TableReader:
     inside = f"member {member.info.filename}"
-    tally.place = inside
+    progress.place = inside
     columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
-    dialect = Dialect("lean", "lean", ",", 0, 6, columns, Stamps.MS_OF_DAY, ends=False,
+    dialect = Dialect("lean", "lean", ",", 0, 6, columns, TimeFormat.MS_OF_DAY, ends=False,
                       scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
                       quality=_QUALITY.get(member.step), zero_sizes=True,
                       day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
@@ -107,4 +109,4 @@ def _reader(path: Path, member: Member, archive: Members, selection: Selection, 
         contract = selection.names.contract(member.symbol, member.day)
     else:
         contract = selection.named_by_file(member.day)
-    return TableReader(table, dialect, selection, tally, contract=contract)
+    return TableReader(table, dialect, selection, progress, contract=contract)

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.archive import RATIO_FREE, RATIO_LIMIT, Counted, Unclosed
+from outcry.recordings.formats.archive import RATIO_FREE, RATIO_LIMIT, CountedFile, NonClosingFile
 from outcry.recordings.formats.arrow import RecordBatch, pa, pq
-from outcry.recordings.formats.delimited import TableReader, demand
-from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, generic_columns, told
-from outcry.recordings.formats.faults import refusing
-from outcry.recordings.formats.naming import ContractNames
-from outcry.recordings.formats.reading import FileReading, Tally
-from outcry.recordings.formats.selection import Selection
-from outcry.recordings.formats.stamps import Stamps
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import ContractNames
+from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
+from outcry.recordings.formats.delimited import TableReader, check_options
+from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, generic_columns
+from outcry.recordings.formats.file_reading import FileReading, ReadProgress
+from outcry.recordings.formats.timestamp_parsing import TimeFormat
 from outcry.trades.records import Batch
 
 BATCH_ROWS = 100_000
@@ -39,11 +39,11 @@ class ParquetTable:
     def __init__(self, path: Path, names: list[str]) -> None:
         self.path, self._names = path, names
 
-    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+    def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
         """Yield batches of the wanted columns, with the number of rows before each."""
         names = [self._names[index] for index in wanted]
         before = 0
-        with refusing(self.path, lambda: self.place(before)):
+        with refuse_decoder_errors(self.path, lambda: self.place(before)):
             for batch in _open(file).iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                 if batch.num_rows:
                     yield before, batch.select(names)
@@ -56,21 +56,21 @@ class ParquetTable:
 
 def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
     """Begin to read a Parquet file."""
-    with Counted(path) as file:
+    with CountedFile(path) as file:
         reader = _open(file)
-        dialect = told(_dialect(path, reader.schema_arrow), options.tz, options.stamp)
-    demand(path, dialect, options)
+        dialect = apply_options(_dialect(path, reader.schema_arrow), options.tz, options.stamp)
+    check_options(path, dialect, options)
     table = ParquetTable(path, reader.schema_arrow.names)
 
-    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
-        selection = Selection(path, names, options.contract)
-        yield from TableReader(table, dialect, selection, tally).batches(opened)
-        selection.finish(tally.counts.rows)
+    def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
+        selection = ContractFilter(path, names, options.contract)
+        yield from TableReader(table, dialect, selection, progress).batches(opened)
+        selection.finish(progress.counts.rows)
 
     return FileReading(path, dialect.format, dialect.source, file.size, rows)
 
 
-def _open(file: Counted) -> Any:
+def _open(file: CountedFile) -> Any:
     """Open the file once its footer has been found to be no larger than it can be."""
     file.seek(max(0, file.size - 8))
     tail = file.read(8) or b""
@@ -83,7 +83,7 @@ def _open(file: Counted) -> Any:
         raise FileRefused(file.path, "the end", f"the footer length of {length:,} bytes is too large",
                           "the file is damaged; download it again")  # fmt: skip
     file.seek(0)
-    reader = pq.ParquetFile(io.BufferedReader(Unclosed(file)))
+    reader = pq.ParquetFile(io.BufferedReader(NonClosingFile(file)))
     claimed = max(reader.metadata.num_rows, _unpacked_bytes(reader.metadata))
     if claimed > RATIO_FREE and claimed > RATIO_LIMIT * file.size:
         raise FileRefused(file.path, "the footer", f"it states {claimed:,} rows or bytes, but the file is far smaller",
@@ -120,13 +120,13 @@ def _dialect(path: Path, schema: Any) -> Dialect:
     )  # fmt: skip
 
 
-def _stamps(path: Path, kind: Any) -> Stamps:
+def _stamps(path: Path, kind: Any) -> TimeFormat:
     if pa.types.is_timestamp(kind):
-        return Stamps.TIMESTAMP_ABSOLUTE if kind.tz else Stamps.TIMESTAMP
+        return TimeFormat.TIMESTAMP_ABSOLUTE if kind.tz else TimeFormat.TIMESTAMP
     if pa.types.is_integer(kind):
-        return Stamps.EPOCH
+        return TimeFormat.EPOCH
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return Stamps.ISO
+        return TimeFormat.ISO
     raise FileRefused(
         path, "the schema", f"the times have the type {kind}", "use timestamps with a time zone"
     )

@@ -45,7 +45,7 @@ class PriceScale:
         return np.where(near, nearest * self.tick_e9, between)
 
 
-def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
+def detect_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
     """Find the power of ten that makes prices of what is stored; refuse where none does."""
     usable = stored[np.isfinite(stored) & (np.abs(stored) < 1e12)]
     fitting: list[float] = []
@@ -62,7 +62,7 @@ def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> fl
     return fitting[0]
 
 
-def plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
+def are_plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
     """Whether what is stored can only be the prices themselves: two of them are one tick apart."""
     return _judge(stored[np.isfinite(stored)], 1.0, tick_e9)[1]
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MS
 from outcry.recordings.file_model import FileRefused, ReadOptions
-from outcry.recordings.formats.archive import Counted, fill
+from outcry.recordings.formats.archive import CountedFile, fill
 from outcry.recordings.formats.bar_checks import bar_length, refuse_broken_bars, refuse_repeats
-from outcry.recordings.formats.naming import ContractNames
-from outcry.recordings.formats.price_scale import PriceScale, plain_prices, tell_multiplier
-from outcry.recordings.formats.reading import FileReading, Tally
-from outcry.recordings.formats.selection import Selection
+from outcry.recordings.formats.contract_filter import ContractFilter
+from outcry.recordings.formats.contract_names import ContractNames
+from outcry.recordings.formats.file_reading import FileReading, ReadProgress
+from outcry.recordings.formats.price_scale import PriceScale, are_plain_prices, detect_multiplier
 from outcry.trades.records import BAR, TRADE, Batch, Quality
 
 HEADER = np.dtype(
@@ -56,22 +56,22 @@ Records = NDArray[Any]
 
 def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
     """Begin to read a Sierra Chart file; its contract is in its name."""
-    with Counted(path) as file:
+    with CountedFile(path) as file:
         start = read_header(file)
         sample = read_sample(file, start)
     if not len(sample):
         raise FileRefused(path, f"byte {start}", "the file has a header and no complete record")
-    selection = Selection(path, names, options.contract)
+    selection = ContractFilter(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
 
-    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
+    def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
         tick_e9 = names.universe.products[contract.root].tick_e9
-        return _read(opened, ScidDecoder(path, contract, tick_e9, sample, tally), tally)
+        return _read(opened, ScidDecoder(path, contract, tick_e9, sample, progress), progress)
 
     return FileReading(path, "scid", SOURCE, file.size, rows)
 
 
-def read_header(file: Counted) -> int:
+def read_header(file: CountedFile) -> int:
     """Check the header; return where the records begin. Raises `FileRefused`."""
     raw = file.read(HEADER.itemsize) or b""
     if len(raw) < HEADER.itemsize:
@@ -90,7 +90,7 @@ def read_header(file: Counted) -> int:
     return start
 
 
-def read_sample(file: Counted, start: int) -> Records:
+def read_sample(file: CountedFile, start: int) -> Records:
     """Records of the beginning and the end, from which the scale of prices and the kind of records are told."""
     whole = max(0, file.size - start) // RECORD.itemsize
     parts: list[Records] = []
@@ -102,14 +102,14 @@ def read_sample(file: Counted, start: int) -> Records:
     return np.concatenate(parts)
 
 
-def is_telling(sample: Records, tick_e9: int) -> bool:
+def is_conclusive(sample: Records, tick_e9: int) -> bool:
     """Whether records already tell the scale of prices and whether they are ticks or bars, however the file goes on."""
     traded = sample[sample["volume"] > 0]
     if len(traded) >= ENOUGH_TRADES:
         return True
     bars = traded[~_plain_tick(traded) & ~_flat(traded)]
     kind_known = bool(_plain_tick(traded).any()) or len(np.unique(bars["at"])) > 1
-    return kind_known and plain_prices(traded["close"], tick_e9)
+    return kind_known and are_plain_prices(traded["close"], tick_e9)
 
 
 def unix_ns(records: Records) -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ def _day(record: Any, path: Path) -> Any:
     return np.datetime64(days, "D").item()
 
 
-def _read(file: Counted, decoder: "ScidDecoder", tally: Tally) -> Generator[Batch]:
+def _read(file: CountedFile, decoder: "ScidDecoder", progress: ReadProgress) -> Generator[Batch]:
     """A file from its first record to its last whole one."""
     start = read_header(file)
     file.seek(start)
@@ -149,7 +149,7 @@ def _read(file: Counted, decoder: "ScidDecoder", tally: Tally) -> Generator[Batc
             raise FileRefused(file.path, f"record {number + 1:,}", "the file shrank while it was read")
         yield from decoder.decode(np.frombuffer(buffer, RECORD, got), number)
         number += got
-    tally.counts.skip(PARTIAL, 1 if rest else 0)
+    progress.counts.skip(PARTIAL, 1 if rest else 0)
 
 
 class ScidDecoder:
@@ -160,11 +160,12 @@ class ScidDecoder:
     """
 
     def __init__(
-        self, path: Path, contract: Contract, tick_e9: int, sample: Records, tally: Tally, bars: Quality | None = None
+        self, path: Path, contract: Contract, tick_e9: int, sample: Records, progress: ReadProgress,
+        bars: Quality | None = None,
     ) -> None:  # fmt: skip
-        self._path, self._contract, self._tally, self._counts = path, contract, tally, tally.counts
+        self._path, self._contract, self._progress, self._counts = path, contract, progress, progress.counts
         traded = sample[sample["volume"] > 0]
-        multiplier = tell_multiplier(traded["close"], tick_e9, path)
+        multiplier = detect_multiplier(traded["close"], tick_e9, path)
         self._scale = PriceScale(multiplier, tick_e9)
         ticks = _plain_tick(traded)
         #: Where no record says that it is a tick, a flat one among bars is a bar of one trade.
@@ -179,7 +180,7 @@ class ScidDecoder:
 
     def decode(self, records: Records, number: int) -> Iterator[Batch]:
         """Yield the rows of records that follow the `number` records before them; raise `FileRefused`."""
-        self._tally.place = f"record {number + 1:,}"
+        self._progress.place = f"record {number + 1:,}"
         ms = (records["at"] - EPOCH_US) // 1_000
         wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))
         if len(wrong):
@@ -196,10 +197,10 @@ class ScidDecoder:
                 part, at = records[numbers], ms[numbers] * NANOS_PER_MS
                 if quality is None:
                     yield Batch(
-                        self._contract, *self._bars(part, at, numbers + number + 1), self._tally.place
+                        self._contract, *self._bars(part, at, numbers + number + 1), self._progress.place
                     )
                 else:
-                    yield Batch(self._contract, quality, self._trades(part, at), self._tally.place)
+                    yield Batch(self._contract, quality, self._trades(part, at), self._progress.place)
 
     def _trades(self, records: Records, at: NDArray[np.int64]) -> Records:
         rows = np.zeros(len(records), TRADE)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.archive import CountedFile
 from outcry.recordings.formats.arrow import ArrowInvalid, RecordBatch, pa, pv
 
 BLOCK = 1 << 20
@@ -21,13 +21,13 @@ class TextTable:
     """One table of text: a file, or a member of an archive (`inside`). `opener` begins it anew."""
 
     path: Path
-    opener: Callable[[Counted], io.RawIOBase]
+    opener: Callable[[CountedFile], io.RawIOBase]
     delimiter: str
     width: int
     skip_lines: int
     inside: str = ""
 
-    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+    def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
         """Yield blocks of the wanted columns as text, with the number of rows before each."""
         names = [str(index) for index in range(self.width)]
         stream = io.BufferedReader(self.opener(file), BLOCK)
@@ -64,7 +64,7 @@ class TextTable:
         return f"{self.inside}, {where}" if self.inside else where
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        with Counted(self.path) as file, io.BufferedReader(self.opener(file), BLOCK) as text:
+        with CountedFile(self.path) as file, io.BufferedReader(self.opener(file), BLOCK) as text:
             number = 0
             while line := text.readline(BLOCK):
                 number += 1

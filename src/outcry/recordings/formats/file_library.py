@@ -13,26 +13,26 @@ from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.archive import (
     GZIP_MAGIC,
     ZSTD_MAGIC,
-    Counted,
+    CountedFile,
+    decompressed,
     is_skippable,
-    plain,
     read_exactly,
 )
+from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.dbn import open_dbn
 from outcry.recordings.formats.dbn_header import DBN_MAGIC, DBZ_MAGIC
+from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.recordings.formats.delimited import open_table
-from outcry.recordings.formats.dialects import TELLERS
-from outcry.recordings.formats.faults import refusing
+from outcry.recordings.formats.dialects import DETECTORS
+from outcry.recordings.formats.file_reading import FileReading
 from outcry.recordings.formats.lean import members_of, open_lean
-from outcry.recordings.formats.naming import ContractNames
 from outcry.recordings.formats.parquet import open_parquet
 from outcry.recordings.formats.rdata import is_named_so, refuse_rdata
-from outcry.recordings.formats.reading import FileReading
 from outcry.recordings.formats.scid import open_scid
-from outcry.recordings.formats.zips import list_members
+from outcry.recordings.formats.zip_members import list_members
 
 #: Names for `--format`.
-FORMATS = ("dbn", "scid", "lean", "parquet", *TELLERS)
+FORMATS = ("dbn", "scid", "lean", "parquet", *DETECTORS)
 #: What a folder is searched for.
 SUFFIXES = frozenset((".dbn", ".dbz", ".zst", ".scid", ".zip", ".csv", ".txt", ".gz", ".parquet"))
 #: Plain bytes looked at to tell a format.
@@ -49,8 +49,8 @@ class FileLibrary:
         Links are not followed and hidden names are passed over. Raise `FileRefused` where there is nothing.
         """
         if not path.is_dir():
-            with refusing(path):
-                Counted(path).close()
+            with refuse_decoder_errors(path):
+                CountedFile(path).close()
             return [path]
         found = sorted(_walk(path))
         if not found:
@@ -63,7 +63,7 @@ class FileLibrary:
         if options.format is not None and options.format not in FORMATS:
             raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
                               f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
-        with refusing(path):
+        with refuse_decoder_errors(path):
             return _open(path, ContractNames(universe), options)
 
 
@@ -83,12 +83,12 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
-    with Counted(path) as file:
+    with CountedFile(path) as file:
         refuse_rdata(path, read_exactly(file, HEAD))
-    with Counted(path) as file:
+    with CountedFile(path) as file:
         raw = read_exactly(file, 16)
         packed = _packed(raw)
-        head = read_exactly(plain(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
+        head = read_exactly(decompressed(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
         kind = _kind(path, raw, head, packed=packed)
         if options.format is not None and not _suits(options.format, kind):
             raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
@@ -130,4 +130,4 @@ def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
 
 
 def _suits(wanted: str, kind: str) -> bool:
-    return wanted == kind or (wanted == "lean" and kind == "zip") or (kind == "text" and wanted in TELLERS)
+    return wanted == kind or (wanted == "lean" and kind == "zip") or (kind == "text" and wanted in DETECTORS)

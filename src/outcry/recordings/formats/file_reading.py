@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused, ReadCounts
-from outcry.recordings.formats.archive import Counted
-from outcry.recordings.formats.faults import refusing
+from outcry.recordings.formats.archive import CountedFile
+from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.trades.records import Batch
 
 
 @dataclass(slots=True)
-class Tally:
+class ReadProgress:
     """How far a reader has come: what it passed over, and its `place` in the words of an error (`record 12`)."""
 
     counts: ReadCounts
     place: str = ""
 
 
-Rows = Callable[[Counted, Tally], Generator[Batch]]
+Rows = Callable[[CountedFile, ReadProgress], Generator[Batch]]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class FileReading:
     counts: ReadCounts = field(default_factory=ReadCounts)
     covered: tuple[tuple[int, int], ...] = ()
     replaces: bool = False
-    _file: Counted | None = field(default=None, repr=False)
+    _file: CountedFile | None = field(default=None, repr=False)
 
     @property
     def bytes_read(self) -> int:
@@ -48,11 +48,14 @@ class FileReading:
         """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
         self.counts.rows = 0
         self.counts.skipped.clear()
-        tally = Tally(self.counts)
-        with refusing(self.path, lambda: tally.place), closing(Counted(self.path)) as file:
+        progress = ReadProgress(self.counts)
+        with (
+            refuse_decoder_errors(self.path, lambda: progress.place),
+            closing(CountedFile(self.path)) as file,
+        ):
             self._file = file
             # closed before the file is: a thread may be reading ahead in it
-            with closing(self.rows(file, tally)) as batches:
+            with closing(self.rows(file, progress)) as batches:
                 for batch in batches:
                     if len(batch.rows):
                         self.counts.rows += len(batch.rows)

@@ -1,4 +1,4 @@
-"""Stamps as written in files, as nanoseconds UTC.
+"""TimeFormat as written in files, as nanoseconds UTC.
 
 Rule kept: a naive stamp becomes a time only through a zone that the file or the person named. An hour that a
 zone has twice is told apart by the order of rows; one that it never has is refused.
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
-from outcry.recordings.formats.cells import BadCell, convert, refuse_nulls, whole
+from outcry.recordings.formats.cell_parsing import InvalidCell, convert, refuse_nulls, whole
 
 #: Times outside 1980 to 2100 are no times of trades: they are numbers of another unit.
 EARLIEST_NS = 315_532_800 * 1_000_000_000
@@ -21,7 +21,7 @@ LATEST_NS = 4_102_444_800 * 1_000_000_000
 _SECOND_PASSAGE = NANOS_PER_HOUR // 2
 
 
-class Stamps(StrEnum):
+class TimeFormat(StrEnum):
     """How a file writes its stamps."""
 
     ISO = "iso"  # 2024-01-02 09:30:00[.123], naive
@@ -37,10 +37,16 @@ class Stamps(StrEnum):
     @property
     def naive(self) -> bool:
         """Whether a zone must be known."""
-        return self in (Stamps.ISO, Stamps.US, Stamps.IB, Stamps.COMPACT, Stamps.TIMESTAMP)
+        return self in (
+            TimeFormat.ISO,
+            TimeFormat.US,
+            TimeFormat.IB,
+            TimeFormat.COMPACT,
+            TimeFormat.TIMESTAMP,
+        )
 
 
-class LocalTime:
+class ZonedTimes:
     """Naive stamps of one file in one zone, in file order."""
 
     def __init__(self, zone: str) -> None:
@@ -49,7 +55,7 @@ class LocalTime:
         self._second = False
 
     def utc(self, naive: Array) -> NDArray[np.int64]:
-        """Nanoseconds UTC of naive stamps; raise `BadCell` for times the zone's clocks skipped."""
+        """Nanoseconds UTC of naive stamps; raise `InvalidCell` for times the zone's clocks skipped."""
         if self.zone == "UTC":
             return _numbers(naive)
         first = self._assume(naive, "earliest")
@@ -76,7 +82,7 @@ class LocalTime:
             before = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="earliest"))
             after = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="latest"))
             row = int(np.flatnonzero(before != after)[0])
-            raise BadCell(row, f"{naive[row].as_py()} does not exist in {self.zone}: the clocks went forward",
+            raise InvalidCell(row, f"{naive[row].as_py()} does not exist in {self.zone}: the clocks went forward",
                           "correct --tz") from fault  # fmt: skip
 
 
@@ -84,24 +90,26 @@ def _numbers(stamps: Array) -> NDArray[np.int64]:
     return stamps.cast(pa.int64()).to_numpy().copy()
 
 
-def read_stamps(columns: list[Array], stamps: Stamps, local: LocalTime, day_ns: int = 0) -> NDArray[np.int64]:
+def parse_timestamps(
+    columns: list[Array], stamps: TimeFormat, local: ZonedTimes, day_ns: int = 0
+) -> NDArray[np.int64]:
     """The times of a block of rows, in ns UTC. `columns`: one of stamps, or dates and times of day."""
     first = columns[0]
     refuse_nulls(first, "time")
-    if stamps is Stamps.EPOCH:
+    if stamps is TimeFormat.EPOCH:
         at = _epoch(first)
-    elif stamps is Stamps.TIMESTAMP_ABSOLUTE:
+    elif stamps is TimeFormat.TIMESTAMP_ABSOLUTE:
         at = _numbers(_nanoseconds(first, "UTC"))
-    elif stamps is Stamps.TIMESTAMP:
+    elif stamps is TimeFormat.TIMESTAMP:
         at = local.utc(_nanoseconds(first, None))
-    elif stamps is Stamps.MS_OF_DAY:
+    elif stamps is TimeFormat.MS_OF_DAY:
         ms = whole(first, "time of day")
         _inside(ms, 0, NANOS_PER_DAY // NANOS_PER_MS, "time of day in ms")
         at = day_ns + ms * NANOS_PER_MS
-    elif stamps is Stamps.ISO_ABSOLUTE:
+    elif stamps is TimeFormat.ISO_ABSOLUTE:
         at = _numbers(convert(first, lambda a: pc.cast(a, pa.timestamp("ns", "UTC")), "time with an offset"))
     else:
-        if stamps is Stamps.IB:  # a row that names another zone than the first is no time
+        if stamps is TimeFormat.IB:  # a row that names another zone than the first is no time
             columns = [pc.replace_substring(first, f" {local.zone}", "")]
         at = local.utc(convert(_iso(columns, stamps), _naive, "time"))
     _inside(at, EARLIEST_NS, LATEST_NS, "time")
@@ -109,13 +117,13 @@ def read_stamps(columns: list[Array], stamps: Stamps, local: LocalTime, day_ns: 
 
 
 def _nanoseconds(stamps: Array, zone: str | None) -> Array:
-    """A typed column in ns; raise `BadCell` for times beyond what 64 bits of ns hold."""
+    """A typed column in ns; raise `InvalidCell` for times beyond what 64 bits of ns hold."""
     try:
         return stamps.cast(pa.timestamp("ns", zone))
     except ArrowInvalid as fault:
         seconds = stamps.cast(pa.timestamp("s", zone), safe=False).cast(pa.int64()).to_numpy()
         row = int(np.flatnonzero(np.abs(seconds) > LATEST_NS // 10**9)[0])
-        raise BadCell(row, f"{seconds[row]} s after 1970 is out of range for a timestamp") from fault
+        raise InvalidCell(row, f"{seconds[row]} s after 1970 is out of range for a timestamp") from fault
 
 
 def _naive(cells: Array) -> Array:
@@ -125,7 +133,7 @@ def _naive(cells: Array) -> Array:
 def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
     outside = np.flatnonzero((numbers < low) | (numbers >= high))
     if len(outside):
-        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
+        raise InvalidCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
 
 
 def _epoch(cells: Array) -> NDArray[np.int64]:
@@ -142,19 +150,19 @@ def epoch_unit(number: int) -> int:
     return 10**9 if digits <= 11 else 10**6 if digits <= 14 else 1_000 if digits <= 17 else 1
 
 
-def _iso(columns: list[Array], stamps: Stamps) -> Array:
+def _iso(columns: list[Array], stamps: TimeFormat) -> Array:
     """Rewrite a stamp's digits as `YYYY-MM-DD hh:mm:ss`, which Arrow reads and checks."""
     cut: Any = pc.utf8_slice_codeunits
-    if stamps is Stamps.ISO:
+    if stamps is TimeFormat.ISO:
         return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
-    if stamps is Stamps.US:
+    if stamps is TimeFormat.US:
         day = columns[0]
         date = pc.binary_join_element_wise(cut(day, 6, 10), cut(day, 0, 2), cut(day, 3, 5), "-")
         rest = columns[1] if len(columns) == 2 else cut(day, 11)
         return pc.binary_join_element_wise(date, rest, " ")
     text = columns[0]
     date = pc.binary_join_element_wise(cut(text, 0, 4), cut(text, 4, 6), cut(text, 6, 8), "-")
-    if stamps is Stamps.IB:
+    if stamps is TimeFormat.IB:
         return pc.binary_join_element_wise(date, pc.utf8_ltrim_whitespace(cut(text, 8)), " ")
     time = pc.binary_join_element_wise(cut(text, 9, 11), cut(text, 11, 13), cut(text, 13, 15), ":")
     whole_seconds = pc.binary_join_element_wise(date, time, " ")

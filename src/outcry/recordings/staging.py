@@ -43,7 +43,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class SpooledDay:
+class StagedDay:
     """What a file brought to one contract and trade date, as one tape file at the end.
 
     pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session. fresh: no
@@ -92,20 +92,20 @@ class SpooledDay:
         )  # fmt: skip
 
 
-class Spool:
+class StagingArea:
     """The tape files of one import."""
 
     def __init__(self, tape: Tape, owner: int, source: str) -> None:
         self._tape, self._owner, self._source = tape, owner, source
-        self._days: dict[tuple[Contract, date, Quality], SpooledDay] = {}
-        self._open: dict[int, SpooledDay] = {}
+        self._days: dict[tuple[Contract, date, Quality], StagedDay] = {}
+        self._open: dict[int, StagedDay] = {}
 
     def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
         """Add rows in order of time among themselves."""
         key = (contract, trade_date, quality)
         day = self._days.get(key)
         if day is None:
-            day = self._days[key] = SpooledDay(self._owner, contract, trade_date, self._source, quality)
+            day = self._days[key] = StagedDay(self._owner, contract, trade_date, self._source, quality)
         times = rows["ts_event"]
         repeats = quality is not Quality.TICKS and (
             bool((times[1:] == times[:-1]).any()) or int(times[0]) == day.counts.last_ns
@@ -115,7 +115,7 @@ class Spool:
         day.counts.add(counts, rows)
         self._writer(day).append(rows)
 
-    def _writer(self, day: SpooledDay) -> TapeWriter:
+    def _writer(self, day: StagedDay) -> TapeWriter:
         if day.writer is None:
             if len(self._open) >= _MAX_OPEN:
                 self._close(next(iter(self._open.values())))
@@ -125,7 +125,7 @@ class Spool:
             self._open[id(day)] = day
         return day.writer
 
-    def _close(self, day: SpooledDay) -> None:
+    def _close(self, day: StagedDay) -> None:
         if day.writer is not None:
             day.parts.append(day.writer.close())
             day.writer = None
@@ -134,7 +134,7 @@ class Spool:
     def finish(
         self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
-    ) -> list[SpooledDay]:  # fmt: skip
+    ) -> list[StagedDay]:  # fmt: skip
         """Finish every file; join those the tape has already, or that came out of order.
 
         `spans`: by root, what it says it holds all of. `from_feed`: it is no file but what a live feed sent.
@@ -158,7 +158,7 @@ class Spool:
                 day.replaced = kept.path
         return list(self._days.values())
 
-    def _readable(self, day: SpooledDay, kept: RecordingRow) -> Rows | None:
+    def _readable(self, day: StagedDay, kept: RecordingRow) -> Rows | None:
         """The rows the tape has of a day; None, and a note to set the file aside, where it is damaged."""
         try:
             return self._load([kept.file], day.quality)
@@ -166,7 +166,7 @@ class Spool:
             day.damaged = kept.path
             return None
 
-    def _join(self, day: SpooledDay, kept: RecordingRow | None, old: Rows | None) -> None:
+    def _join(self, day: StagedDay, kept: RecordingRow | None, old: Rows | None) -> None:
         day.pure = False
         new = self._load(day.parts, day.quality)
         if old is None:
@@ -194,7 +194,7 @@ class Spool:
         day.file = day.parts[0]
         self._recount(day, rows, kept)
 
-    def _recount(self, day: SpooledDay, rows: Rows, kept: RecordingRow | None) -> None:
+    def _recount(self, day: StagedDay, rows: Rows, kept: RecordingRow | None) -> None:
         volume = int(rows["size" if day.quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
         off_tick, late = day.counts.off_tick, day.counts.out_of_order
         if kept:

@@ -15,11 +15,11 @@ import databento_dbn
 import zstandard
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.arrow import ArrowFault
+from outcry.recordings.formats.arrow import ArrowError
 
 #: Everything the decoders in use raise for malformed input. RuntimeError and NotImplementedError are
 #: zipfile's, for encrypted members and methods it does not know; DBNError derives from Exception alone.
-DECODER_FAULTS: tuple[type[Exception], ...] = (
+DECODER_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError,
     EOFError,
     LookupError,
@@ -29,7 +29,7 @@ DECODER_FAULTS: tuple[type[Exception], ...] = (
     RuntimeError,
     ValueError,
     databento_dbn.DBNError,
-    ArrowFault,
+    ArrowError,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -38,7 +38,7 @@ DECODER_FAULTS: tuple[type[Exception], ...] = (
 
 
 @contextmanager
-def refusing(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
+def refuse_decoder_errors(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
     """Turn what a decoder raises into `FileRefused`; `place` may be asked for when it happens."""
     try:
         yield
@@ -46,7 +46,7 @@ def refusing(path: Path, place: Callable[[], str] | str = "") -> Generator[None]
         raise
     except PermissionError as fault:
         raise FileRefused(path, "", "permission denied", "change the permissions of the file") from fault
-    except DECODER_FAULTS as fault:
+    except DECODER_ERRORS as fault:
         where = place if isinstance(place, str) else place()
         raise FileRefused(path, where, f"cannot decode the file: {_brief(fault)}",
                           "the file is damaged or cut short; download it again") from fault  # fmt: skip

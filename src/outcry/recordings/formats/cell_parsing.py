@@ -18,7 +18,7 @@ LARGEST = float(1 << 63)
 _SHOWN = 40
 
 
-class BadCell(ValueError):
+class InvalidCell(ValueError):
     """A cell that cannot be read: its row within the block, and what is wrong with it."""
 
     def __init__(self, row: int, problem: str, remedy: str = "") -> None:
@@ -27,7 +27,7 @@ class BadCell(ValueError):
 
 
 def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
-    """Apply a conversion cell by cell; raise `BadCell` for the first that does not take it."""
+    """Apply a conversion cell by cell; raise `InvalidCell` for the first that does not take it."""
     try:
         return change(cells)
     except ArrowInvalid:
@@ -36,7 +36,7 @@ def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
         except ArrowInvalid as fault:
             row = _first_bad(pc.utf8_trim_whitespace(cells), change)
             text = str(cells[row].as_py())
-            raise BadCell(row, f"{_shown(text)} is not a valid {what}", _advice(text)) from fault
+            raise InvalidCell(row, f"{_shown(text)} is not a valid {what}", _advice(text)) from fault
 
 
 def _first_bad(cells: Array, change: Callable[[Array], Array]) -> int:
@@ -72,21 +72,23 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
 
 
 def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
-    """The units of 10⁻⁹ in an array of decimals; raise `BadCell` where 64 bits do not hold them."""
+    """The units of 10⁻⁹ in an array of decimals; raise `InvalidCell` where 64 bits do not hold them."""
     buffer = numbers.buffers()[1]
     words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(
         -1, 2
     )
     wide = np.flatnonzero(words[:, 1] != words[:, 0] >> 63)
     if len(wide):
-        raise BadCell(int(wide[0]), f"{_shown(str(numbers[int(wide[0])].as_py()))} is too large for a {what}")
+        raise InvalidCell(
+            int(wide[0]), f"{_shown(str(numbers[int(wide[0])].as_py()))} is too large for a {what}"
+        )
     return words[:, 0].copy()
 
 
 def refuse_nulls(cells: Array, what: str) -> None:
     """Refuse an empty cell in a typed column."""
     if cells.null_count:
-        raise BadCell(
+        raise InvalidCell(
             int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"the {what} is missing"
         )
 
@@ -100,16 +102,16 @@ def _typed(cells: Array, what: str) -> Array:
     try:
         return pc.cast(cells, DECIMAL)
     except ArrowInvalid as fault:
-        raise BadCell(0, f"the {what} column is not numeric, or has more than nine decimals") from fault
+        raise InvalidCell(0, f"the {what} column is not numeric, or has more than nine decimals") from fault
 
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
-    """The number of nine decimals a float is nearest to; raise `BadCell` where it is nearest to none."""
+    """The number of nine decimals a float is nearest to; raise `InvalidCell` where it is nearest to none."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(numbers * PRICE_SCALE)
         wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
     if len(wrong):
-        raise BadCell(
+        raise InvalidCell(
             int(wrong[0]), f"{numbers[wrong[0]]!r} is not a valid {what} with at most nine decimals"
         )
     return scaled.astype(np.int64)
@@ -124,7 +126,7 @@ def whole(cells: Array, what: str) -> NDArray[np.int64]:
         scaled = price_e9(cells, what)
     parts = np.flatnonzero(scaled % PRICE_SCALE)
     if len(parts):
-        raise BadCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is not a whole {what}")
+        raise InvalidCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is not a whole {what}")
     return scaled // PRICE_SCALE
 
 
@@ -133,5 +135,5 @@ def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):
-        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
+        raise InvalidCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
     return numbers

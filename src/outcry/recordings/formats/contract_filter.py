@@ -10,13 +10,13 @@ from pathlib import Path
 
 from outcry.market.instruments import Contract
 from outcry.recordings.file_model import FileRefused, ReadCounts
-from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.contract_names import ContractNames
 
 OTHER_CONTRACT = "rows of other contracts than --contract"
 
 
 @dataclass(slots=True)
-class Selection:
+class ContractFilter:
     """The contract the person named, if one was, and which contracts the file turned out to hold."""
 
     path: Path

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import IO, cast
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.archive import Bounded, Counted, Unclosed, read_exactly
+from outcry.recordings.formats.archive import BoundedStream, CountedFile, NonClosingFile, read_exactly
 
 #: Bytes of the central directory: some 100,000 members.
 DIRECTORY_LIMIT = 16 << 20
@@ -21,11 +21,11 @@ _END_REACH = 65_557
 _ARCHIVES = (".zip", ".gz", ".zst", ".7z", ".rar", ".bz2", ".xz", ".tar", ".tgz", ".dbn", ".dbz")
 
 
-def list_members(file: Counted) -> list[zipfile.ZipInfo]:
+def list_members(file: CountedFile) -> list[zipfile.ZipInfo]:
     """The members that are files; raise `FileRefused` for a zip that is not safe to read."""
     _bound_directory(file)
     file.seek(0)
-    with zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file)))) as archive:
+    with zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(NonClosingFile(file)))) as archive:
         infos = archive.infolist()
     seen: set[str] = set()
     for info in infos:
@@ -42,23 +42,23 @@ def list_members(file: Counted) -> list[zipfile.ZipInfo]:
     return members
 
 
-class Members:
+class ZipMembers:
     """Opens the members of one archive, whose directory is read once; all of them share one account of what
     they may unpack to, so overlapping members gain nothing."""
 
     def __init__(self) -> None:
-        self._file: Counted | None = None
+        self._file: CountedFile | None = None
         self._archive: zipfile.ZipFile | None = None
-        self._last: Bounded | None = None
+        self._last: BoundedStream | None = None
 
-    def open(self, file: Counted, name: str) -> io.RawIOBase:
+    def open(self, file: CountedFile, name: str) -> io.RawIOBase:
         """The bytes of one member, counted while they inflate."""
         if self._archive is None or self._file is not file:
             file.seek(0)
             self._file, self._last = file, None
-            self._archive = zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file))))
+            self._archive = zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(NonClosingFile(file))))
         spent = self._last.given if self._last else 0
-        self._last = Bounded(self._archive.open(name), file.path, lambda: file.size, f"member {name}")
+        self._last = BoundedStream(self._archive.open(name), file.path, lambda: file.size, f"member {name}")
         self._last.given = spent
         return self._last
 
@@ -79,7 +79,7 @@ def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
     return ""
 
 
-def _bound_directory(file: Counted) -> None:
+def _bound_directory(file: CountedFile) -> None:
     """Refuse a directory too large to be held in memory, by the end record the zip reader will follow."""
     file.seek(max(0, file.size - _END_REACH))
     tail = read_exactly(file, _END_REACH)

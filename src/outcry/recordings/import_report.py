@@ -1,0 +1,66 @@
+"""Reports of an import: what happened to a file, and to each session it has rows of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from outcry.market.calendar import SessionKind
+from outcry.trades.coverage import Span
+from outcry.trades.records import Quality
+
+#: Called with the bytes read and the bytes in total.
+Progress = Callable[[int, int], None]
+State = Literal["imported", "unchanged", "no trades"]
+SessionState = Literal["new", "unchanged", "second best"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """What a file added to one session.
+
+    The counts are rows of the file, `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA
+    time zone. `kept` is `second best` if a stored recording of another source or quality has precedence.
+    """
+
+    contract: str
+    trade_date: str
+    kind: SessionKind
+    quality: Quality
+    rows: int
+    volume: int
+    off_tick: int
+    duplicates: int
+    out_of_order: int
+    complete: bool
+    holes: tuple[Span, ...]
+    zone: str
+    kept: SessionState
+
+
+@dataclass(slots=True)
+class FileReport:
+    """Result of importing one file.
+
+    `skipped` maps a reason to the number of rows. `outside` counts rows outside all trading hours. `damaged` lists the
+    damaged tape files that the rows of this file replaced.
+    """
+
+    path: Path
+    state: State
+    format: str = ""
+    source: str = ""
+    rows: int = 0
+    outside: int = 0
+    skipped: dict[str, int] = field(default_factory=dict[str, int])
+    sessions: list[SessionReport] = field(default_factory=list[SessionReport])
+    damaged: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class RefoldedContract:
+    """Result of folding a contract again: its number of sessions, and one line for each damaged tape file."""
+
+    contract: str
+    sessions: int
+    faults: Sequence[str]
