@@ -97,7 +97,7 @@ class Live:
         self.shown.view = None if standing == "no_trades" else _view(self.root, self.price)
         self.shown.channel.version += 1
         if standing in {"live", "no_trades"}:
-            self.shown.registry.stand(self.shown.channel, LIVE)
+            self.shown.registry.set_availability(self.shown.channel, LIVE)
         else:
             self.shown.stop(standing)
 

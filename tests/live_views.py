@@ -12,7 +12,7 @@ from typing import Any
 from outcry.access.licences import Grant, Scope
 from outcry.answers.query import Query
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
@@ -35,7 +35,7 @@ DAY, PRIOR_DAY = date(2026, 1, 6), date(2026, 1, 5)
 OPEN_NS = 1_767_709_800_000_000_000  # 2026-01-06T14:30Z
 CLOSE_NS = OPEN_NS + (6 * 60 + 45) * 60 * 10**9
 LAST_NS = OPEN_NS + 2_096_123_456_789  # 15:04:56.123456789
-LIVE = Standing(live=True, reason="live", market_ns=LAST_NS, trade_date=DAY)
+LIVE = Availability(live=True, reason="live", market_ns=LAST_NS, trade_date=DAY)
 
 NOW_NS = CLOSE_NS - 3600 * 10**9  # 2026-01-06T20:15Z
 COMPLETED = Grant("everyone", "completed", (), None, None, 0)
@@ -101,13 +101,13 @@ class Shown:
 
     def __init__(
         self, registry: Registry, owner: int = 0, contract: Contract = ESH26, feed: str = "demo",
-        view: LiveView | None = VIEW, *, invented: bool = False, standing: Standing = LIVE,
+        view: LiveView | None = VIEW, *, invented: bool = False, availability: Availability = LIVE,
     ) -> None:  # fmt: skip
         self.view, self.peeks, self.registry = view, 0, registry
         self.channel = Channel(StreamKey(owner, feed, contract), invented=invented, peek=self._peek)
         self.channel.version = 1
         registry.put(self.channel)
-        registry.stand(self.channel, standing)
+        registry.set_availability(self.channel, availability)
 
     def _peek(self) -> LiveView | None:
         self.peeks += 1
@@ -120,7 +120,7 @@ class Shown:
         self.channel.version += 1
 
     def stop(self, reason: str) -> None:
-        self.registry.stand(self.channel, replace(LIVE, live=False, reason=reason))
+        self.registry.set_availability(self.channel, replace(LIVE, live=False, reason=reason))
 
 
 def alert_row(seq: int, **more: Any) -> AlertRow:

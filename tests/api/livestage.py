@@ -19,7 +19,7 @@ from outcry.answers.query import SymbolStatus
 from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Universe, UnknownName
@@ -29,7 +29,7 @@ from outcry.wire.answers import DatedLevel, LevelsAnswer, Playbook, PlaybookLeve
 
 UNIVERSE = load_reference().universe
 DAY = date(2026, 1, 2)
-LIVE = Standing(live=True, reason="live", market_ns=0, trade_date=DAY)
+LIVE = Availability(live=True, reason="live", market_ns=0, trade_date=DAY)
 AT_NS = 1_767_366_245_000_000_000
 
 
@@ -41,13 +41,13 @@ class Feed:
         self.channel = Channel(StreamKey(owner, feed, contract), invented=True, peek=lambda: None)
         self.price, self.poc, self.at_ms, self.pocs = 6900.0, 6890.0, 0, 1
         for source in ("personal", "shared"):
-            self.channel.kept["levels", source] = _Answers(self, source)
+            self.channel.cached_answers["levels", source] = _Answers(self, source)
         self._registry = registry
         registry.put(self.channel)
         self.stand(LIVE)
 
-    def stand(self, standing: Standing) -> None:
-        self._registry.stand(self.channel, standing)
+    def stand(self, availability: Availability) -> None:
+        self._registry.set_availability(self.channel, availability)
 
     def move(self, *, price: float | None = None, poc: float | None = None) -> None:
         """A trade: the price is that, and the profile perhaps another."""
@@ -97,7 +97,7 @@ class BoardQuery(FakeQuery):
             raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=[]) from problem
         root, contract = meant.product.root, meant.contract
         seen = self._registry.find(scope, root, contract)
-        reasons = [seen.channel.standing.reason for seen in self._registry.channels(scope, root)]
+        reasons = [seen.channel.availability.reason for seen in self._registry.channels(scope, root)]
         return SymbolStatus(root, contract, seen, "live" if seen else (reasons or ["no_connection"])[0])
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:

@@ -104,7 +104,7 @@ def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -
             gone = wire.ask(plain(key))
             assert b'"dataSource":"delayed"' in gone
             assert b'"lastPrice":null' in gone
-            market.registry.stand(shown.channel, LIVE)
+            market.registry.set_availability(shown.channel, LIVE)
         market.registry.drop(shown.channel.key)
         assert b'"dataSource":"delayed"' in wire.ask(plain(key))
 
@@ -117,7 +117,7 @@ def test_symbols_and_context_follow_at_once_too(market: Market) -> None:
         got = market.stage.get(path, key).body
         assert live not in got
         assert b'"catching_up"' in got
-        market.registry.stand(shown.channel, LIVE)
+        market.registry.set_availability(shown.channel, LIVE)
 
 
 def test_tags_tell_versions_apart(market: Market) -> None:

@@ -23,9 +23,9 @@ from outcry.access.tiers import streams_allowed
 from outcry.api import hub as hub_module
 from outcry.api import telling
 from outcry.api.examples import ANSWERS
-from outcry.live.registry import Standing
+from outcry.live.registry import Availability
 
-CLOSED = Standing(live=False, reason="closed", market_ns=0, trade_date=DAY)
+CLOSED = Availability(live=False, reason="closed", market_ns=0, trade_date=DAY)
 
 
 CL_STATE = {

@@ -170,7 +170,7 @@ class Stage:
         end_s = loop.time() + seconds
         while not met():
             state = [
-                (r.name, r.health.phase, r.channel.standing.reason, r.lost_code)
+                (r.name, r.health.phase, r.channel.availability.reason, r.lost_code)
                 for r in self.engine.runners.values()
             ]
             assert loop.time() < end_s, (
@@ -365,7 +365,7 @@ async def _watch(stage: Stage) -> None:
             if not stage.seen or stage.seen[-1] != (row.phase, row.code):
                 stage.seen.append((row.phase, row.code))
             runners = list(stage.engine.runners.values())
-            stands = len(runners) > 1 and all(runner.channel.standing.live for runner in runners)
+            stands = len(runners) > 1 and all(runner.channel.availability.live for runner in runners)
             if not stage.answered or stage.answered[-1] is not stands:
                 stage.answered.append(stands)
         await asyncio.sleep(0.005)

@@ -166,7 +166,7 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
         await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
         assert stage.peer.logins == logins + 2  # asked twice, as a vendor's first no may be a hiccup
         (channel,) = [seen.channel for seen in shown.channels(stage.scope)]
-        await stage.until(lambda: channel.standing.reason == stage.row.code, "the stream says why")
+        await stage.until(lambda: channel.availability.reason == stage.row.code, "the stream says why")
         assert stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
         await stage.until_phase(LIVE)
         assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())

@@ -90,7 +90,7 @@ def test_what_is_cut_off_is_kept_and_reported(tmp_path: Path) -> None:
     with files(tmp_path) as log:
         log.append(KEY, 0, 2, b"a" * 30)
         log.append(KEY, 2, 3, b"b" * 30)
-        assert log.said(KEY) == []
+        assert log.take_notices(KEY) == []
     path = only(tmp_path)
     whole = bytearray(path.read_bytes())
     whole[-1] ^= 1
@@ -99,12 +99,12 @@ def test_what_is_cut_off_is_kept_and_reported(tmp_path: Path) -> None:
         assert log.last(KEY) == 2
         aside = path.with_name(path.name + ".damaged")
         assert aside.read_bytes() == bytes(whole[HEAD + 30 :])
-        (said,) = log.said(KEY)
+        (said,) = log.take_notices(KEY)
         assert (
             f"the end of the log {path} from byte 50 cannot be read: 50 bytes were moved to {aside.name}"
             in said
         )
-        assert log.said(KEY) == []
+        assert log.take_notices(KEY) == []
 
 
 def lost(count: int) -> bytes:

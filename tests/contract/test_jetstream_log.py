@@ -47,7 +47,7 @@ def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) -> None:
     """Wait as the engine does."""
 
     async def wait() -> None:
-        if (unkept := log.unkept(key)) is not None:
+        if (unkept := log.pending_write(key)) is not None:
             async with asyncio.timeout(patience_s):
                 await unkept
 
@@ -66,7 +66,7 @@ def patiently(work: Callable[[], T], patience_s: float = 90.0) -> T:
 
 def is_kept(log: JetStreamLog, key: str = KEY) -> bool:
     async def ask() -> bool:
-        waiting = log.unkept(key)
+        waiting = log.pending_write(key)
         if waiting is None:
             return True
         assert isinstance(waiting, asyncio.Future)
@@ -81,12 +81,12 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         a.append(KEY, 0, 3, b"a")
         kept(a)
         assert b.last(KEY) == 3
-        a.check_held(KEY)
-        b.check_held(KEY)
+        a.check_ownership(KEY)
+        b.check_ownership(KEY)
         b.append(KEY, 3, 1, b"b takes over")
         kept(b)
         with pytest.raises(LogTakenOver):
-            a.check_held(KEY)
+            a.check_ownership(KEY)
         a.append(KEY, 3, 2, b"a goes on")
         with pytest.raises(LogTakenOver):
             kept(a)
@@ -98,9 +98,9 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         b.append(KEY, 4, 1, b"b")
         kept(b)
         with pytest.raises(LogTakenOver):
-            a.check_held(KEY)
+            a.check_ownership(KEY)
         assert a.last(KEY) == 5  # it is looked at anew
-        a.check_held(KEY)
+        a.check_ownership(KEY)
         a.append(KEY, 5, 1, b"a takes it back")
         kept(a)
         b.append(KEY, 5, 1, b"late")
@@ -254,7 +254,7 @@ def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetS
     with Between(jetstream.ports[0]) as line, reached_by(line.url, most_unkept_bytes=5000) as (log, thread):
         log.append(KEY, 0, 1, b"x" * 100)
         kept(log)
-        assert log.unkept(KEY) is None
+        assert log.pending_write(KEY) is None
         line.hold()
         fit = 5000 // 116
         for first in range(1, 1 + fit):
@@ -432,7 +432,7 @@ def test_a_node_that_dies_takes_nothing_along(jetstream_cluster: JetStream) -> N
             at = acknowledged[key]
             log.append(key, at, 1, b"%s %d" % (key.encode(), at))
             begun_s = time.monotonic()
-            if (unkept := log.unkept(key)) is not None:
+            if (unkept := log.pending_write(key)) is not None:
                 async with asyncio.timeout(60):
                     await unkept
             longest_s[0] = max(longest_s[0], time.monotonic() - begun_s)

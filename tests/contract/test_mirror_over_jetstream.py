@@ -53,7 +53,7 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
     server = jetstream
 
     def reason(registry: Registry) -> str:
-        return "".join(channel.standing.reason for channel in every(registry))
+        return "".join(channel.availability.reason for channel in every(registry))
 
     def last_ticks(registry: Registry) -> int:
         (channel,) = every(registry)
@@ -90,7 +90,7 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
                 await until(lambda: reason(registry) == "no_prior", "it is believed again", 3)
 
             await until(lambda: reason(registry) == "stale_link", "it is not believed without its engine", 6)
-            staged.engine.runners[KEY.text].channel.taken_at = 10**6
+            staged.engine.runners[KEY.text].channel.acquired_at = 10**6
             async with engine(server, staged, "two"), answering(server) as late:
                 await until(lambda: reason(registry) == "no_prior", "whoever took it up is believed", 3)
                 await until(lambda: reason(late) == "no_prior", "and by a process that begins", 3)

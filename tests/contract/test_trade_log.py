@@ -38,9 +38,9 @@ def test_what_was_appended_is_read_back_and_survives_the_log(opened: Opened, tmp
         assert (list(log.keys()), log.last(KEY), frames(log)) == ([], 0, [])
         for first, count, blob in wanted:
             log.append(KEY, first, count, blob)
-            log.check_held(KEY)  # kept by then, or on its way
+            log.check_ownership(KEY)  # kept by then, or on its way
         assert (log.last(KEY), frames(log)) == (2**32 + 4, wanted)
-        log.check_held(KEY)
+        log.check_ownership(KEY)
     with opened(tmp_path) as log:
         assert (list(log.keys()), log.last(KEY), frames(log)) == ([KEY], 2**32 + 4, wanted)
         assert next(log.read(KEY, 0)) == Frame(0, 1, b"a" * 150)

@@ -232,7 +232,7 @@ class Week:
     async def _seen(self, staged: Stage, house: House, moment_ns: int, now_ns: int) -> Seen:
         await staged.engine.drained()
         runner = staged.engine.runners[f"0/script/{ES.key}"]
-        runner.stand(asyncio.get_running_loop().time())
+        runner.update_availability(asyncio.get_running_loop().time())
         levels = house.query.levels(TRADER, "ES", now_ns).answer
         context = house.query.context(TRADER, "ES", now_ns).answer
         fired = sorted(f"{row.key} {row.price_e9} {row.ref}" for row in staged.live.alerts([0]))

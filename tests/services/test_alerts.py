@@ -85,7 +85,7 @@ def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
     registry = Registry()
     shown = Shown(registry)
     posted(registry, alert_row(1))
-    registry.stand(shown.channel, replace(LIVE, live=reason == "live", reason=reason))
+    registry.set_availability(shown.channel, replace(LIVE, live=reason == "live", reason=reason))
     assert query(registry).alerts(ANN, None, NOW_NS).answer.count == int(listed)
 
 

@@ -43,7 +43,7 @@ def crash(house: House, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
     return asyncio.run(whole())
 
 
-def logged(staged: Stage) -> list[log.Known]:
+def logged(staged: Stage) -> list[log.LogEntry]:
     return [log.decode(frame) for frame in staged.log.read(KEY, 0)]
 
 

@@ -87,8 +87,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def reason(staged: Stage) -> str:
     runner = staged.engine.runners[KEY]
-    runner.stand(asyncio.get_running_loop().time())
-    return staged.channel().standing.reason
+    runner.update_availability(asyncio.get_running_loop().time())
+    return staged.channel().availability.reason
 
 
 def entries(log: BackgroundLog) -> list[tuple[int, int, bytes]]:
@@ -145,7 +145,7 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
             staged, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, GATE, BREAK, AFTER, 1e9]
         )
         await reached(staged, NEXT + 55 * MINUTE)
-        await staged.engine.kept(staged.engine.runners[KEY].key)
+        await staged.engine.persisted(staged.engine.runners[KEY].key)
         await staged.engine.drained()
         assert reason(staged) == "live"
         before = [row.key for row in staged.live.alerts([0])]
@@ -164,7 +164,7 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
         assert [row.key for row in staged.live.alerts([0])] == before
         disk.refuses = 0
         disk.thawed.set()
-        await staged.engine.kept(staged.engine.runners[KEY].key)
+        await staged.engine.persisted(staged.engine.runners[KEY].key)
         assert reason(staged) == "live"
         await until(lambda: any("log_resumed" in said for said in staged.told))
         await staged.engine.drained()

@@ -47,8 +47,8 @@ def view(staged: Stage):
 
 
 def reason(staged: Stage) -> str:
-    staged.engine.runners[f"0/script/{ES.key}"].stand(asyncio.get_running_loop().time())
-    return staged.channel().standing.reason
+    staged.engine.runners[f"0/script/{ES.key}"].update_availability(asyncio.get_running_loop().time())
+    return staged.channel().availability.reason
 
 
 def day(first: int = 22_000) -> list[Trades]:
@@ -225,10 +225,10 @@ def test_a_link_that_falls_silent_is_stale(house: House) -> None:
         while not runner.stream.latest_ns:
             await asyncio.sleep(0.01)
         now_s = asyncio.get_running_loop().time()
-        runner.stand(now_s + 14)
-        assert staged.channel().standing.reason == "no_prior"
-        runner.stand(now_s + 16)
-        assert staged.channel().standing.reason == "stale_link"
+        runner.update_availability(now_s + 14)
+        assert staged.channel().availability.reason == "no_prior"
+        runner.update_availability(now_s + 16)
+        assert staged.channel().availability.reason == "stale_link"
 
     run(house, work)
 
@@ -534,7 +534,7 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
             await asyncio.sleep(0.01)
         await staged.engine.drained()
         seen = staged.registry.find(SHARED, "ES", None)
-        assert seen is not None, [r.channel.standing for r in staged.engine.runners.values()]
+        assert seen is not None, [r.channel.availability for r in staged.engine.runners.values()]
         assert seen.channel.key.contract == december
         found = seen.channel.view()
         assert found is not None

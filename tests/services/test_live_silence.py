@@ -9,7 +9,7 @@ from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
 from outcry.app import House
 from outcry.feeds import push_queue
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Event, Heartbeat, Trades
 from outcry.trades.push_format import Push
@@ -19,16 +19,16 @@ FEED = "pushed"
 
 
 class Noting(Registry):
-    """A registry that keeps the reasons of every standing, one after the other."""
+    """A registry that keeps the reasons of every availability, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reasons: list[str] = []
 
-    def stand(self, channel: Channel, standing: Standing) -> None:
-        if self.reasons[-1:] != [standing.reason]:
-            self.reasons.append(standing.reason)
-        super().stand(channel, standing)
+    def set_availability(self, channel: Channel, availability: Availability) -> None:
+        if self.reasons[-1:] != [availability.reason]:
+            self.reasons.append(availability.reason)
+        super().set_availability(channel, availability)
 
 
 def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
@@ -51,7 +51,7 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
             CAUGHT, *day(), Heartbeat(CLOSE + 5 * MINUTE), Trades(rows((NEXT + SECOND, 22_003))),
         ]  # fmt: skip
         assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, 0, tuple(events))) == len(events)
-        assert staged.channel(feed=FEED).standing.live
+        assert staged.channel(feed=FEED).availability.live
         at = len(registry.reasons)
         await asyncio.sleep(4.0)
         assert registry.reasons[at:] == ["disconnected"]

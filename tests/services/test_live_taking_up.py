@@ -117,7 +117,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
                 asked.append(True)
             raise LogTakenOver(key)
 
-        staged.log.check_held = overtaken  # type: ignore[method-assign]
+        staged.log.check_ownership = overtaken  # type: ignore[method-assign]
         await staged.engine.attach_contract(0, ScriptFeed([WHOLE]), ES)
         return lost, len(house.store.sessions([0], "ES")), asked
 
@@ -130,7 +130,7 @@ def test_how_far_a_stream_is_is_told_once_that_survives(house: House) -> None:
     async def work(staged: Stage) -> tuple[bool, int]:
         await played(staged, DAY)
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
+        staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
         asking = asyncio.create_task(staged.engine.reach(KEY))
         await asyncio.sleep(0.01)
         early = asking.done()
@@ -157,9 +157,9 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(ho
             (replace(ALERT, key="overtaken"), overtaken),
             (replace(ALERT, key="kept"), kept),
         ):
-            staged.log.unkept = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
+            staged.log.pending_write = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
             recorder.add([row], runner)
-        staged.log.unkept = lambda _key: None  # type: ignore[method-assign]
+        staged.log.pending_write = lambda _key: None  # type: ignore[method-assign]
         await staged.engine.drained()
         found = staged.live.alerts(None, after_seq=before)
         return [row.key for row in found]
@@ -186,7 +186,7 @@ def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay
             ("second", stuck, None),
             ("other", other, None),
         ):
-            staged.log.unkept = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
+            staged.log.pending_write = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
             recorder.add([replace(ALERT, key=key)], runner)
         async with asyncio.timeout(20):
             while not recorded():
@@ -230,7 +230,7 @@ def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(house: House) -> 
     """What had ended is stored once the store has its turn."""
 
     async def work(staged: Stage) -> None:
-        archive, turn = staged.engine._storing._archive, Event()
+        archive, turn = staged.engine._session_writer._archive, Event()
         store = archive.store
 
         def refuse(*_: object) -> None:

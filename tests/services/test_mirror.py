@@ -125,9 +125,9 @@ def every(registry: Registry) -> list[Channel]:
 
 
 def shown(channel: Channel) -> object:
-    standing = channel.standing
-    stands = (standing.live, standing.reason, standing.trade_date)
-    return channel.key, channel.invented, channel.told, stands, channel.view()
+    availability = channel.availability
+    stands = (availability.live, availability.reason, availability.trade_date)
+    return channel.key, channel.invented, channel.feed_code, stands, channel.view()
 
 
 @asynccontextmanager
@@ -151,8 +151,8 @@ def test_another_process_shows_what_the_engine_shows(house: House) -> None:
                 lambda: (view := pair.mirrored().view()) and view.last_ticks == 21_990 and pair.same()
             )
             found = pair.mirrored()
-            assert found.standing.live == staged.channel().standing.live
-            assert found.standing.market_ns >= OPEN + 33 * MINUTE, "a recording's own clock is told too"
+            assert found.availability.live == staged.channel().availability.live
+            assert found.availability.market_ns >= OPEN + 33 * MINUTE, "a recording's own clock is told too"
 
     run(house, work)
 
@@ -162,8 +162,10 @@ def test_a_standing_is_told_at_once_and_a_reason_with_it(house: House) -> None:
         async with paired(staged) as pair:
             script = [FIRST, CAUGHT, 0.2, Status(subscribed=False, code="no_permission"), 1e9]
             staged.engine.attach(0, ScriptFeed([script]))
-            await until(lambda: every(pair.registry) and pair.mirrored().standing.reason == "unsubscribed")
-            assert pair.mirrored().told == "no_permission"
+            await until(
+                lambda: every(pair.registry) and pair.mirrored().availability.reason == "unsubscribed"
+            )
+            assert pair.mirrored().feed_code == "no_permission"
             before = pair.registry.generation
             await asyncio.sleep(0.5)
             assert pair.registry.generation == before, "nothing stands otherwise: cached answers hold"
@@ -212,7 +214,7 @@ def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
             kept = asyncio.get_running_loop().create_future()
-            staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
+            staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
             told = len(pair.bus.puts)
             runner = staged.engine.runners[KEY.text]
             runner.logged.log(entries.Taken("x"))
@@ -234,15 +236,15 @@ def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pyt
             feed = ScriptFeed([[FIRST, CAUGHT, 0.5, Trades(rows((OPEN + SECOND, 22_001, 1))), 1e9]])
             staged.engine.attach(0, feed)
             await until(
-                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+                lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
             kept = asyncio.get_running_loop().create_future()
-            staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
-            await until(lambda: pair.mirrored().standing.reason == "stale_link")
-            assert not pair.mirrored().standing.answers
+            staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+            await until(lambda: pair.mirrored().availability.reason == "stale_link")
+            assert not pair.mirrored().availability.answers
             kept.set_result(None)
-            staged.log.unkept = lambda _key: None  # type: ignore[method-assign]
-            await until(lambda: pair.mirrored().standing.reason in {"live", "no_prior"})
+            staged.log.pending_write = lambda _key: None  # type: ignore[method-assign]
+            await until(lambda: pair.mirrored().availability.reason in {"live", "no_prior"})
 
     run(house, work)
 
@@ -257,16 +259,16 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
-                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+                lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
-            reason = pair.mirrored().standing.reason
+            reason = pair.mirrored().availability.reason
             for fault in ("silent", "away"):
                 setattr(pair.bus, fault, True)
-                await until(lambda: pair.mirrored().standing.reason == "stale_link")
+                await until(lambda: pair.mirrored().availability.reason == "stale_link")
                 setattr(pair.bus, fault, False)
-                await until(lambda reason=reason: pair.mirrored().standing.reason == reason)
+                await until(lambda reason=reason: pair.mirrored().availability.reason == reason)
             pair.out.let_go(PARTITION)  # it lives, and the stream is no more its own
-            await until(lambda: pair.mirrored().standing.reason == "stale_link")
+            await until(lambda: pair.mirrored().availability.reason == "stale_link")
             assert pair.mirrored().view() is not None
 
     run(house, work)
@@ -280,17 +282,17 @@ def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: Ho
         async with paired(staged, bus) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
-                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+                lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
         registry = Registry()
         late = Mirror(registry, bus, bus, key_of, Clock(OPEN))
         async with running(late.run()):
             await until(lambda: late.complete)
             (found,) = every(registry)
-            assert found.standing.reason == "stale_link"
+            assert found.availability.reason == "stale_link"
             assert found.view() == staged.channel().view()
             await bus.tell(ALIVE, msgspec.msgpack.encode(Alive("one", [PARTITION], [])))
-            assert found.standing.reason != "stale_link"
+            assert found.availability.reason != "stale_link"
 
     run(house, work)
 
@@ -303,10 +305,10 @@ def test_the_markets_clock_goes_on_where_it_is_the_present(
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[CAUGHT, 1e9]], caps=replace(OWN_CLOCK, own_clock=False)))
-            await until(lambda: every(pair.registry) and pair.mirrored().standing.reason != "connecting")
+            await until(lambda: every(pair.registry) and pair.mirrored().availability.reason != "connecting")
             for _ in range(3):
                 pair.clock.ns += 60 * SECOND
-                await until(lambda: pair.mirrored().standing.market_ns == pair.clock.ns)
+                await until(lambda: pair.mirrored().availability.market_ns == pair.clock.ns)
 
     run(house, work)
 
@@ -359,13 +361,13 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
             runner = staged.engine.runners[KEY.text]
             runner.channel.version += 1
             await until(lambda: pair.bus.puts[-1].order[0] == 10**6 + 1)
-            assert runner.stream.position > runner.channel.taken_at > 0
+            assert runner.stream.position > runner.channel.acquired_at > 0
             await until(pair.same)
 
             await pair.bus.put([Latest(KEY.text, (10**7, 3), pair.bus.puts[-1].body)])
             taken = asyncio.get_running_loop().create_future()
             taken.set_exception(LogTakenOver(KEY.text))
-            staged.log.unkept = lambda _key: None if runner.stream.position == before else taken  # type: ignore[method-assign]
+            staged.log.pending_write = lambda _key: None if runner.stream.position == before else taken  # type: ignore[method-assign]
             before = runner.stream.position
             runner.channel.version += 1
             await until(lambda: lost)
@@ -385,7 +387,7 @@ def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
         bus, here, there = Bus(), Registry(), Registry()
         channel = Channel(StreamKey(0, "demo", ESH26), invented=True, peek=captured.view)
         here.put(channel)
-        here.stand(channel, LIVE)
+        here.set_availability(channel, LIVE)
         into = Mirror(there, bus, bus, key_of, Clock(LAST_NS))
         async with running(into.run()):
             body = state_of(channel, captured, "one", own_clock=False)
@@ -418,11 +420,11 @@ def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it
         staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
         async with running(out.run()):
             async with running(into.run()):
-                await until(lambda: [one.standing.reason for one in every(registry)] == ["no_prior"])
-            assert [one.standing.reason for one in every(registry)] == ["stale_link"]
+                await until(lambda: [one.availability.reason for one in every(registry)] == ["no_prior"])
+            assert [one.availability.reason for one in every(registry)] == ["stale_link"]
             assert not into.complete
             async with running(into.run()):
-                await until(lambda: [one.standing.reason for one in every(registry)] == ["no_prior"])
+                await until(lambda: [one.availability.reason for one in every(registry)] == ["no_prior"])
 
     run(house, work)
 
@@ -448,7 +450,7 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
             stream = SimpleNamespace(own_clock=False, position=1, amended=False)
             logged = SimpleNamespace(capture=capture)
             runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
-        log: Any = SimpleNamespace(unkept=lambda _key: None)
+        log: Any = SimpleNamespace(pending_write=lambda _key: None)
         out = Publisher(registry, runners, log, bus, bus, "one")
         for partition in range(PARTITIONS):
             await out.take_up(partition)
@@ -461,7 +463,9 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
                 for one in runners.values():
                     one.channel.version += 1
                 asked_s, puts = time.perf_counter(), len(bus.puts)
-                registry.stand(runner.channel, replace(runner.channel.standing, reason=f"reason {count}"))
+                registry.set_availability(
+                    runner.channel, replace(runner.channel.availability, reason=f"reason {count}")
+                )
                 await until(lambda puts=puts, text=runner.key.text: text in {p.key for p in bus.puts[puts:]})
                 took_s.append(time.perf_counter() - asked_s)
                 await asyncio.sleep(0.2)
@@ -513,12 +517,12 @@ def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: Hous
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
-                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+                lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
             for body in (msgspec.msgpack.encode(["2.9", 1, 2]), b"\xff", msgspec.msgpack.encode({}), b"\x90"):
                 first, count = pair.bus.puts[-1].order
                 await pair.bus.put([Latest(KEY.text, (first, count + 1), body)])
-                await until(lambda: pair.mirrored().standing.reason == "stale_link")
+                await until(lambda: pair.mirrored().availability.reason == "stale_link")
             await pair.bus.put([Latest("0/script/NOSUCHZ2026", (0, 1), pair.bus.puts[0].body)])
             await until(lambda: len(pair.told) == 2)
 

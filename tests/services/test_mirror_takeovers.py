@@ -19,10 +19,10 @@ from outcry.cluster.replica import Mirror
 from outcry.cluster.state_publisher import Publisher
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import PARTITIONS
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 
 KEYS = [StreamKey(owner, "feed", ESH26) for owner in range(6)]
-LIVE = Standing(live=True, reason="live", market_ns=5, trade_date=None)
+LIVE = Availability(live=True, reason="live", market_ns=5, trade_date=None)
 
 
 class Log:
@@ -55,7 +55,7 @@ class Runner:
         self.process, self.key, self.logged = process, key, self
         self.stream = Stream(process.log, key.text)
         self.channel = Channel(key, invented=False, peek=lambda: None)
-        self.channel.standing = LIVE
+        self.channel.availability = LIVE
 
     def capture(self) -> None:
         return None
@@ -65,7 +65,7 @@ class Runner:
             raise LogTakenOver(self.key.text)
         self.process.log.position[self.key.text] += 1
 
-    async def kept(self) -> None:
+    async def persisted(self) -> None:
         await asyncio.sleep(0)
         if self.process.log.owner[self.key.text] != self.process.name:
             raise LogTakenOver(self.key.text)
@@ -80,7 +80,7 @@ class Process:
         self.runners: dict[str, Any] = {}
         self.out = Publisher(self.registry, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
 
-    def unkept(self, text: str) -> Awaitable[None] | None:
+    def pending_write(self, text: str) -> Awaitable[None] | None:
         """As `TradeLog`."""
         if self.chance.random() < 0.5 and self.log.owner[text] == self.name:
             return None
@@ -103,9 +103,9 @@ class Process:
         life = log.said.get(text, (0, 0))[0] + 1
         log.owner[text], log.said[text] = self.name, (life, 0)
         runner = self.runners[text] = Runner(self, key)
-        runner.channel.taken_at = log.position.setdefault(text, 0)
+        runner.channel.acquired_at = log.position.setdefault(text, 0)
         log.position[text] += 1
-        runner.channel.told = f"{life}.0"
+        runner.channel.feed_code = f"{life}.0"
         self.registry.put(runner.channel)
 
     def trade(self, key: StreamKey) -> None:
@@ -117,7 +117,7 @@ class Process:
             life, count = self.log.said[text]
             self.log.said[text] = (life, count + 1)
             self.log.position[text] += 1
-            runner.channel.told = f"{life}.{count + 1}"
+            runner.channel.feed_code = f"{life}.{count + 1}"
         runner.channel.version += 1
 
 
@@ -141,7 +141,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
 
         def note() -> None:
             for channel in every(registry):
-                life, _, count = channel.told.partition(".")
+                life, _, count = channel.feed_code.partition(".")
                 found = (int(life), int(count))
                 seen = shown[channel.key]
                 if not seen or seen[-1] != found:
@@ -177,9 +177,9 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
                 for key in KEYS:
                     process.trade(key)
             wanted = {key: "{}.{}".format(*log.said[key.text]) for key in KEYS}
-            await until(lambda: {one.key: one.told for one in every(registry)} == wanted)
+            await until(lambda: {one.key: one.feed_code for one in every(registry)} == wanted)
             await until(
-                lambda: all(one.standing == replace(LIVE, market_ns=NOW_NS) for one in every(registry))
+                lambda: all(one.availability == replace(LIVE, market_ns=NOW_NS) for one in every(registry))
             )
             note()
         assert sum(len(seen) for seen in shown.values()) > len(KEYS)

@@ -33,7 +33,7 @@ from outcry.answers import wording
 from outcry.answers.live_answers import LiveAnswers
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
-from outcry.live.registry import Registry, Seen
+from outcry.live.registry import Registry, VisibleChannel
 from outcry.wire.answers import LevelsAnswer
 
 MIDNIGHT_NS = 1_767_744_000_000_000_000  # 2026-01-07T00:00Z
@@ -102,7 +102,7 @@ def test_the_delayed_answer_has_no_live_field_and_a_date() -> None:
         found.playbook,
     ]
     assert nulls == [None] * 6
-    registry.stand(shown.channel, LIVE)
+    registry.set_availability(shown.channel, LIVE)
     assert levels(asked, ANN).live, "it returns by itself"
 
 
@@ -180,11 +180,11 @@ def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
     registry = Registry()
     back = Shown(registry, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
     asked = query(registry)
-    for standing in (LIVE, replace(LIVE, live=False, reason="not_front")):
-        registry.stand(back.channel, standing)
+    for availability in (LIVE, replace(LIVE, live=False, reason="not_front")):
+        registry.set_availability(back.channel, availability)
         assert levels(asked, ANN).data_source == "delayed"
         assert levels(asked, ANN, "ESM6").live
-        assert LiveAnswers(REFERENCE.universe).live_bytes(Seen(back.channel, "shared")) is not None
+        assert LiveAnswers(REFERENCE.universe).live_bytes(VisibleChannel(back.channel, "shared")) is not None
     Shown(registry)
     assert levels(asked, ANN).live
     assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
@@ -197,8 +197,8 @@ def test_a_replay_of_the_past_is_asked_for_as_it_was_called_then() -> None:
     day = date(2013, 10, 8)
     contract = replace(ESM26, year=2013, month=12)
     opening = replace(OPENING, contract=contract.key, trade_date=day)
-    standing = replace(LIVE, trade_date=day)
-    Shown(registry, contract=contract, view=replace(VIEW, opening=opening), standing=standing)
+    availability = replace(LIVE, trade_date=day)
+    Shown(registry, contract=contract, view=replace(VIEW, opening=opening), availability=availability)
     asked = query(registry)
     assert levels(asked, ANN, "ESZ3").live
     assert levels(asked, ANN, "ESZ2013").live
@@ -270,7 +270,7 @@ def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
         return view
 
     shown.channel._peek = peek  # pyright: ignore[reportPrivateUsage]
-    made = LiveAnswers(REFERENCE.universe).levels(Seen(shown.channel, "shared")).render(0)
+    made = LiveAnswers(REFERENCE.universe).levels(VisibleChannel(shown.channel, "shared")).render(0)
     assert made is not None
     assert made.version < shown.channel.version
 
@@ -296,7 +296,7 @@ def test_from_many_threads_it_is_made_once() -> None:
 def test_the_stream_gets_the_same_bytes() -> None:
     registry = Registry()
     shown = Shown(registry)
-    encoder, seen = LiveAnswers(REFERENCE.universe), Seen(shown.channel, "shared")
+    encoder, seen = LiveAnswers(REFERENCE.universe), VisibleChannel(shown.channel, "shared")
     found = encoder.live_bytes(seen)
     assert found is not None
     version, body, price, updated = found

@@ -12,7 +12,7 @@ from tests.web.broker_stage import ScriptedConnections
 from tests.web.webstage import Got, Visitor, WebStage, bare_stage
 
 from outcry.live.model import StreamKey
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.instruments import Contract
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -113,7 +113,7 @@ def show(registry: Registry, owner: int, feed: str, contract: Contract, reason: 
     """Put a stream of somebody's in the registry."""
     channel = Channel(StreamKey(owner, feed, contract), invented=False, peek=lambda: None)
     registry.put(channel)
-    registry.stand(
+    registry.set_availability(
         channel,
-        Standing(live=reason == "live", reason=reason, market_ns=1_767_366_245 * 10**9, trade_date=None),
+        Availability(live=reason == "live", reason=reason, market_ns=1_767_366_245 * 10**9, trade_date=None),
     )

@@ -98,7 +98,7 @@ def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) ->
         ("agent_stopped", ConnectionPhase.DEGRADED, "The agent on your computer was stopped."),
         ("", ConnectionPhase.DEGRADED, "does not send"),
     ):
-        seen.channel.told = told
+        seen.channel.feed_code = told
         (row,) = (row for row in PushedConnections(registry).connections(ann.user.id) if row.label == "ibkr")
         assert (row.phase, row.code) == (phase, told or "unsubscribed")
         assert said in Read(ann.get("/account/brokers")).text

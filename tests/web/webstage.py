@@ -37,7 +37,7 @@ from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
 from outcry.http.server import Binding, build_server
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.instruments import Contract
 from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
@@ -247,7 +247,8 @@ class WebStage:
 
     def wait_live(self, root: str = "ES") -> None:
         self._until(
-            lambda: any(c.standing.reason == "live" for c in self._channels(root)), f"{root} does not go live"
+            lambda: any(c.availability.reason == "live" for c in self._channels(root)),
+            f"{root} does not go live",
         )
 
     def _channels(self, root: str) -> list[Channel]:
@@ -264,15 +265,15 @@ class WebStage:
 
 def _forceful(registry: Registry, forced: Mapping[str, str]) -> None:
     """Have a registry tell what the test wants to see, of feeds that are well."""
-    stand = registry.stand
+    stand = registry.set_availability
 
-    def stand_so(channel: Channel, standing: Standing) -> None:
+    def stand_so(channel: Channel, availability: Availability) -> None:
         reason = forced.get(channel.key.contract.root)
-        if reason is not None and reason != standing.reason:
-            standing = replace(standing, live=False, reason=reason)
-        stand(channel, standing)
+        if reason is not None and reason != availability.reason:
+            availability = replace(availability, live=False, reason=reason)
+        stand(channel, availability)
 
-    registry.stand = stand_so  # type: ignore[method-assign]
+    registry.set_availability = stand_so  # type: ignore[method-assign]
 
 
 class _Some(SimulatorFeed):

@@ -17,7 +17,7 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
 from outcry.live.engine import CONTRACTS_S, GOOD_SESSION_S
 from outcry.live.model import LogDamaged, StreamKey
-from outcry.live.stream_status import Reach
+from outcry.live.stream_status import StreamProgress
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.contract_lifetime import lifetime_ns
@@ -28,7 +28,7 @@ SYNC_S = 1.0
 _REACH_NS = 2**62
 
 #: How far the service is with a stream; None where it has nothing of it, or where nobody asks. May wait for long.
-ReachOf = Callable[[StreamKey, FeedCaps], Awaitable[Reach | None]]
+ReachOf = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Market:
     clock: Clock
 
 
-async def _unasked(_key: StreamKey, _caps: FeedCaps) -> Reach | None:
+async def _unasked(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
     """For where the spool alone knows how far a stream is."""
 
 

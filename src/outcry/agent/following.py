@@ -14,7 +14,7 @@ from typing import cast
 from outcry.agent.spooled import SpooledLine
 from outcry.base.clock import Clock
 from outcry.live.history_start import answered_begin_ns, history_begin_ns
-from outcry.live.stream_status import Reach
+from outcry.live.stream_status import StreamProgress
 from outcry.market.calendar import Calendar
 from outcry.market.units import NANOS_PER_HOUR
 from outcry.trades.feed import (
@@ -62,11 +62,11 @@ class Follower:
 
     def __init__(
         self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
-        reach: Reach | None = None, *, added: Callable[[], object], changed: Callable[[], object],
+        reach: StreamProgress | None = None, *, added: Callable[[], object], changed: Callable[[], object],
     ) -> None:  # fmt: skip
         self.feed, self.line = feed, line
         self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
-        self._reach = reach or Reach(0, 0)
+        self._reach = reach or StreamProgress(0, 0)
         self._added, self._changed = added, changed
         self._overlap = Overlap()
         self._caught_up = False

@@ -16,7 +16,7 @@ from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
-from outcry.live.registry import Channel, LiveSource, Registry, sees
+from outcry.live.registry import Channel, LiveSource, Registry, live_source
 from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer, ParamValue
@@ -142,7 +142,7 @@ class AlertAnswers:
         named = meant is None or symbol_matches(
             self._universe, symbol or "", meant.contract, contract, row.trade_date
         )
-        return sees(scope, StreamKey(row.owner, row.feed, contract)) if named else None
+        return live_source(scope, StreamKey(row.owner, row.feed, contract)) if named else None
 
     def _channels(self, scope: Scope, symbol: str | None, now_ns: int) -> list[Channel]:
         if not symbol:
@@ -155,7 +155,7 @@ class AlertAnswers:
             channel
             for channel in found
             if symbol_matches(
-                self._universe, symbol, meant.contract, channel.key.contract, channel.standing.trade_date
+                self._universe, symbol, meant.contract, channel.key.contract, channel.availability.trade_date
             )
         ]
 
@@ -190,7 +190,7 @@ class AlertAnswers:
 
 
 def _live_owners(scope: Scope) -> list[int]:
-    """Whose streams to look among; each row is judged by `sees` besides."""
+    """Whose streams to look among; each row is judged by `live_source` besides."""
     shared = any(grant.scope == "live" for grant in scope.grants)
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 

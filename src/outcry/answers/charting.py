@@ -15,7 +15,7 @@ import msgspec
 from outcry.answers import describe
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
-from outcry.live.registry import Seen
+from outcry.live.registry import VisibleChannel
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Product
 from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows, letter
@@ -69,7 +69,7 @@ class Charts:
 
     def answer(
         self, product: Product, places: Sequence[SessionInContext], visible: VisibleSessions | None,
-        seen: Seen | None, state: str,
+        seen: VisibleChannel | None, state: str,
         count: int, fired: Sequence[AlertRow],
     ) -> ChartAnswer:  # fmt: skip
         """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least.
@@ -198,7 +198,7 @@ class _Source(TypedDict):
     method: Method
 
 
-def _live_part(view: LiveView, seen: Seen, fired: Sequence[AlertRow], tick: int) -> _Source:
+def _live_part(view: LiveView, seen: VisibleChannel, fired: Sequence[AlertRow], tick: int) -> _Source:
     opening = view.opening
     pocs, highs, lows = describe.carried(opening.carried, tick)
     touched, repaired_highs, repaired_lows = describe.spent(view, fired, tick)

@@ -16,7 +16,7 @@ import msgspec
 from outcry.answers import describe
 from outcry.answers.wording import state_text
 from outcry.base.timestamps import iso_timestamp
-from outcry.live.registry import Channel, LiveSource, Seen
+from outcry.live.registry import Channel, LiveSource, VisibleChannel
 from outcry.market.instruments import Universe
 from outcry.market.live_session import LiveView
 from outcry.market.opening import Prior
@@ -106,7 +106,7 @@ class QueryResult(Generic[A_co]):
 def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
     """What a channel shows and is measured against, if it answers live."""
     view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.answers:
+    if view is None or view.opening.prior is None or not channel.availability.answers:
         return None
     return view, view.opening.prior
 
@@ -169,32 +169,36 @@ class LiveAnswers:
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
-    def levels(self, seen: Seen) -> LiveAnswer[LevelsAnswer]:
+    def levels(self, seen: VisibleChannel) -> LiveAnswer[LevelsAnswer]:
         """The levels of a channel."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: levels_answer(channel, source, tick_e9))
-        return cast("LiveAnswer[LevelsAnswer]", channel.kept.setdefault(("levels", source), live_answer))
+        return cast(
+            "LiveAnswer[LevelsAnswer]", channel.cached_answers.setdefault(("levels", source), live_answer)
+        )
 
-    def context(self, seen: Seen) -> LiveAnswer[ContextAnswer]:
+    def context(self, seen: VisibleChannel) -> LiveAnswer[ContextAnswer]:
         """Everything behind them."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: context_answer(channel, source, tick_e9))
-        return cast("LiveAnswer[ContextAnswer]", channel.kept.setdefault(("context", source), live_answer))
+        return cast(
+            "LiveAnswer[ContextAnswer]", channel.cached_answers.setdefault(("context", source), live_answer)
+        )
 
-    def profile(self, seen: Seen) -> LiveAnswer[ProfileAnswer]:
+    def profile(self, seen: VisibleChannel) -> LiveAnswer[ProfileAnswer]:
         """The rows of its open session, the same whatever the source is called."""
         channel, tick_e9 = seen.channel, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: profile_answer(channel, tick_e9))
-        return cast("LiveAnswer[ProfileAnswer]", channel.kept.setdefault(("profile",), live_answer))
+        return cast("LiveAnswer[ProfileAnswer]", channel.cached_answers.setdefault(("profile",), live_answer))
 
-    def live_bytes(self, seen: Seen) -> tuple[int, bytes, float, str] | None:
+    def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
         """The version, the JSON of `GET /api/levels`, its last price and its time; None where it is not live."""
-        if not seen.channel.standing.answers:
+        if not seen.channel.availability.answers:
             return None
         made = self.levels(seen).render(0)
         if made is None or made.answer.last_price is None or made.answer.updated_at is None:
             return None
         return made.version, made.body, made.answer.last_price, made.answer.updated_at
 
-    def _tick_e9(self, seen: Seen) -> int:
+    def _tick_e9(self, seen: VisibleChannel) -> int:
         return self._universe.products[seen.channel.key.contract.root].tick_e9

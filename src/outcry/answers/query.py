@@ -21,7 +21,7 @@ from outcry.answers.wording import state_text
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import LiveStore
-from outcry.live.registry import Registry, Seen
+from outcry.live.registry import Registry, VisibleChannel
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import IncompleteSession
@@ -61,7 +61,7 @@ class SymbolStatus:
 
     root: str
     contract: Contract | None
-    seen: Seen | None
+    seen: VisibleChannel | None
     state: str
 
 
@@ -298,7 +298,7 @@ class Query:
         silent = [
             view.last_ns
             for seen in self._registry.channels(scope, root)
-            if seen.channel.standing.reason in _SILENT and (view := seen.channel.view()) is not None
+            if seen.channel.availability.reason in _SILENT and (view := seen.channel.view()) is not None
         ]
         return iso_timestamp(max(silent)) if silent else None
 

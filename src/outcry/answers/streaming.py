@@ -14,7 +14,7 @@ import msgspec
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.alerts import entry, symbol_matches
 from outcry.live.model import AlertRow, LiveStore, StreamKey
-from outcry.live.registry import LiveSource, Registry, sees
+from outcry.live.registry import LiveSource, Registry, live_source
 from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.wire.answers import DataSource, LevelsAnswer
 from outcry.wire.stream import Quote, State
@@ -108,7 +108,7 @@ class AlertFilter:
             contract = self._universe.contract(row.contract)
         except UnknownName:  # no longer in the universe
             return False
-        if sees(self._scope, StreamKey(row.owner, row.feed, contract)) is None:
+        if live_source(self._scope, StreamKey(row.owner, row.feed, contract)) is None:
             return False
         if self._asked is None:
             return True

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from outcry.access.licences import Scope
 from outcry.answers.alerts import symbol_matches
 from outcry.base.errors import MissingSymbol, UnknownSymbol
-from outcry.live.registry import Channel, Registry, Seen
+from outcry.live.registry import Channel, Registry, VisibleChannel
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -41,13 +41,13 @@ class SymbolResolver:
             ) from problem
         return Named(symbol, meant.product, meant.contract)
 
-    def live(self, scope: Scope, named: Named) -> tuple[Seen | None, str]:
+    def live(self, scope: Scope, named: Named) -> tuple[VisibleChannel | None, str]:
         """The channel that answers live, and the state: `live`, or the code of why none does."""
         state = "no_connection"
         for seen in self._registry.channels(scope, named.product.root):
-            standing, contract = seen.channel.standing, seen.channel.key.contract
+            availability, contract = seen.channel.availability, seen.channel.key.contract
             if not symbol_matches(
-                self._universe, named.symbol, named.contract, contract, standing.trade_date
+                self._universe, named.symbol, named.contract, contract, availability.trade_date
             ):
                 continue
             why = _why_not(seen.channel, named.contract)
@@ -60,9 +60,9 @@ class SymbolResolver:
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
     """Why a channel does not answer live; None: it does."""
-    standing = channel.standing
-    if not (standing.live or (named is not None and standing.answers)):
-        return standing.reason
+    availability = channel.availability
+    if not (availability.live or (named is not None and availability.answers)):
+        return availability.reason
     view = channel.view()
     if view is None:
         return "no_trades"

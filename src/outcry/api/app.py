@@ -267,9 +267,11 @@ def _measure_feeds(metrics: Metrics, services: Services) -> None:
     """How feeds stand, what became of the rows they sent, and of the alerts that were pushed."""
     registry, live = services.registry, services.live
     metrics.gauge(
-        "outcry_feeds_live", "Streams of feeds that answer live.", lambda: registry.standings().get("live", 0)
+        "outcry_feeds_live",
+        "Streams of feeds that answer live.",
+        lambda: registry.reason_counts().get("live", 0),
     )
-    metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(registry.standings().values()))
+    metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(registry.reason_counts().values()))
     if live is not None:
         metrics.counter("outcry_feed_rows", "Rows that feeds sent.", "became", live.counted)
     if services.delivery is not None:

@@ -47,7 +47,7 @@ class Slot:
     def look(self) -> SymbolEvents | None:
         """What there is to say; None: not known yet."""
         line = self.line
-        live = line.said if line is not None and line.channel.standing.answers else None
+        live = line.said if line is not None and line.channel.availability.answers else None
         if live is None:
             return self.delayed
         self.delayed = None  # its bytes are needed anew once it answers again

@@ -26,7 +26,7 @@ from outcry.api.query import Query
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
 from outcry.live.model import LiveStore
-from outcry.live.registry import Channel, LiveSource, Registry, Seen
+from outcry.live.registry import Channel, LiveSource, Registry, VisibleChannel
 from outcry.market.instruments import Universe
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
@@ -141,7 +141,7 @@ class Lookup:
     async def _ask(self, lines: Sequence[Line]) -> set[Follower]:
         if not lines:
             return set()
-        asked = [(Seen(line.channel, line.source), line.said) for line in lines]
+        asked = [(VisibleChannel(line.channel, line.source), line.said) for line in lines]
         found = await self.on_registry_thread(lambda: [self._said(seen, said) for seen, said in asked])
         woken: set[Follower] = set()
         for line, (version, said) in zip(lines, found, strict=True):
@@ -154,7 +154,7 @@ class Lookup:
                         follower.look_again_ns = 0
         return woken
 
-    def _said(self, seen: Seen, before: SymbolEvents | None) -> tuple[int, SymbolEvents | None]:
+    def _said(self, seen: VisibleChannel, before: SymbolEvents | None) -> tuple[int, SymbolEvents | None]:
         """In a thread."""
         version = seen.channel.version
         found = self._live_answers.live_bytes(seen)
@@ -164,7 +164,7 @@ class Lookup:
             return found[0], before
         return found[0], live_events(found, seen.source)
 
-    def _line(self, seen: Seen) -> Line:
+    def _line(self, seen: VisibleChannel) -> Line:
         place = (seen.channel, seen.source)
         line = self._lines.get(place)
         if line is None:
@@ -184,7 +184,9 @@ class Lookup:
         live = {seen.channel.key.contract.root for seen in self._live.registry.channels(scope)}
         return sorted(held[2] | live)
 
-    def _watched(self, scope: Scope, asked: RequestedSymbol, now_ns: int) -> tuple[Seen | None, str]:
+    def _watched(
+        self, scope: Scope, asked: RequestedSymbol, now_ns: int
+    ) -> tuple[VisibleChannel | None, str]:
         """In a thread: what answers a symbol live, or why nothing does."""
         try:
             found = self._query.watch(scope, asked.symbol, now_ns)

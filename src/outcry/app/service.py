@@ -204,7 +204,7 @@ class House:
             reserved={feed.name for _, feed in feeds},
             reserved_of=connections.reserved,
             streams_of=engine.streams_of,
-            kept=engine.kept,
+            kept=engine.persisted,
             quotas=self._quotas(engine),
         )
         live = LiveService(engine, feeds, pushes, supervisor)

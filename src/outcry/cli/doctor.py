@@ -15,7 +15,7 @@ from outcry.database.migrate import HEAD, SchemaTooNew
 from outcry.database.schema import metadata
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.entries import decode
-from outcry.live.log_inspection import look_at, set_aside
+from outcry.live.log_inspection import inspect_logs, quarantined_files
 from outcry.live.store import SqlLiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
 from outcry.market.snapshot import SnapshotMismatch, load
@@ -157,7 +157,7 @@ def _live(found: Inspection) -> Iterator[str]:
         yield "live\tno log in this folder; a cluster stores it in NATS, which doctor does not check"
         return
     streams = 0
-    for seen in look_at(folder, decode):
+    for seen in inspect_logs(folder, decode):
         streams += 1
         yield from (f"{_FAULT}{fault}" for fault in seen.faults)
         if not seen.faults and seen.last < snapshots.get(seen.key, 0):
@@ -169,7 +169,7 @@ def _live(found: Inspection) -> Iterator[str]:
                 f"{snapshots[seen.key]}. {remedy}"
             )
     yield f"live\t{streams} streams"
-    yield from (f"live\trenamed as damaged: {path}" for path in set_aside(folder))
+    yield from (f"live\trenamed as damaged: {path}" for path in quarantined_files(folder))
 
 
 def _where(found: Inspection) -> str:

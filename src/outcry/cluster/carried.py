@@ -20,7 +20,7 @@ from outcry.live import health
 from outcry.live.health import Phase
 from outcry.live.model import StreamKey
 from outcry.live.registry import Registry
-from outcry.live.stream_status import Reach, Told
+from outcry.live.stream_status import StreamProgress, StreamStatus
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Backfill, Feed, FeedCaps
 
@@ -48,7 +48,7 @@ class CarriedStreams(Carrying):
         self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
         #: What streams said last whose feed has ended.
-        self._last: dict[StreamKey, Told] = {}
+        self._last: dict[StreamKey, StreamStatus] = {}
         #: What is still to be said of streams that nobody brings.
         self._saying: dict[StreamKey, asyncio.Task[None]] = {}
 
@@ -79,7 +79,7 @@ class CarriedStreams(Carrying):
             await self.follow(owner, feed.name, feed)
         finally:
             keys = [key for key, follower in self.followers.items() if follower.feed is feed]
-            self._last |= {key: told for key in keys if (told := self.told(key)) is not None}
+            self._last |= {key: told for key in keys if (told := self.status(key)) is not None}
             sessions = {key: self.followers[key].line.session for key in keys}
             await self.flushed(keys, FLUSH_S / self._rush)
             for key in keys:
@@ -91,7 +91,7 @@ class CarriedStreams(Carrying):
             async with asyncio.timeout(FLUSH_S / self._rush):
                 await self._owners.leave(key, session)
 
-    async def _reach(self, key: StreamKey, caps: FeedCaps) -> Reach | None:
+    async def _reach(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
         """Asked until it is answered: a feed of no past waits less, for what is traded meanwhile it never brings."""
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
@@ -121,23 +121,23 @@ class CarriedStreams(Carrying):
         """See `Streams`."""
         return self._brought.get((owner, feed), frozenset())
 
-    def told(self, key: StreamKey) -> Told | None:
+    def status(self, key: StreamKey) -> StreamStatus | None:
         """See `Streams`. Of a feed that is up to date its stream says how it stands."""
         follower = self.followers.get(key)
         if follower is None:
             return self._last.get(key)
         seen, link = follower.seen, _LINKS.get(follower.seen.phase, Phase.LOST)
         if not seen.subscribed:
-            return Told(Phase.CURRENT, seen.code, subscribed=False)
+            return StreamStatus(Phase.CURRENT, seen.code, subscribed=False)
         match link:
             case Phase.REFUSED:
-                return Told(link, seen.code, login=seen.phase == "needs_sign_in")
+                return StreamStatus(link, seen.code, login=seen.phase == "needs_sign_in")
             case Phase.LOST:
-                return Told(link, link.value, seen.code)
+                return StreamStatus(link, link.value, seen.code)
             case Phase.CURRENT:
-                return Told(link, self._standing(key, follower))
+                return StreamStatus(link, self._standing(key, follower))
             case _:
-                return Told(link, link.value)
+                return StreamStatus(link, link.value)
 
     def _standing(self, key: StreamKey, follower: Follower) -> str:
         if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
@@ -145,8 +145,8 @@ class CarriedStreams(Carrying):
         channel = self._registry.channel(key)
         if channel is None:
             return "catching_up"
-        reason = channel.standing.reason
-        return channel.told or reason if reason == "unsubscribed" else reason
+        reason = channel.availability.reason
+        return channel.feed_code or reason if reason == "unsubscribed" else reason
 
     def history(self, key: StreamKey) -> str:
         """See `Streams`."""
@@ -166,7 +166,7 @@ class CarriedStreams(Carrying):
     def refuse(self, key: StreamKey, code: str) -> None:
         """See `Streams`: said to the owner of the stream, until it says so itself."""
         channel = self._registry.channel(key)
-        if channel is not None and channel.standing.reason != code:
+        if channel is not None and channel.availability.reason != code:
             self._say(key, lambda: self._owners.refuse(key, code))
 
     def retire(self, key: StreamKey) -> None:

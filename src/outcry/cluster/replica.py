@@ -44,7 +44,7 @@ class _Reflected:
     def __init__(self, key: StreamKey, order: Order, state: State) -> None:
         self.order, self.state, self.at_s = order, state, monotonic()
         self.channel = Channel(key, invented=state.invented, peek=self._view)
-        self.channel.told = state.told
+        self.channel.feed_code = state.told
 
     def _view(self) -> LiveView | None:
         return self.state.view()
@@ -144,7 +144,7 @@ class Mirror:
     def _change(self, text: str, reflected: _Reflected, order: Order, state: State) -> None:
         before, channel = reflected.source, reflected.channel
         reflected.order, reflected.state, reflected.at_s = order, state, monotonic()
-        channel.invented, channel.told = state.invented, state.told
+        channel.invented, channel.feed_code = state.invented, state.told
         channel.version += 1
         if reflected.source != before:
             self._leave(before, text)
@@ -213,10 +213,14 @@ class Mirror:
 
     def _judge(self, reflected: _Reflected) -> None:
         """Say how a channel stands: as it was told, if it can be believed."""
-        standing, source, text = reflected.state.standing, reflected.source, reflected.channel.key.text
+        availability, source, text = (
+            reflected.state.availability,
+            reflected.source,
+            reflected.channel.key.text,
+        )
         if source not in self._heard_s or text in self._late.get(source[0], ()):
-            if standing.listed:
-                standing = replace(standing, live=False, reason="stale_link")
+            if availability.listed:
+                availability = replace(availability, live=False, reason="stale_link")
         elif not reflected.state.own_clock:
-            standing = replace(standing, market_ns=self._clock.now_ns())
-        self._registry.stand(reflected.channel, standing)
+            availability = replace(availability, market_ns=self._clock.now_ns())
+        self._registry.set_availability(reflected.channel, availability)

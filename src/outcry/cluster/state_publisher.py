@@ -130,7 +130,7 @@ class Publisher:
         if shown is None:
             shown = self._shown[key.text] = _Shown(key)
         if (runner := self._runners.get(key.text)) is not None:
-            shown.first = max(shown.first, runner.channel.taken_at)
+            shown.first = max(shown.first, runner.channel.acquired_at)
         shown.gone = False
         shown.dropped = shown.dropped or not self._registry.shows(key)
         self._hurried.add(key.text)
@@ -188,7 +188,7 @@ class Publisher:
         channel, ago_s = runner.channel, now_s - shown.at_s
         if channel is not shown.channel or channel.version != shown.version or ago_s >= AGAIN_S:
             return True
-        moved_ns = channel.standing.market_ns - shown.market_ns
+        moved_ns = channel.availability.market_ns - shown.market_ns
         return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
 
     def _take(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
@@ -205,9 +205,9 @@ class Publisher:
         except (OSError, StoreBusy):  # the log moved on meanwhile, and is away
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
-        shown.first = max(shown.first, channel.taken_at)
-        taken = _Taken(shown, self._ordered(shown, body), channel, version, channel.standing.market_ns)
-        keeping = self._log.unkept(shown.key.text)
+        shown.first = max(shown.first, channel.acquired_at)
+        taken = _Taken(shown, self._ordered(shown, body), channel, version, channel.availability.market_ns)
+        keeping = self._log.pending_write(shown.key.text)
         if keeping is None:
             self._send(taken)
         else:
@@ -271,8 +271,8 @@ class Publisher:
             if runner is not None and runner.stream.position:
                 position = runner.stream.position
                 runner.logged.log(entries.Taken(self._name))
-                await runner.kept()
-                runner.channel.taken_at, shown.first = position, max(position, there + 1)
+                await runner.persisted()
+                runner.channel.acquired_at, shown.first = position, max(position, there + 1)
             elif runner is None:  # let go meanwhile
                 self._shown.pop(text, None)
         except LogTakenOver:

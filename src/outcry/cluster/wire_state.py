@@ -9,7 +9,7 @@ from datetime import date
 
 import msgspec
 
-from outcry.live.registry import Channel, Standing
+from outcry.live.registry import Availability, Channel
 from outcry.market import live_view
 from outcry.market.live_session import LiveView
 from outcry.market.live_view import Capture
@@ -25,8 +25,8 @@ _LEVEL = 1
 class State(msgspec.Struct, array_like=True, frozen=True):
     """A stream as its owner shows it. The order of fields is the form: change the edition with it.
 
-    by: the process that owns it. Then what `Channel` and `Standing` hold. own_clock: whether the feed's clock is its
-    own, and not the present. capture: compressed; empty before the session's first trade.
+    by: the process that owns it. Then what `Channel` and `Availability` hold. own_clock: whether the feed has a
+    clock of its own. capture: compressed; empty before the session's first trade.
     """
 
     edition: str
@@ -40,9 +40,9 @@ class State(msgspec.Struct, array_like=True, frozen=True):
     capture: bytes
 
     @property
-    def standing(self) -> Standing:
+    def availability(self) -> Availability:
         """How it stands."""
-        return Standing(self.reason == "live", self.reason, self.market_ns, self.trade_date)
+        return Availability(self.reason == "live", self.reason, self.market_ns, self.trade_date)
 
     def view(self) -> LiveView | None:
         """The session as it stood; None before its first trade. Takes a millisecond or two."""
@@ -51,11 +51,11 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
 def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: bool) -> bytes:
     """Write what a channel says."""
-    standing = channel.standing
+    availability = channel.availability
     packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(
-        EDITION, by, channel.invented, own_clock, channel.told, standing.reason, standing.market_ns,
-        standing.trade_date, packed,
+        EDITION, by, channel.invented, own_clock, channel.feed_code, availability.reason, availability.market_ns,
+        availability.trade_date, packed,
     )  # fmt: skip
     return msgspec.msgpack.encode(state)
 

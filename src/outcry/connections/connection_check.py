@@ -13,7 +13,7 @@ from typing import cast
 from outcry.connections.model import CheckStep, Finding
 from outcry.live.health import Phase
 from outcry.live.model import StreamKey
-from outcry.live.stream_status import Told
+from outcry.live.stream_status import StreamStatus
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.trades.feed import (
@@ -52,7 +52,7 @@ class _Tried:
 
 
 def check_running(
-    streams: Mapping[StreamKey, Told | None], history: Callable[[StreamKey], str]
+    streams: Mapping[StreamKey, StreamStatus | None], history: Callable[[StreamKey], str]
 ) -> Sequence[Finding]:
     """Findings of a connection that runs, by its streams; None: one that has not begun. history: see `Streams`."""
     tried: list[_Tried] = []

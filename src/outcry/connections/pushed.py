@@ -48,14 +48,16 @@ class PushedConnections:
 
 
 def _row(user_id: int, name: str, channels: Sequence[Channel]) -> ConnectionRow:
-    best = min(channels, key=lambda channel: _rank(channel.standing.reason))
-    reason = best.standing.reason
-    code = best.told or reason if reason in {"unsubscribed", "disconnected"} else reason  # the agent says why
+    best = min(channels, key=lambda channel: _rank(channel.availability.reason))
+    reason = best.availability.reason
+    code = (
+        best.feed_code or reason if reason in {"unsubscribed", "disconnected"} else reason
+    )  # the agent says why
     phase = ConnectionPhase.NEEDS_SIGN_IN if code in LOGIN_CODES else _PHASES.get(reason, _FAILED)
     return ConnectionRow(
         id=crc32(name.encode()), user_id=user_id, broker=PUSHED, label=name,
         phase=phase, code=code,
-        since_ns=max(channel.standing.market_ns for channel in channels),
+        since_ns=max(channel.availability.market_ns for channel in channels),
         symbols=tuple(sorted({channel.key.contract.root for channel in channels})),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from outcry.connections.lifecycle import Sign
 from outcry.live.health import Phase as Link
-from outcry.live.stream_status import Told
+from outcry.live.stream_status import StreamStatus
 
 #: Standings of a stream that is up to date, in the order in which they speak for the connection.
 _GOOD = ("live", "not_front", "no_prior", "no_trades", "incomplete", "degraded", "closed")
@@ -17,11 +17,11 @@ _COMING = ("connecting", "catching_up")
 
 
 #: What is said for a stream that has not begun, and for one that has not although there was time.
-NOT_STARTED = Told(Link.CONNECTING, "connecting")
-START_OVERDUE = Told(Link.LOST, "disconnected", "disconnected")
+NOT_STARTED = StreamStatus(Link.CONNECTING, "connecting")
+START_OVERDUE = StreamStatus(Link.LOST, "disconnected", "disconnected")
 
 
-def summarize_streams(streams: Sequence[Told]) -> tuple[Sign, str]:
+def summarize_streams(streams: Sequence[StreamStatus]) -> tuple[Sign, str]:
     """The sign of all of them together, and its code."""
     refused = [one for one in streams if one.link is Link.REFUSED]
     login = next((one for one in refused if one.login), None)

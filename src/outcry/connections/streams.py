@@ -10,7 +10,7 @@ from typing import Protocol
 from outcry.base.log_events import Report
 from outcry.connections.model import ConnectionRow, Finding
 from outcry.live.model import StreamKey
-from outcry.live.stream_status import Told
+from outcry.live.stream_status import StreamStatus
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Feed
 
@@ -28,7 +28,7 @@ class ConnectionStreams(Protocol):
         """The contracts that a feed brings, as it last said."""
         ...
 
-    def told(self, key: StreamKey) -> Told | None:
+    def status(self, key: StreamKey) -> StreamStatus | None:
         """What a stream says that is brought here; None where it has not begun."""
         ...
 

@@ -25,7 +25,7 @@ from outcry.connections.vault import VaultBroken
 from outcry.database.errors import StoreBusy
 from outcry.live.model import StreamKey
 from outcry.live.partitions import PARTITIONS
-from outcry.live.stream_status import Told
+from outcry.live.stream_status import StreamStatus
 
 #: How often streams are looked at, and how often the store is, where nobody says that it has changed.
 CHECK_INTERVAL_S, STORE_READ_INTERVAL_S = 0.25, 5.0
@@ -260,11 +260,11 @@ class ConnectionSupervisor:
 
     # -- how it stands
 
-    def _told(self, row: ConnectionRow) -> Mapping[StreamKey, Told | None]:
+    def _told(self, row: ConnectionRow) -> Mapping[StreamKey, StreamStatus | None]:
         """The streams of what a connection brings now, and what they say; None for one that has not begun."""
         brought = sorted(self._streams.brought(row.user_id, row.broker))
         keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
-        return {key: self._streams.told(key) for key in keys}
+        return {key: self._streams.status(key) for key in keys}
 
     async def _judge(self) -> None:
         for number, run in list(self._runs.items()):

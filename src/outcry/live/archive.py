@@ -34,7 +34,7 @@ class LogReading:
     path: Path
     source: str
     contract: Contract
-    entries: Callable[[], Iterator[log.Known]]
+    entries: Callable[[], Iterator[log.LogEntry]]
     covered: tuple[Span, ...]
     sessions: SessionAt
     #: What was taken back must not come again from an earlier recording of the same trades.
@@ -75,7 +75,7 @@ class Archive:
         self._importer, self._sessions = importer, sessions
 
     def store(
-        self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int,
+        self, key: StreamKey, entries: Sequence[log.LogEntry], covered: Sequence[Span], settled_ns: int,
         may_still: Callable[[], None],
     ) -> None:  # fmt: skip
         """Store every session and trade date in a stream's log that is over by `settled_ns` (event time). `may_still`:

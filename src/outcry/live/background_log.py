@@ -13,9 +13,9 @@ from time import monotonic
 from outcry.database.errors import StoreBusy
 from outcry.live.file_log import FileLog
 from outcry.live.log_checks import check_repeat
-from outcry.live.log_standing import Standing, wake
 from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
+from outcry.live.pending_writes import PendingWrites, wake
 
 #: Bytes of entries that wait to be written, of all streams together, at most.
 MOST_UNWRITTEN_BYTES = 64 << 20
@@ -46,8 +46,8 @@ class BackgroundLog:
         self._files, self._most_bytes, self._now_s = files, most_unwritten_bytes, now_s
         #: Never held while the disk is asked for anything.
         self._turn = threading.Condition()
-        self._streams: dict[str, Standing] = {}
-        self._ready: list[Standing] = []
+        self._streams: dict[str, PendingWrites] = {}
+        self._ready: list[PendingWrites] = []
         self._unwritten_bytes = 0
         self._problem = ""
         self._closing = False
@@ -90,7 +90,7 @@ class BackgroundLog:
             stream.last += count
             self._begin(stream)
 
-    def unkept(self, key: str) -> Awaitable[None] | None:
+    def pending_write(self, key: str) -> Awaitable[None] | None:
         """See `TradeLog`."""
         stream = self._streams.get(key)
         if stream is None or not stream.writing:
@@ -118,10 +118,10 @@ class BackgroundLog:
             stream.cuts.add(stream.last)
             self._begin(stream)
 
-    def check_held(self, key: str) -> None:
+    def check_ownership(self, key: str) -> None:
         """See `TradeLog`: nobody else may write to the files."""
 
-    def _begin(self, stream: Standing) -> None:
+    def _begin(self, stream: PendingWrites) -> None:
         if not stream.writing:
             stream.writing, stream.since_s = True, self._now_s()
             self._ready.append(stream)
@@ -169,19 +169,19 @@ class BackgroundLog:
         self._leave(key)
         self._files.forget(key)
 
-    def said(self, key: str) -> Sequence[str]:
+    def take_notices(self, key: str) -> Sequence[str]:
         """See `TradeLog`."""
-        return self._files.said(key)
+        return self._files.take_notices(key)
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
         """See `TradeLog`. Raises `StoreBusy`."""
         self._leave(key)
         return self._files.salvage(key, position, lost)
 
-    def set_aside(self, key: str) -> None:
+    def quarantine(self, key: str) -> None:
         """See `TradeLog`. Raises `StoreBusy`."""
         self._leave(key)
-        self._files.set_aside(key)
+        self._files.quarantine(key)
 
     def sync(self) -> None:
         """See `TradeLog`. Raises `OSError`."""
@@ -195,12 +195,12 @@ class BackgroundLog:
                 raise OSError(errno.ETIMEDOUT, self._problem or "the disk does not respond")
         self._files.sync()
 
-    def _found(self, key: str) -> Standing:
+    def _found(self, key: str) -> PendingWrites:
         stream = self._streams.get(key)
         if stream is None:
             last = self._files.last(key)
             with self._turn:
-                stream = self._streams.setdefault(key, Standing(key))
+                stream = self._streams.setdefault(key, PendingWrites(key))
                 if not stream.writing:
                     stream.last = last
         return stream
@@ -213,7 +213,7 @@ class BackgroundLog:
         with self._turn:
             self._streams.pop(key, None)
 
-    def _settle(self, stream: Standing) -> None:
+    def _settle(self, stream: PendingWrites) -> None:
         """Wait until everything of a stream is written."""
         with self._turn:
             if not self._turn.wait_for(lambda: not stream.writing, PATIENCE_S):
@@ -238,7 +238,7 @@ class BackgroundLog:
                 else:
                     self._problem = ""
 
-    def _written(self, stream: Standing) -> bool:
+    def _written(self, stream: PendingWrites) -> bool:
         """Write what is pending of a stream, a batch at a time; False where the disk refuses."""
         try:
             while self._take(stream):
@@ -252,7 +252,7 @@ class BackgroundLog:
             return False
         return True
 
-    def _take(self, stream: Standing) -> bool:
+    def _take(self, stream: PendingWrites) -> bool:
         """Begin a file where one is due, and gather the next batch; False where there is nothing to do."""
         with self._turn:
             at = stream.kept_to
@@ -276,7 +276,7 @@ class BackgroundLog:
                 self._turn.notify_all()
             return stream.writing
 
-    def _acknowledge(self, stream: Standing) -> None:
+    def _acknowledge(self, stream: PendingWrites) -> None:
         with self._turn:
             self._unwritten_bytes -= sum(len(frame.blob) + _FRAME_BYTES for frame in stream.flying)
             stream.flying, stream.since_s = [], self._now_s()

@@ -21,15 +21,15 @@ from outcry.database.errors import StoreBusy
 from outcry.live.alert_row import alert_row
 from outcry.live.archive import Archive
 from outcry.live.history_start import begin_ns
-from outcry.live.intake import Counts
+from outcry.live.intake import IntakeCounts
 from outcry.live.model import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.live.recorder import FanOutNow, Recorder, to_nobody
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
-from outcry.live.runner import Runner, Ways
+from outcry.live.runner import Runner, StreamServices
 from outcry.live.runners import Runners
-from outcry.live.session_writer import Storing
-from outcry.live.stream_status import Reach, Told, told_by
+from outcry.live.session_writer import SessionWriter
+from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract, Universe
@@ -87,14 +87,14 @@ class Engine:
         self._stores, self._market, self._registry = stores, market, registry
         self.report, self._rush = report, rush
         self._completed = CompletedSessions(stores.sessions, market.universe, market.calendar)
-        self._storing = Storing(stores.log, stores.archive, rush, lambda: self.report)
-        ways = Ways(
+        self._session_writer = SessionWriter(stores.log, stores.archive, rush, lambda: self.report)
+        services = StreamServices(
             stores.log,
             registry,
             market.clock,
             market.calendar,
             self._opening,
-            self._storing.store,
+            self._session_writer.store,
             self._fired,
         )
         #: Contracts of feeds that say so themselves, by owner and name.
@@ -111,7 +111,7 @@ class Engine:
             stores.live,
             market.universe,
             market.calendar,
-            ways,
+            services,
             self._recorder,
             by,
         )
@@ -183,23 +183,23 @@ class Engine:
         """The contracts that a feed brings, as it last said."""
         return self._brought.get((owner, feed), frozenset())
 
-    def told(self, key: StreamKey) -> Told | None:
+    def status(self, key: StreamKey) -> StreamStatus | None:
         """What a stream says; None where it has not begun."""
         runner = self.runners.get(key.text)
-        return told_by(runner) if runner else None
+        return status_of(runner) if runner else None
 
-    async def reach(self, key: StreamKey) -> Reach:
+    async def reach(self, key: StreamKey) -> StreamProgress:
         """How far a stream is with what survives this process, which is waited for: a feed that begins there brings
         nothing before it. Raises `LogTakenOver`."""
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
             market = self._market
-            return Reach(
+            return StreamProgress(
                 0, 0, begin_ns=await begin_ns(market.calendar, self._opening, key, market.clock.now_ns())
             )
         stream, barred_ns = runner.stream, await self._recovery.barred(runner)
-        reach = Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
-        await runner.kept()
+        reach = StreamProgress(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+        await runner.persisted()
         return reach
 
     def follows(self, key: StreamKey) -> bool:
@@ -218,13 +218,13 @@ class Engine:
         """The streams there are of a feed."""
         return [runner.key for runner in self.runners.of(owner, feed)]
 
-    async def kept(self, key: StreamKey) -> None:
+    async def persisted(self, key: StreamKey) -> None:
         """Wait until all that a stream was given survives this process. Raises `LogTakenOver`, also where the stream is
         not here any more."""
         runner = self.runners.get(key.text)
         if runner is None:
             raise LogTakenOver(key.text)
-        await runner.kept()
+        await runner.persisted()
 
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
         """Feeds and contracts that an owner has streams of here."""
@@ -254,7 +254,7 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._recorder.close()
         self._recovery.close()
-        self._storing.close()
+        self._session_writer.close()
         self._reference_thread.shutdown()
 
     async def patiently(self, work: Callable[[], T]) -> T:
@@ -303,7 +303,7 @@ class Engine:
 
     def counted(self) -> dict[str, int]:
         """Rows taken since the start, and those set aside: what became of them, and how many."""
-        total = Counts()
+        total = IntakeCounts()
         for runner in list(self.runners.values()):
             total.add(runner.intake.counts)
         return asdict(total)
@@ -415,7 +415,7 @@ class Engine:
     def _known(self, runner: Runner) -> Runner:
         self.runners.put(runner)
         self._registry.put(runner.channel)
-        runner.stand(asyncio.get_running_loop().time())
+        runner.update_availability(asyncio.get_running_loop().time())
         return runner
 
     # -- what runners ask for
@@ -491,7 +491,7 @@ class Engine:
                     await asyncio.sleep(0)
                 if self.runners.get(runner.name) is not runner:
                     continue  # let go of meanwhile
-                runner.stand(now_s)
+                runner.update_availability(now_s)
                 if (problem := runner.log_trouble()) is not None:
                     self.report(
                         LogEvent.LOG_STALLED if problem else LogEvent.LOG_RESUMED,

@@ -160,7 +160,7 @@ class Lost(Entry, frozen=True, tag="lost"):
         return self.entries
 
 
-Known = (
+LogEntry = (
     Began
     | Taken
     | Opened
@@ -177,15 +177,15 @@ Known = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Known)
+_decoder = msgspec.msgpack.Decoder(LogEntry)
 
 
-def encode(entry: Known) -> bytes:
+def encode(entry: LogEntry) -> bytes:
     """Write an entry."""
     return _encoder.encode(entry)
 
 
-def decode(frame: Frame) -> Known:
+def decode(frame: Frame) -> LogEntry:
     """Read the entry of a frame; raise `LogDamaged`."""
     try:
         entry = _decoder.decode(frame.blob)
@@ -198,7 +198,7 @@ def decode(frame: Frame) -> Known:
     return entry
 
 
-def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
+def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
     """Leave out rows of other trade dates: they are stored for good, and how long the log has them is chance.
 
     All of them where a trade was taken back: it may be one of those.
@@ -212,7 +212,7 @@ def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
     ]
 
 
-def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
+def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
     """The rows of entries as they stand after all that was amended or replaced among them: what was cancelled is left
     out; where bars came of a time some trades of which were known, the bars stand, for they tell of all of it; and
     where trades took the place of bars, these stand, in their time."""
@@ -305,7 +305,7 @@ def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
     return TradeRows(entry.day, rows[keep].tobytes())
 
 
-def lost_spans(entries: Iterable[Known], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+def lost_spans(entries: Iterable[LogEntry], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
     """The times (half-open, ns UTC) in which lost entries lie: from the row before them to the row after.
 
     since_ns, until_ns: where nothing is before or after them."""

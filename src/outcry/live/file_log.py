@@ -122,7 +122,7 @@ class FileLog:
                 stream.size += len(fresh)
                 stream.last = last
 
-    def unkept(self, key: str) -> None:
+    def pending_write(self, key: str) -> None:
         """See `TradeLog`: what was appended is in the file."""
         return
 
@@ -130,7 +130,7 @@ class FileLog:
         """See `TradeLog`: what was appended is in the file."""
         return None
 
-    def check_held(self, key: str) -> None:
+    def check_ownership(self, key: str) -> None:
         """See `TradeLog`: nobody else may write to the files."""
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
@@ -168,7 +168,7 @@ class FileLog:
             with suppress(OSError):  # never made, or something else lies in it
                 folder.rmdir()
 
-    def said(self, key: str) -> Sequence[str]:
+    def take_notices(self, key: str) -> Sequence[str]:
         """See `TradeLog`."""
         with self._turn:
             return self._said.pop(key, [])
@@ -187,7 +187,7 @@ class FileLog:
                 lost,
             )
 
-    def set_aside(self, key: str) -> None:
+    def quarantine(self, key: str) -> None:
         """See `TradeLog`."""
         with self._turn:
             self._check(key)

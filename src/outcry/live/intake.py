@@ -25,7 +25,7 @@ from outcry.trades.rows import in_order, on_tick
 from outcry.trades.session_index import SessionIndex, SessionSlice
 
 #: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
-Life = tuple[int, int]
+TradingPeriod = tuple[int, int]
 #: A trade this much older than the newest is no straggler but a feed gone wrong.
 MAX_BEHIND_NS = 10 * NANOS_PER_DAY
 #: Hours are laid out for so long a stretch at a time.
@@ -38,7 +38,7 @@ DayEnds = Callable[[date], Day]
 
 
 @dataclass(slots=True)
-class Counts:
+class IntakeCounts:
     """Rows passed on, and rows set aside: between two ticks, outside the hours, repeated, at an impossible time."""
 
     rows: int = 0
@@ -48,14 +48,14 @@ class Counts:
     impossible: int = 0
     late: int = 0
 
-    def add(self, other: "Counts") -> None:
+    def add(self, other: "IntakeCounts") -> None:
         """Count what another has counted too."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SessionRows:
     """Rows of one session and trade date, in the order they came."""
 
     session: Session
@@ -66,12 +66,12 @@ class Piece:
 class Intake:
     """One contract's. `index`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
 
-    def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: Life) -> None:
+    def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: TradingPeriod) -> None:
         self._tick_e9, self._index, self._day_of, self._life = tick_e9, index, day_of, life
         self._overlap = Overlap()
         self._latest_ns = 0
         self._cell: SessionSlice | None = None
-        self.counts = Counts()
+        self.counts = IntakeCounts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
         """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has. Bars up to
@@ -83,7 +83,7 @@ class Intake:
         """History is complete up to an instant; if it is not before what the log has, the overlap is behind."""
         self._overlap.caught_up(at_ns)
 
-    def trades(self, rows: Rows) -> Iterator[Piece]:
+    def trades(self, rows: Rows) -> Iterator[SessionRows]:
         """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
@@ -92,7 +92,7 @@ class Intake:
         self.counts.off_tick += off_tick
         yield from self._cut(rows)
 
-    def plain(self, rows: Rows, until_ns: int) -> Piece | None:
+    def plain(self, rows: Rows, until_ns: int) -> SessionRows | None:
         """The rows as one piece, if there is nothing to sort out: in order, in the stretch of hours of those before,
         before `until_ns`, and not in an overlap. None where `trades` has to look closer."""
         cell = self._cell
@@ -104,9 +104,9 @@ class Intake:
             return None
         self._latest_ns = int(rows["ts_event"][-1])
         self.counts.rows += len(rows)
-        return Piece(cell.session, self._day_of(cell.trade_date), rows)
+        return SessionRows(cell.session, self._day_of(cell.trade_date), rows)
 
-    def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[Piece]:
+    def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
         """Yield what is new of `records.BAR` rows of `bar_ns` each, cut by session and trade date."""
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
@@ -145,7 +145,7 @@ class Intake:
         first_ns = max(self._life[0], self._latest_ns - MAX_BEHIND_NS)
         return (times >= first_ns) & (times < self._life[1])
 
-    def _cut(self, rows: Rows) -> Iterator[Piece]:
+    def _cut(self, rows: Rows) -> Iterator[SessionRows]:
         """Cut rows into runs of ascending time, and those by session."""
         times = rows["ts_event"]
         edges = [0, *(np.flatnonzero(times[1:] < times[:-1]) + 1).tolist(), len(rows)]
@@ -154,7 +154,7 @@ class Intake:
                 continue
             yield from self._cut_run(rows[first:last])
 
-    def _cut_run(self, whole: Rows) -> Iterator[Piece]:
+    def _cut_run(self, whole: Rows) -> Iterator[SessionRows]:
         while len(whole):
             times = whole["ts_event"]
             run = whole[: int(np.searchsorted(times, times[0] + _STRETCH_NS, side="right"))]
@@ -166,4 +166,4 @@ class Intake:
             for cell, begin, end in pieces:
                 self.counts.rows += end - begin
                 self._cell = cell
-                yield Piece(cell.session, self._day_of(cell.trade_date), run[begin:end])
+                yield SessionRows(cell.session, self._day_of(cell.trade_date), run[begin:end])

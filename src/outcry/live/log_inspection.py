@@ -12,7 +12,7 @@ from outcry.live.model import Frame, LogDamaged
 
 
 @dataclass(slots=True)
-class LookedAt:
+class LogInspection:
     """A stream's log: the position after its newest entry, and a line for each thing that is wrong."""
 
     key: str
@@ -32,7 +32,7 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def look_at(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LookedAt]:
+def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LogInspection]:
     """Read every stream's log. `decode`: raises `LogDamaged` for a frame that holds no entry.
 
     While a service writes, files may go, and the newest may end in the middle of a frame: neither is a fault then."""
@@ -43,13 +43,13 @@ def look_at(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LookedA
             yield _stream(key, path, decode, in_use=in_use)
 
 
-def set_aside(folder: Path) -> list[Path]:
+def quarantined_files(folder: Path) -> list[Path]:
     """Damaged files that an earlier start has renamed."""
     return sorted(folder.glob("*/*/*/*.damaged*"))
 
 
-def _stream(key: str, folder: Path, decode: Callable[[Frame], object], *, in_use: bool) -> LookedAt:
-    seen = LookedAt(key)
+def _stream(key: str, folder: Path, decode: Callable[[Frame], object], *, in_use: bool) -> LogInspection:
+    seen = LogInspection(key)
     starts = file_starts(folder)
     for at, start in enumerate(starts):
         path = folder / f"{start:020d}.log"
@@ -71,7 +71,9 @@ def _stream(key: str, folder: Path, decode: Callable[[Frame], object], *, in_use
 _NEXT_START = "the next start goes on from the snapshot and what can be read, and keeps the damaged file"
 
 
-def _read(path: Path, seen: LookedAt, decode: Callable[[Frame], object], *, is_torn_allowed: bool) -> None:
+def _read(
+    path: Path, seen: LogInspection, decode: Callable[[Frame], object], *, is_torn_allowed: bool
+) -> None:
     with open_segment(path) as file:
         size = path.stat().st_size
         try:

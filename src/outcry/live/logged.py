@@ -35,7 +35,7 @@ class LoggedStream:
         #: An entry was logged and could not be applied: what is here is not what the log says.
         self.torn = False
         #: The position looked back from, and the entries before it with their own.
-        self._past: tuple[int, list[tuple[int, entries.Known]]] | None = None
+        self._past: tuple[int, list[tuple[int, entries.LogEntry]]] | None = None
         #: Nothing is added any more, and nothing told: the stream is another's, or another object's here.
         self.closed = False
 
@@ -43,10 +43,10 @@ class LoggedStream:
         """Add nothing any more, whoever still holds this."""
         self.closed = True
 
-    async def kept(self) -> None:
+    async def persisted(self) -> None:
         """Wait until all that was logged survives this process: before that, nothing that came of it is told. Raises
         `LogTakenOver`, then and ever after."""
-        if not self.closed and (keeping := self._log.unkept(self.name)) is not None:
+        if not self.closed and (keeping := self._log.pending_write(self.name)) is not None:
             try:
                 await keeping
             except LogTakenOver:
@@ -66,7 +66,7 @@ class LoggedStream:
             self.closed = True
             raise
 
-    def log(self, entry: entries.Known) -> list[str]:
+    def log(self, entry: entries.LogEntry) -> list[str]:
         """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk), and
         `LogTakenOver`: nothing is applied then."""
         stream = self.stream
@@ -139,11 +139,11 @@ class LoggedStream:
                 self._read_past, self.stream.folded_from, self.stream.position
             )
 
-    def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.Known]]]:
+    def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.LogEntry]]]:
         frames = (frame for frame in self._log.read(self.name, first) if frame.first < position)
         return position, [(frame.first, entries.decode(frame)) for frame in frames]
 
-    def _history(self, first: int) -> Iterator[entries.Known]:
+    def _history(self, first: int) -> Iterator[entries.LogEntry]:
         """Entries from one that begins at `first` on, up to the one being applied."""
         if self._past is not None and self.looked_back:
             yield from (entry for at, entry in self._past[1] if at >= first)

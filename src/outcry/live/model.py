@@ -78,7 +78,7 @@ class TradeLog(Protocol):
         and `LogTakenOver`."""
         ...
 
-    def unkept(self, key: str) -> Awaitable[None] | None:
+    def pending_write(self, key: str) -> Awaitable[None] | None:
         """What to wait for until all that was appended to a stream survives the process; None where it does. It raises
         `LogTakenOver`, and then what was not kept by then never is; for a log that cannot be reached it waits. Until it
         is over nothing that came of those entries is told to anybody. For the event loop of the engine."""
@@ -89,7 +89,7 @@ class TradeLog(Protocol):
         Never blocks."""
         ...
 
-    def check_held(self, key: str) -> None:
+    def check_ownership(self, key: str) -> None:
         """Return if no other process has written to a stream since this one did, by the log itself. Raises
         `LogTakenOver`. For what is written elsewhere on the strength of the log, just before it is."""
         ...
@@ -111,7 +111,7 @@ class TradeLog(Protocol):
         """Remove a stream's log: its next entry is at 0."""
         ...
 
-    def said(self, key: str) -> Sequence[str]:
+    def take_notices(self, key: str) -> Sequence[str]:
         """What was done to a stream's log since this was last asked, for an operator: a torn end moved away."""
         ...
 
@@ -123,7 +123,7 @@ class TradeLog(Protocol):
         the blob `lost(count)`; after it the log ends before the first lost entry."""
         ...
 
-    def set_aside(self, key: str) -> None:
+    def quarantine(self, key: str) -> None:
         """Let a stream's log begin at 0 as `forget` does, but rename files that a person may still want to read."""
         ...
 

@@ -89,7 +89,7 @@ class Recorder:
     def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
         """Alerts fired, and the position their stream has reached."""
         timed = [replace(row, recorded_ns=_own_time(row, runner)) for row in rows]
-        unkept = self._log.unkept(runner.name)
+        unkept = self._log.pending_write(runner.name)
         keeping = None if unkept is None else asyncio.ensure_future(unkept)
         self._fired.append(_Fired(timed, runner, runner.stream.position, keeping))
         if keeping is None:
@@ -146,7 +146,7 @@ class Recorder:
             taken: list[_Taken] = []
             for runner in moved:
                 one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
-                if not await _is_kept(runner.kept()):
+                if not await _is_kept(runner.persisted()):
                     continue
                 taken += [one] if one else []
                 await self.store_pending(runner)
@@ -180,7 +180,7 @@ class Recorder:
         """Keep what is under way of streams that are let go, as far as store and log take it in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                kept = [runner for runner in runners if await _is_kept(runner.kept())]
+                kept = [runner for runner in runners if await _is_kept(runner.persisted())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
             self.report(LogEvent.ALERTS_PENDING_AT_STOP)

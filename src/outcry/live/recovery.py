@@ -15,7 +15,7 @@ from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.model import LiveStore, LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.live.recorder import Recorder
-from outcry.live.runner import Runner, Ways
+from outcry.live.runner import Runner, StreamServices
 from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
@@ -36,11 +36,11 @@ class Recovery:
 
     def __init__(
         self, trades: TradeLog, snapshots: Snapshots, live: LiveStore, universe: Universe, calendar: Calendar,
-        ways: Ways, recorder: Recorder, by: str = "",
+        services: StreamServices, recorder: Recorder, by: str = "",
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = trades, snapshots, live
         self._universe, self._calendar = universe, calendar
-        self._ways, self._recorder, self._by = ways, recorder, by
+        self._services, self._recorder, self._by = services, recorder, by
         self._indexes: dict[str, SessionIndex] = {}
         self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
 
@@ -77,7 +77,7 @@ class Recovery:
                 self._recorder.report(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
             runner = await self._read(key)
             await self._note_lost(runner)
-        for line in await self.patiently(lambda: self._log.said(key.text)):
+        for line in await self.patiently(lambda: self._log.take_notices(key.text)):
             self._recorder.report(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
         return runner
 
@@ -110,7 +110,7 @@ class Recovery:
             product.tick_e9,
             self._index(product.root),
             lifetime_ns(self._universe, key.contract),
-            self._ways,
+            self._services,
         )
         last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
         snapshot = await self._snapshot(key)
@@ -126,9 +126,9 @@ class Recovery:
             snapshot = None
         await runner.recover(snapshot, self._threads)
         if self._by and runner.stream.position:
-            runner.channel.taken_at = runner.stream.position
+            runner.channel.acquired_at = runner.stream.position
             runner.logged.log(log.Taken(self._by))
-            await runner.kept()
+            await runner.persisted()
         return runner
 
     async def runner_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
@@ -145,7 +145,7 @@ class Recovery:
 
     async def begin_anew(self, key: StreamKey) -> None:
         """Let a stream begin anew whose log cannot be used; its files are renamed."""
-        await self.patiently(lambda: self._log.set_aside(key.text))
+        await self.patiently(lambda: self._log.quarantine(key.text))
         await self.forget(key)
 
     async def forget(self, key: StreamKey) -> None:

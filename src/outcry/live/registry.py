@@ -20,7 +20,7 @@ from outcry.market.live_session import LiveView
 LiveSource = Literal["personal", "shared"]
 
 #: Alerts kept in memory for streams that resume; older ones are read from the store.
-ALERTS_KEPT = 20_000
+ALERTS_CACHED = 20_000
 
 
 _OF_A_LIVE_FEED = frozenset(
@@ -30,7 +30,7 @@ _OF_A_LIVE_FEED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Availability:
     """Whether a stream answers live, and why not: a stable code.
 
     Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
@@ -66,12 +66,12 @@ class Channel:
         self.key, self.invented = key, invented
         self.version = 0
         #: The position of its log at which this process took the stream up: of two who did, the later goes before.
-        self.taken_at = 0
-        self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
+        self.acquired_at = 0
+        self.availability = Availability(live=False, reason="connecting", market_ns=0, trade_date=None)
         #: Why the feed does not send this, in its own code; empty while it does.
-        self.told = ""
+        self.feed_code = ""
         #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
-        self.kept: dict[object, Any] = {}
+        self.cached_answers: dict[object, Any] = {}
         self._peek = peek
         self._seen: tuple[int, LiveView | None] = (-1, None)
 
@@ -84,7 +84,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleChannel:
     """A channel as one caller sees it."""
 
     channel: Channel
@@ -97,9 +97,9 @@ class Registry:
     def __init__(self) -> None:
         #: By owner and root: of a thousand users' feeds nobody looks at more than their own and the operator's.
         self._channels: dict[int, dict[str, dict[StreamKey, Channel]]] = {}
-        self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_KEPT)
+        self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_CACHED)
         self._lock = threading.Lock()
-        #: Moves when a channel comes, goes, or changes its standing: cached answers no longer hold.
+        #: Moves when a channel comes, goes, or changes its availability: cached answers no longer hold.
         self.generation = 0
         #: Moves with every alert.
         self.alert_seq = 0
@@ -126,17 +126,17 @@ class Registry:
                 for row in self._alerts
                 if (row.owner, row.feed, row.contract) != (key.owner, key.feed, key.contract.key)
             )
-            self._alerts = deque(others, maxlen=ALERTS_KEPT)
+            self._alerts = deque(others, maxlen=ALERTS_CACHED)
         if self._channels.get(key.owner, {}).get(key.contract.root, {}).pop(key, None) is not None:
             self._moved(key)
 
-    def stand(self, channel: Channel, standing: Standing) -> None:
+    def set_availability(self, channel: Channel, availability: Availability) -> None:
         """Say how a channel stands; readers are told if whether it is live, or why not, has changed."""
-        before, channel.standing = channel.standing, standing
+        before, channel.availability = channel.availability, availability
         if (before.live, before.reason, before.trade_date) != (
-            standing.live,
-            standing.reason,
-            standing.trade_date,
+            availability.live,
+            availability.reason,
+            availability.trade_date,
         ):
             channel.version += 1
             self._moved(channel.key)
@@ -162,7 +162,7 @@ class Registry:
             whole = sorted(
                 [*(row for row in alerts if row.seq not in shown), *self._alerts], key=lambda row: row.seq
             )
-            self._alerts = deque(whole, maxlen=ALERTS_KEPT)
+            self._alerts = deque(whole, maxlen=ALERTS_CACHED)
             if whole:
                 self.alert_seq = max(self.alert_seq, whole[-1].seq)
 
@@ -171,15 +171,15 @@ class Registry:
         self._listeners.append(listener)
 
     def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
-        """Call `follower` with each channel that comes, goes or changes its standing, on the engine's thread."""
+        """Call `follower` with each channel that comes, goes or changes its availability, on the engine's thread."""
         self._followers.append(follower)
 
     # -- read by anyone
 
-    def standings(self) -> dict[str, int]:
+    def reason_counts(self) -> dict[str, int]:
         """How many channels stand how."""
         every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
-        return dict(Counter(channel.standing.reason for channel in every))
+        return dict(Counter(channel.availability.reason for channel in every))
 
     def keys(self, owner: int | None = None) -> list[StreamKey]:
         """Every stream that is shown, or those of one owner."""
@@ -190,25 +190,25 @@ class Registry:
         """A stream's channel, if it is shown."""
         return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
 
-    def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
+    def channels(self, scope: Scope, root: str | None = None) -> Iterator[VisibleChannel]:
         """Every channel the scope may see, its own first; live or not."""
         owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
         roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
         for name in roots:
             for kept in owned:
                 for channel in sorted(kept.get(name, {}).values(), key=lambda channel: channel.key):
-                    source = sees(scope, channel.key)
+                    source = live_source(scope, channel.key)
                     if source is not None:
-                        yield Seen(channel, source)
+                        yield VisibleChannel(channel, source)
 
-    def find(self, scope: Scope, root: str, contract: Contract | None) -> Seen | None:
+    def find(self, scope: Scope, root: str, contract: Contract | None) -> VisibleChannel | None:
         """The channel that answers live: the caller's own before a shared one; of the contract, if one is named."""
         return next(
             (
                 seen
                 for seen in self.channels(scope, root)
-                if (seen.channel.standing.live and contract is None)
-                or (seen.channel.standing.answers and contract == seen.channel.key.contract)
+                if (seen.channel.availability.live and contract is None)
+                or (seen.channel.availability.answers and contract == seen.channel.key.contract)
             ),
             None,
         )
@@ -220,9 +220,9 @@ class Registry:
     def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
         """Alerts of the trade date each of these channels stands in, of feeds that are live; newest first."""
         wanted = {
-            (c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date
+            (c.key.owner, c.key.feed, c.key.contract.key): c.availability.trade_date
             for c in channels
-            if c.standing.listed
+            if c.availability.listed
         }
         with self._lock:
             kept = list(self._alerts)
@@ -237,11 +237,11 @@ class Registry:
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)
-        reaches = not kept or kept[0].seq <= seq + 1 or len(kept) < ALERTS_KEPT
+        reaches = not kept or kept[0].seq <= seq + 1 or len(kept) < ALERTS_CACHED
         return kept[at:], reaches
 
 
-def sees(scope: Scope, key: StreamKey) -> LiveSource | None:
+def live_source(scope: Scope, key: StreamKey) -> LiveSource | None:
     """How a scope sees a stream: its own feed is personal, the operator's is shared if granted live."""
     if key.owner == scope.user_id:
         return "personal"

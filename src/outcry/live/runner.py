@@ -18,10 +18,10 @@ from outcry.base.clock import Clock
 from outcry.live import entries as log
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
-from outcry.live.intake import MAX_AHEAD_NS, Intake, Life, Piece
+from outcry.live.intake import MAX_AHEAD_NS, Intake, SessionRows, TradingPeriod
 from outcry.live.logged import LoggedStream
 from outcry.live.model import StreamKey, TradeLog
-from outcry.live.registry import Channel, Registry, Standing
+from outcry.live.registry import Availability, Channel, Registry
 from outcry.live.stream import Outcome
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
@@ -48,7 +48,7 @@ _STEADY = frozenset({"live", "no_prior", "not_front"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class StreamServices:
     """What a runner is given: where to log, what to ask, whom to tell.
 
     opening: makes the opening of a session (may wait). store: puts what ended into the store (may wait; True once it
@@ -67,17 +67,19 @@ class Ways:
 class Runner:
     """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
 
-    def __init__(self, key: StreamKey, tick_e9: int, index: SessionIndex, life: Life, ways: Ways) -> None:
-        self.key, self._life, self._ways = key, life, ways
+    def __init__(
+        self, key: StreamKey, tick_e9: int, index: SessionIndex, life: TradingPeriod, services: StreamServices
+    ) -> None:
+        self.key, self._life, self._services = key, life, services
         self.name = key.text
-        self.logged = LoggedStream(key.text, tick_e9, ways.log, self._applied)
+        self.logged = LoggedStream(key.text, tick_e9, services.log, self._applied)
         self.channel = Channel(key, invented=False, peek=self.logged.view)
         self.stream = self.logged.stream
         self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
         self.saved_position = 0
         #: The present when this process took the stream up.
-        self.since_ns = ways.clock.now_ns()
+        self.since_ns = services.clock.now_ns()
         self._storing = asyncio.Lock()
         #: Minutes told of by bars alone, for a feed that begins.
         self.barred_ns: tuple[int, ...] = ()
@@ -91,7 +93,7 @@ class Runner:
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = self._unlogged = False
-        self._counter, self._lots = VolumeGapCheck(), 0
+        self._volume, self._lots = VolumeGapCheck(), 0
         self._days: dict[date, log.Day] = {}
 
     # -- what it says
@@ -99,7 +101,7 @@ class Runner:
     def _applied(self, outcome: Outcome) -> None:
         self.channel.version += 1
         if outcome.fired:
-            self._ways.fired(self, outcome.fired)
+            self._services.fired(self, outcome.fired)
 
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
         """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
@@ -113,7 +115,7 @@ class Runner:
         """The feed's clock: the present, or for a replay how far it has come."""
         if self.stream.own_clock:
             return max(self._beat_ns, self.stream.time_ns)
-        return self._ways.clock.now_ns()
+        return self._services.clock.now_ns()
 
     @property
     def expired(self) -> bool:
@@ -132,25 +134,27 @@ class Runner:
         """Whether the feed has no more to send, ever."""
         return self.health.phase is Phase.ENDED
 
-    def stand(self, now_s: float) -> None:
+    def update_availability(self, now_s: float) -> None:
         """Judge whether the stream answers live, and tell the registry."""
         market_ns = self.market_ns
         root = self.key.contract.root
         current = self.stream.current
-        trade_date = self._ways.calendar.trade_date_at(root, market_ns)
+        trade_date = self._services.calendar.trade_date_at(root, market_ns)
         if trade_date is None and current is not None:
             trade_date = current.opening.trade_date
         reason = self._reason(now_s, market_ns)
-        self._ways.registry.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
+        self._services.registry.set_availability(
+            self.channel, Availability(reason == "live", reason, market_ns, trade_date)
+        )
 
     def _reason(self, now_s: float, market_ns: int) -> str:
         """Why the stream does not answer live, as a stable code; `live` where it does."""
         trouble = self.health.trouble(now_s)
-        if trouble in _UNWRITTEN and self._ways.log.stalled(self.name) is not None:
+        if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
             return "log_stalled"
         if trouble:
             return trouble
-        session = self._ways.calendar.session_at(self.key.contract.root, market_ns)
+        session = self._services.calendar.session_at(self.key.contract.root, market_ns)
         current = self.stream.current
         if session is None:
             return "closed"
@@ -183,15 +187,17 @@ class Runner:
         latest_ns = self.stream.latest_ns
         barred_ns, self.barred_ns = self.barred_ns, ()
         since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
-        root, now_ns = self.key.contract.root, self._ways.clock.now_ns()
-        answered_ns = 0 if self.stream.own_clock else answered_begin_ns(self._ways.calendar, root, now_ns)
+        root, now_ns = self.key.contract.root, self._services.clock.now_ns()
+        answered_ns = 0 if self.stream.own_clock else answered_begin_ns(self._services.calendar, root, now_ns)
         return ports.Cursor(since_ns, barred_ns=barred_ns, answered_ns=answered_ns)
 
     async def _begin_ns(self) -> int:
         """Return where history begins that nothing is known of; 0 where the feed's clock is its own."""
         if self.stream.own_clock:
             return 0
-        return await begin_ns(self._ways.calendar, self._ways.opening, self.key, self._ways.clock.now_ns())
+        return await begin_ns(
+            self._services.calendar, self._services.opening, self.key, self._services.clock.now_ns()
+        )
 
     async def follow(self, feed: ports.Feed) -> None:
         """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
@@ -201,7 +207,7 @@ class Runner:
         self._asked_ns = since.since_ns
         before_ns = stream.time_ns if stream.covered_ns else 0
         unkept = 0
-        now_ns = self._ways.clock.now_ns()
+        now_ns = self._services.clock.now_ns()
         self._mendable = [
             hole
             for hole in stream.holes
@@ -211,7 +217,7 @@ class Runner:
         ]
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
-        self.stand(loop.time())
+        self.update_availability(loop.time())
         try:
             events = cast("AsyncGenerator[ports.Event]", feed.open(self.key.contract, since))
             async with aclosing(events) as stream_of_events:
@@ -219,31 +225,31 @@ class Runner:
                     health.heard(loop.time())
                     unkept = (unkept + 1) % _MOST_UNKEPT
                     if not unkept:
-                        await self.kept()
+                        await self.persisted()
                     if self.stream.amended and not isinstance(event, _AMENDING):
                         await self.logged.look_back()
                     if isinstance(event, ports.Trades) and self._quickly(event.rows):
                         continue
                     await self._breathe()
                     await self._take(event, feed.caps, before_ns)
-                    self.stand(loop.time())
+                    self.update_availability(loop.time())
                     if self.ended:
                         return
         finally:
             if not self.ended:
                 health.take(Sign.BROKE)
-            self.stand(loop.time())
+            self.update_availability(loop.time())
 
-    async def kept(self) -> None:
+    async def persisted(self) -> None:
         """See `LoggedStream.kept`."""
-        await self.logged.kept()
+        await self.logged.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
         """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
         one by one by the intake."""
         if self.stream.own_clock or isinstance(event, ports.Trades | ports.Bars | ports.Replaced):
             return
-        latest_ns = self._ways.clock.now_ns() + MAX_AHEAD_NS
+        latest_ns = self._services.clock.now_ns() + MAX_AHEAD_NS
         if fault := fault_of(event, latest_ns, self._life):
             raise ports.FeedLost("protocol", f"{type(event).__name__} with impossible {fault}")
 
@@ -255,7 +261,7 @@ class Runner:
                     self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter(piece)
             case ports.Bars():
-                self._counter = VolumeGapCheck()  # their lots are in the feed's count, and not in ours
+                self._volume = VolumeGapCheck()  # their lots are in the feed's count, and not in ours
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter_bars(piece, event)
@@ -278,7 +284,7 @@ class Runner:
             case ports.Status():
                 self.health.subscribed = event.subscribed
                 self.health.behind = event.subscribed and event.code == ports.CATCHING_UP
-                self.channel.told = "" if event.subscribed else event.code
+                self.channel.feed_code = "" if event.subscribed else event.code
             case ports.Ended():
                 await self._beat(event.at_ns)
                 self.health.take(Sign.ENDED)
@@ -286,7 +292,7 @@ class Runner:
     def _quickly(self, rows: Rows) -> bool:
         """Take trades that go on where those before left off, in the session that runs: nearly all do. False where
         anything is to be looked at more closely, and nothing was taken then."""
-        if not len(rows) or len(rows) > _MOST_ROWS or self.channel.standing.reason not in _STEADY:
+        if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
         piece = self.intake.plain(rows, self.stream.deadline_ns)
         if piece is None:
@@ -312,7 +318,7 @@ class Runner:
             await asyncio.sleep(0)
             self._since_s = loop.time()
 
-    async def _enter(self, piece: Piece) -> None:
+    async def _enter(self, piece: SessionRows) -> None:
         """Log and apply trades of one session, in parts that no deadline lies in."""
         rows = piece.rows
         while len(rows):
@@ -326,7 +332,7 @@ class Runner:
             self._log_trades(piece.day, part)
             rows = rows[len(part) :]
 
-    async def _enter_bars(self, piece: Piece, event: ports.Bars) -> None:
+    async def _enter_bars(self, piece: SessionRows, event: ports.Bars) -> None:
         for at in range(len(piece.rows)):
             await self._breathe()
             row = piece.rows[at : at + 1]
@@ -352,11 +358,11 @@ class Runner:
     async def _store(self, what: str) -> None:
         """Store what has ended, once: whoever comes while it is being stored waits, and finds it done."""
         async with self._storing:
-            if what not in self.stream.pending or not await self._ways.store(self, what):
+            if what not in self.stream.pending or not await self._services.store(self, what):
                 return
             current = self.stream.current
             if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
-                opening = await self._ways.opening(self.key, current.opening.session, None)
+                opening = await self._services.opening(self.key, current.opening.session, None)
                 if opening != current.opening:
                     self.logged.log(log.Opened(opening.dump()))
             self.logged.log(log.Stored(what))  # last: what is not done by then is done after a crash
@@ -375,7 +381,7 @@ class Runner:
         ):
             ladder = current.ladder()
             night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
-        opening = await self._ways.opening(self.key, session, night)
+        opening = await self._services.opening(self.key, session, night)
         self.health.session_changed()
         self.logged.log(log.Opened(opening.dump()))
 
@@ -426,7 +432,7 @@ class Runner:
             return
         asked_ns = self._asked_ns
         if caps.own_clock:
-            session = self._ways.calendar.session_or_next(self.key.contract.root, first_ns)
+            session = self._services.calendar.session_or_next(self.key.contract.root, first_ns)
             asked_ns = session.open_ns if session else first_ns
         if first_ns - asked_ns > GRACE_NS:
             self._note_hole(asked_ns, first_ns, "no history")
@@ -437,13 +443,13 @@ class Runner:
             self.logged.log(log.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
-        hole = self._counter.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
+        hole = self._volume.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
             self._note_hole(*hole, "volume counter")
 
     def _day(self, trade_date: date) -> log.Day:
         if trade_date not in self._days:
-            (found,) = self._ways.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
+            (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
             self._days = {
                 trade_date: log.Day(str(trade_date), found.close_ns),
                 **dict(list(self._days.items())[:3]),
@@ -472,7 +478,7 @@ class Runner:
 
     def log_trouble(self) -> str | None:
         """Why the log accepts nothing, when that begins; empty when it is over; None where nothing has changed."""
-        problem = self._ways.log.stalled(self.name)
+        problem = self._services.log.stalled(self.name)
         if (problem is not None) == self._unlogged:
             return None
         self._unlogged = problem is not None
@@ -489,7 +495,7 @@ class Runner:
         self.health.refusal, self.login_refused = code, login
         if self.health.phase is not Phase.REFUSED:  # else only why is another
             self.health.take(Sign.REFUSED)
-        self.stand(now_s)
+        self.update_availability(now_s)
 
     # -- one entry
 

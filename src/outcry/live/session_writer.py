@@ -23,7 +23,7 @@ from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 PATIENCE_S = 5.0
 
 
-class Storing:
+class SessionWriter:
     """Stores sessions and trade dates of streams, one at a time. `report`: asked for each time, for it is set late."""
 
     def __init__(self, trades: TradeLog, archive: Archive, rush: float, report: Callable[[], Report]) -> None:
@@ -39,14 +39,14 @@ class Storing:
         stream = runner.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
         days = {day for day, _ in stream.days}
-        await runner.kept()
+        await runner.persisted()
 
         def work() -> None:
             frames = self._log.read(runner.name, 0)
             entries = [log.decode(frame) for frame in frames if frame.first < position]
             of_days = log.of_days(entries, days)
             self._archive.store(
-                runner.key, of_days, covered, settled_ns, lambda: self._log.check_held(runner.name)
+                runner.key, of_days, covered, settled_ns, lambda: self._log.check_ownership(runner.name)
             )
 
         loop = asyncio.get_running_loop()

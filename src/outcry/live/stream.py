@@ -37,7 +37,7 @@ from outcry.trades.rows import fold_rows, on_tick
 _MOST_HOLES = 256
 
 #: Entries of the log from a position on, up to the one being applied.
-History = Callable[[int], Iterable[log.Known]]
+History = Callable[[int], Iterable[log.LogEntry]]
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class Stream:
         self._trades(rows, columns, done)
         self.position += len(rows)
 
-    def apply(self, entry: log.Known) -> Outcome:
+    def apply(self, entry: log.LogEntry) -> Outcome:
         """Apply the entry at `position`, and move on."""
         done = Outcome()
         if isinstance(entry, log.TradeRows):
@@ -176,7 +176,7 @@ class Stream:
         self._set_deadline()
         return done
 
-    def _apply(self, entry: log.Known, done: Outcome) -> None:
+    def _apply(self, entry: log.LogEntry, done: Outcome) -> None:
         match entry:
             case log.BarRows():
                 self._note_day(entry.day)
@@ -352,7 +352,7 @@ class Stream:
                 session.amended(ladder)
         self.amended = False  # last: a log that cannot be read now is read the next time
 
-    def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
+    def _anew(self, opening: Opening, history: Sequence[log.LogEntry]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
         for entry in log.settled(history):
             rows = entry.rows
@@ -369,20 +369,20 @@ class Stream:
         """All of it, as it stands before the entry at `position`."""
         return self.hold().encode()
 
-    def hold(self) -> stream_snapshot.Held:
+    def hold(self) -> stream_snapshot.StreamSnapshot:
         """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
         self._settle()
         parts = [
             (session.opening, at, session.state())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
-        rest = stream_snapshot.Snapshot(
+        rest = stream_snapshot.SnapshotRecord(
             stream_snapshot.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm,
             self.quality, self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending),
             list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
             stream_snapshot.night_bytes(self.night),
         )  # fmt: skip
-        return stream_snapshot.Held(parts, [rows for _, rows in self._recent], rest)
+        return stream_snapshot.StreamSnapshot(parts, [rows for _, rows in self._recent], rest)
 
     def restore(self, position: int, data: bytes) -> bool:
         """Become what a snapshot says; False where it cannot be read, and nothing has changed then."""

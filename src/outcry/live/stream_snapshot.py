@@ -34,7 +34,7 @@ class SnapshotDamaged(ValueError):
         super().__init__(f"the stored snapshot of the stream {stream} does not match its digest")
 
 
-class Part(msgspec.Struct, array_like=True):
+class SessionPart(msgspec.Struct, array_like=True):
     """A session in a snapshot."""
 
     opening: bytes
@@ -42,7 +42,7 @@ class Part(msgspec.Struct, array_like=True):
     data: bytes
 
 
-class Snapshot(msgspec.Struct, array_like=True):
+class SnapshotRecord(msgspec.Struct, array_like=True):
     """All of a stream. The order of fields is the form: change the version with it."""
 
     version: int
@@ -51,7 +51,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     invented: bool
     lag_ns: int
     begun_at: int
-    sessions: list[Part]
+    sessions: list[SessionPart]
     warm: bool
     quality: Quality
     latest_ns: int
@@ -68,18 +68,18 @@ class Snapshot(msgspec.Struct, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StreamSnapshot:
     """A stream yet to be written: sessions with their openings and positions, the rows of the last seconds, and all
     the rest."""
 
     sessions: list[tuple[Opening, int, dict[str, Any]]]
     recent: list[Rows]
-    rest: Snapshot
+    rest: SnapshotRecord
 
     def encode(self) -> bytes:
         """Write it."""
         rest = self.rest
-        parts = [Part(opening.dump(), at, encode(held)) for opening, at, held in self.sessions]
+        parts = [SessionPart(opening.dump(), at, encode(held)) for opening, at, held in self.sessions]
         recent = since(self.recent, rest.latest_ns - OVERLAP_NS).tobytes()
         return msgspec.msgpack.encode(msgspec.structs.replace(rest, sessions=parts, recent=recent))
 
@@ -107,9 +107,9 @@ def _digest(stream: str, position: int, data: bytes) -> bytes:
     return digest.digest()
 
 
-def read(data: bytes) -> Snapshot:
-    """Read what `Held.encode` wrote. Raises `ValueError` for what it cannot read."""
-    found = msgspec.msgpack.decode(data, type=Snapshot)
+def read(data: bytes) -> SnapshotRecord:
+    """Read what `StreamSnapshot.encode` wrote. Raises `ValueError` for what it cannot read."""
+    found = msgspec.msgpack.decode(data, type=SnapshotRecord)
     if found.version != VERSION:
         raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
     return found

@@ -7,7 +7,7 @@ from outcry.live.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamStatus:
     """`link`: its connection; `reason`: its standing; `lost`: the code it was last lost with; `login`: whether the
     login was refused; `subscribed`: whether the vendor sends it."""
 
@@ -19,7 +19,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class StreamProgress:
     """How far a stream is, for a feed that begins elsewhere. `latest_ns`: its newest row; `time_ns`: up to where
     nothing is missing but what is known to; `barred_ns`: see `Cursor`; `begin_ns`: where the history of a
     stream without rows begins. ns UTC, 0 where there is none."""
@@ -30,8 +30,10 @@ class Reach:
     begin_ns: int = 0
 
 
-def told_by(runner: Runner) -> Told:
+def status_of(runner: Runner) -> StreamStatus:
     """What a stream says now; of a contract that is not sent, why the vendor says it is not."""
-    reason, health = runner.channel.standing.reason, runner.health
-    said = runner.channel.told if reason == "unsubscribed" else ""
-    return Told(health.phase, said or reason, runner.lost_code, runner.login_refused, health.subscribed)
+    reason, health = runner.channel.availability.reason, runner.health
+    said = runner.channel.feed_code if reason == "unsubscribed" else ""
+    return StreamStatus(
+        health.phase, said or reason, runner.lost_code, runner.login_refused, health.subscribed
+    )

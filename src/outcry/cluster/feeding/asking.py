@@ -31,7 +31,7 @@ class _About(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 class AskReach(_About, frozen=True):
-    """How far is the stream? Answered with `Reach`, or None where there is none."""
+    """How far is the stream? Answered with `StreamProgress`, or None where there is none."""
 
 
 class Leave(_About, frozen=True):

@@ -21,14 +21,14 @@ from outcry.cluster.feeding.asking import (
     stream_name,
 )
 from outcry.live.model import StreamKey
-from outcry.live.stream_status import Reach
+from outcry.live.stream_status import StreamProgress
 from outcry.market.instruments import Universe
 from outcry.trades.push_format import OWNER_WAIT_S, Origin, Push, Usage, write_push
 
 #: An owner says by then how far it has come; one that does not is gone, and the next is about to be there.
 PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
 ASK_TIMEOUT_S = 3.0
-_REACH = msgspec.msgpack.Decoder(Reach | None)
+_REACH = msgspec.msgpack.Decoder(StreamProgress | None)
 
 
 class Owners:
@@ -43,7 +43,7 @@ class Owners:
         body = msgspec.msgpack.encode(Carried(owner, feed, origin, write_push(push)))
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
 
-    async def reach(self, key: StreamKey) -> Reach | None:
+    async def reach(self, key: StreamKey) -> StreamProgress | None:
         """How far a stream is; None where nothing is known of it."""
         return _REACH.decode(await self._about(key, AskReach(*_of(key))))
 

@@ -25,7 +25,7 @@ from outcry.cluster.feeding.asking import (
 )
 from outcry.database.errors import StoreBusy
 from outcry.live.model import LogTakenOver, StreamKey
-from outcry.live.stream_status import Reach
+from outcry.live.stream_status import StreamProgress
 from outcry.market.instruments import Universe, UnknownName
 from outcry.trades.push_format import Intake, read_push, refused
 
@@ -57,11 +57,11 @@ class Inlets(Intake, Protocol):
 class Kept(Protocol):
     """Streams, as the engine has them."""
 
-    async def reach(self, key: StreamKey) -> Reach | None:
+    async def reach(self, key: StreamKey) -> StreamProgress | None:
         """How far a stream is with what survives. Raises `LogTakenOver`."""
         ...
 
-    async def kept(self, key: StreamKey) -> None:
+    async def persisted(self, key: StreamKey) -> None:
         """Wait until all that a stream was given survives. Raises `LogTakenOver`."""
         ...
 
@@ -106,7 +106,7 @@ class Taking:
             push = await asyncio.to_thread(read_push, carried.body, self._universe, now_ns)
         taken = await self._inlets.take(carried.owner, carried.feed, push, carried.origin)
         if taken > push.first:  # what is acknowledged must be had again by whoever owns the stream next
-            await self._streams.kept(StreamKey(carried.owner, carried.feed, push.contract))
+            await self._streams.persisted(StreamKey(carried.owner, carried.feed, push.contract))
         return msgspec.msgpack.encode(taken)
 
     async def _about(self, body: bytes) -> bytes:

@@ -24,9 +24,9 @@ from outcry.cluster.nats.standing import Standing, size_of
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
 from outcry.live.log_checks import check_repeat
-from outcry.live.log_standing import wake
 from outcry.live.model import Frame, LogTakenOver
 from outcry.live.partitions import partition_of_stream
+from outcry.live.pending_writes import wake
 
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
 #: What waits to be acknowledged, of all streams together, at most.
@@ -86,7 +86,7 @@ class JetStreamLog:
                 stream.cuts.clear()
             return stream.last
 
-    def check_held(self, key: str) -> None:
+    def check_ownership(self, key: str) -> None:
         """See `TradeLog`. Raises `StoreBusy`."""
         stream = self._found(key)
         known = stream.seq  # what is acknowledged later than this is ours by its name
@@ -124,7 +124,7 @@ class JetStreamLog:
         self._asked(work)
         stream.dropped = before
 
-    def said(self, key: str) -> Sequence[str]:
+    def take_notices(self, key: str) -> Sequence[str]:
         """See `TradeLog`."""
         return ()
 
@@ -132,7 +132,7 @@ class JetStreamLog:
         """See `TradeLog`: the servers check what they store, and mend it from one another."""
         return ()
 
-    def set_aside(self, key: str) -> None:
+    def quarantine(self, key: str) -> None:
         """See `TradeLog`: there are no files to rename; the operator's backup of the stream has the entries."""
         self.forget(key)
 
@@ -244,7 +244,7 @@ class JetStreamLog:
             if stream.writing:
                 stream.cuts.add(stream.last)
 
-    def unkept(self, key: str) -> Awaitable[None] | None:
+    def pending_write(self, key: str) -> Awaitable[None] | None:
         """See `TradeLog`."""
         stream = self._streams.get(key)
         if stream is None or not (stream.writing or stream.void):

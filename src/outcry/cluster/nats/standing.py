@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from outcry.cluster.nats import messages
-from outcry.live import log_standing
 from outcry.live.model import Frame
+from outcry.live.pending_writes import PendingWrites
 
 
-class Standing(log_standing.Standing):
+class Standing(PendingWrites):
     """See `bus.standing`. seq: number of the stream's newest message; void: another process has written to it."""
 
     __slots__ = ("dropped", "seq", "subject", "void")

@@ -96,17 +96,17 @@ def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]
 
 def stream_of(request: PageRequest, channel: Channel) -> Stream:
     """A stream for a page. Where its feed says itself why it sends nothing, that is told."""
-    standing, feed = channel.standing, channel.key.feed
-    state, code = status_label(request.words, standing.reason), standing.reason
-    said = code_means(request.words, channel.told) if code in _SAID_BY_FEEDS else None
+    availability, feed = channel.availability, channel.key.feed
+    state, code = status_label(request.words, availability.reason), availability.reason
+    said = code_means(request.words, channel.feed_code) if code in _SAID_BY_FEEDS else None
     if said is not None:
-        state, code = replace(state, reason=said), channel.told
+        state, code = replace(state, reason=said), channel.feed_code
     refuses = state.kind == "error"
     return Stream(
         feed=feed,
         contract=channel.key.contract.key,
         state=state,
-        market=local_time(request, standing.market_ns or None),
+        market=local_time(request, availability.market_ns or None),
         cure=cure_of(request.words, feed, code) if refuses else "",
         href=guide_address(feed, code) if refuses else "",
     )

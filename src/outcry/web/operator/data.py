@@ -198,7 +198,7 @@ async def show_feeds(context: PageContext, request: PageRequest) -> Response:
         request,
         "operator/feeds.html",
         streams=streams,
-        others=sum(registry.standings().values()) - len(own),
+        others=sum(registry.reason_counts().values()) - len(own),
         lots_text=lots_text,
         connections=_phases(request, await context.ask(context.services.connections.counts)),
         running=context.services.subscriptions.running,

@@ -11,7 +11,7 @@ STALL_S = 2.0
 Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
 
 
-class Standing:
+class PendingWrites:
     """A stream's position in its log.
 
     last: the position after the newest entry, written or not. flying: frames being written; pending: those after
