@@ -116,8 +116,8 @@ async def desk(
     before = asyncio.all_tasks()
     await peer.start()
     clock = PeerClock(peer)
-    kit = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
-    feed = peer.adapter.feed(given or peer.given, kit)
+    context = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
+    feed = peer.adapter.feed(given or peer.given, context)
     made = Desk(peer, feed, clock)
     try:
         yield made

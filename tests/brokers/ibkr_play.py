@@ -106,8 +106,8 @@ class Play:
         return self.peer.now_ns
 
     def feed(self, **entries: str) -> Feed:
-        kit = AdapterContext(universe(), self, lambda: [ES, NQ], {}, RUSH)
-        feed = ADAPTER.feed({**self.peer.given, **entries}, kit)
+        context = AdapterContext(universe(), self, lambda: [ES, NQ], {}, RUSH)
+        feed = ADAPTER.feed({**self.peer.given, **entries}, context)
         self.feeds.append(feed)
         return feed
 

@@ -59,15 +59,15 @@ class MemoryFeed:
 
     name, caps, run = "memory", CAPS, ""
 
-    def __init__(self, peer: "MemoryPeer", key: str, kit: AdapterContext) -> None:
-        self._peer, self._key, self._kit = peer, key, kit
-        self._link = SharedSession(self._sign_in, rush=kit.rush)
+    def __init__(self, peer: "MemoryPeer", key: str, context: AdapterContext) -> None:
+        self._peer, self._key, self._context = peer, key, context
+        self._link = SharedSession(self._sign_in, rush=context.rush)
 
     async def _sign_in(self) -> Call:
         peer = self._peer
         peer.logins += 1
         if peer.frozen:
-            await asyncio.sleep(10 / self._kit.rush)
+            await asyncio.sleep(10 / self._context.rush)
             raise TimeoutError
         if peer.expired or self._key != KEY:
             peer.refusals += 1
@@ -77,7 +77,7 @@ class MemoryFeed:
         return call
 
     async def contracts(self) -> list[Contract]:
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         call = await self._link.session()
@@ -89,14 +89,14 @@ class MemoryFeed:
         yield CaughtUp(self._peer.now_ns, Quality.TICKS)
         while True:
             try:
-                event = await within(queue.get(), 15 / self._kit.rush)
+                event = await within(queue.get(), 15 / self._context.rush)
             except TimeoutError:
                 await call.close()
                 raise FeedLost("link_silent") from None
             if isinstance(event, str):
                 raise FeedLost("disconnected")
             if isinstance(event, Trades):
-                event.rows["ts_recv"] = self._kit.clock.now_ns()
+                event.rows["ts_recv"] = self._context.clock.now_ns()
             yield event
 
     async def close(self) -> None:
@@ -112,10 +112,10 @@ class MemoryAdapter:
     caps: FeedCaps = CAPS
     library: str = ""
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         if not given["key"].startswith("memory-"):
             raise InvalidCredential("rejected", "key")
-        return MemoryFeed(self.peer, given["key"], kit)
+        return MemoryFeed(self.peer, given["key"], context)
 
 
 class MemoryPeer:

@@ -61,8 +61,8 @@ class Desk:
     feeds: list[Feed] = field(default_factory=list)
 
     def feed(self, **changed: str) -> Feed:
-        kit = AdapterContext(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
-        made = ADAPTER.feed({**self.peer.given, **changed}, kit)
+        context = AdapterContext(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
+        made = ADAPTER.feed({**self.peer.given, **changed}, context)
         self.feeds.append(made)
         return made
 

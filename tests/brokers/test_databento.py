@@ -147,8 +147,8 @@ async def staged(
     for contract in wanted:
         peer.tape(contract, tape(contract))
     await peer.start()
-    kit = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, rush)
-    stage = Stage(peer, ADAPTER.feed({"key": key}, kit))
+    context = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, rush)
+    stage = Stage(peer, ADAPTER.feed({"key": key}, context))
     beats = asyncio.create_task(beat(peer))
     try:
         yield stage
@@ -201,9 +201,9 @@ def window(rows: Rows, from_ns: int, to_ns: int = 2**63 - 1) -> Rows:
     ],
 )
 def test_a_key_that_cannot_be_one_is_seen_at_once(universe: Universe, key: str, code: str) -> None:
-    kit = AdapterContext(universe, PeerClock(DatabentoPeer()), lambda: ())
+    context = AdapterContext(universe, PeerClock(DatabentoPeer()), lambda: ())
     with pytest.raises(InvalidCredential) as caught:
-        ADAPTER.feed({"key": key}, kit)
+        ADAPTER.feed({"key": key}, context)
     assert (caught.value.code, caught.value.field) == (code, "key")
     if key.strip():
         assert key not in str(caught.value)
@@ -588,7 +588,7 @@ def test_a_gateway_that_says_nothing_is_given_up(universe: Universe) -> None:
             await until(lambda: reading.problem is not None, "given up")
             assert reading.problem is not None
             assert reading.problem.code == "link_silent"
-            assert len(reading.of(Heartbeat)) - beats <= sessions.BEAT_S / sessions.PULSE_S + 1
+            assert len(reading.of(Heartbeat)) - beats <= sessions.HEARTBEAT_S / sessions.PULSE_S + 1
 
     play(work())
 

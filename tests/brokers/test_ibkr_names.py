@@ -81,15 +81,15 @@ def test_what_cannot_be_entered() -> None:
         def now_ns(self) -> int:
             return 0
 
-    kit = AdapterContext(universe(), Never(), list)
+    context = AdapterContext(universe(), Never(), list)
     for name, text in (
         ("host", "127.0.0.1/x"), ("host", "a b"), ("port", "0"), ("port", "65536"), ("port", "4001x"),
         ("client_id", "0"), ("client_id", "-1"), ("client_id", "99999999999999"),
     ):  # fmt: skip
         with pytest.raises(InvalidCredential) as bad:
-            ADAPTER.feed({name: text}, kit)
+            ADAPTER.feed({name: text}, context)
         assert (bad.value.code, bad.value.field) == ("rejected", name)
-    assert ADAPTER.feed({}, kit).name == "ibkr"
+    assert ADAPTER.feed({}, context).name == "ibkr"
     assert not ADAPTER.broker.hosted
     assert not any(entry.secret for entry in ADAPTER.broker.fields)
 

@@ -114,9 +114,9 @@ def test_every_product_has_a_name_that_means_it() -> None:
 )
 def test_an_entry_that_cannot_be_right(given: dict[str, str], code: str) -> None:
     made = peer()
-    kit = AdapterContext(load_reference().universe, _Clock(), tuple, made.places)
+    context = AdapterContext(load_reference().universe, _Clock(), tuple, made.places)
     with pytest.raises(InvalidCredential) as found:
-        ADAPTER.feed(given, kit)
+        ADAPTER.feed(given, context)
     assert (found.value.code, found.value.field) == (code, "key")
 
 

@@ -168,12 +168,12 @@ def test_entries_that_cannot_be_right(given: dict[str, str], code: str, field: s
         def now_ns(self) -> int:
             return NOW_NS
 
-    kit = AdapterContext(load_reference().universe, Clock(), tuple, {}, 1.0)
+    context = AdapterContext(load_reference().universe, Clock(), tuple, {}, 1.0)
     if not code:
-        assert ADAPTER.feed(given, kit).name == "projectx"
+        assert ADAPTER.feed(given, context).name == "projectx"
         return
     with pytest.raises(InvalidCredential) as found:
-        ADAPTER.feed(given, kit)
+        ADAPTER.feed(given, context)
     assert (found.value.code, found.value.field) == (code, field)
 
 

@@ -68,10 +68,10 @@ def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> Non
     async def work(stage: Stage) -> None:
         usual = stage.peer.adapter.feed
 
-        def feed(given, kit) -> Feed:
+        def feed(given, context) -> Feed:
             if given["key"].endswith("broken"):
                 raise OSError("a disk")
-            return usual(given, kit)
+            return usual(given, context)
 
         first = stage.user
         broken = stage.connections.connect(first, "memory", "", stage.peer.given, ["ES", "NQ"], 0)

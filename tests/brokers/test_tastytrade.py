@@ -119,7 +119,7 @@ def test_the_vendors_tick_tells_its_unit(root: str, tick: str | None, scale: int
 
 
 def test_entries_that_cannot_be_right() -> None:
-    kit = AdapterContext(universe(), PeerClock(FixedPeer()), lambda: ())
+    context = AdapterContext(universe(), PeerClock(FixedPeer()), lambda: ())
     good = {"client_secret": "s", "refresh_token": "r", "environment": "sandbox"}
     for changed, code, name in (
         ({"client_secret": " "}, "missing", "client_secret"),
@@ -129,7 +129,7 @@ def test_entries_that_cannot_be_right() -> None:
         ({"environment": "staging"}, "rejected", "environment"),
     ):
         with pytest.raises(InvalidCredential) as caught:
-            ADAPTER.feed({**good, **changed}, kit)
+            ADAPTER.feed({**good, **changed}, context)
         assert (caught.value.code, caught.value.field) == (code, name)
         assert "words" not in str(caught.value)
 

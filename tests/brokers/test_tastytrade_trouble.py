@@ -161,8 +161,8 @@ def test_what_the_vendor_may_answer(
         token = web.Response(status=200, body=b'{"access_token":"tt-access-1","expires_in":900}')
         quote = web.Response(status=status, body=body, headers=headers)
         runner, base = await answers({"/oauth/token": token, "/api-quote-tokens": quote})
-        kit = AdapterContext(universe(), PeerClock(desk.peer), lambda: (ES,), {"api": base}, 20.0)
-        feed = ADAPTER.feed(desk.peer.given, kit)
+        context = AdapterContext(universe(), PeerClock(desk.peer), lambda: (ES,), {"api": base}, 20.0)
+        feed = ADAPTER.feed(desk.peer.given, context)
         problem = await Reader(feed).lost()
         assert (type(problem), problem.code) == (kind, code)
         await feed.close()
@@ -173,10 +173,10 @@ def test_what_the_vendor_may_answer(
 
 def test_a_vendor_that_is_not_there() -> None:
     async def work(desk: Desk) -> None:
-        kit = AdapterContext(
+        context = AdapterContext(
             universe(), PeerClock(desk.peer), lambda: (ES,), {"api": "http://127.0.0.1:1"}, 20.0
         )
-        feed = ADAPTER.feed(desk.peer.given, kit)
+        feed = ADAPTER.feed(desk.peer.given, context)
         problem = await Reader(feed).lost()
         assert (type(problem), problem.code) == (FeedLost, "unreachable")
         await feed.close()

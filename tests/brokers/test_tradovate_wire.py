@@ -68,18 +68,18 @@ def test_a_digit_is_the_next_contract_to_end(universe: Universe) -> None:
 
 
 def test_entries_that_cannot_be_right(universe: Universe) -> None:
-    kit = AdapterContext(universe, TradovatePeer, list)  # type: ignore[arg-type]
+    context = AdapterContext(universe, TradovatePeer, list)  # type: ignore[arg-type]
     good = TradovatePeer.given
     for name, text, code in (
         ("user", " ", "missing"), ("password", "", "missing"), ("secret", "", "missing"), ("cid", "", "missing"),
         ("cid", "4x", "rejected"), ("environment", "wss://evil", "rejected"),
     ):  # fmt: skip
         with pytest.raises(InvalidCredential) as caught:
-            ADAPTER.feed({**good, name: text}, kit)
+            ADAPTER.feed({**good, name: text}, context)
         assert (caught.value.code, caught.value.field) == (code, name)
         assert text.strip() == "" or text not in str(caught.value)
     assert {field.name for field in FIELDS if field.secret} == {"password", "secret"}
-    ADAPTER.feed({name: text for name, text in good.items() if name not in {"app", "environment"}}, kit)
+    ADAPTER.feed({name: text for name, text in good.items() if name not in {"app", "environment"}}, context)
 
 
 # -- what is read off the wire

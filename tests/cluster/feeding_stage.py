@@ -49,9 +49,9 @@ class PunctualFeed(MemoryFeed):
 
 
 class PunctualAdapter(MemoryAdapter):
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
-        super().feed(given, kit)  # what is wrong with the entries
-        return PunctualFeed(self.peer, given["key"], kit)
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
+        super().feed(given, context)  # what is wrong with the entries
+        return PunctualFeed(self.peer, given["key"], context)
 
 
 class PunctualPeer(MemoryPeer):

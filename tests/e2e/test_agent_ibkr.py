@@ -73,10 +73,10 @@ class Desk:
     async def run(self, meanwhile: Callable[[Agent], Awaitable[None]]) -> None:
         """An agent for as long as something goes on."""
         reference, log = load_reference(), FileLog(self.folder)
-        kit = AdapterContext(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
+        context = AdapterContext(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
         with log.exclusively():
             agent = Agent(
-                [Source("ibkr", self.peer.adapter.feed(self.peer.given, kit))], Spool(log, self.folder, 1 << 30),
+                [Source("ibkr", self.peer.adapter.feed(self.peer.given, context))], Spool(log, self.folder, 1 << 30),
                 OverHttp(Service(self.url, self.key)), Market(reference.universe, reference.calendar, self.clock),
                 lambda *_said, **_more: None, rush=RUSH,
             )  # fmt: skip

@@ -261,8 +261,8 @@ def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: P
         house, now_ns = stage.house, stage.clock.now_ns
         ann, bob = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
         wanted = contract_selector(house.reference.universe, ("ES", "NQ"), stage.clock)
-        kit = AdapterContext(house.reference.universe, stage.clock, wanted, {}, RUSH)
-        stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, kit))
+        context = AdapterContext(house.reference.universe, stage.clock, wanted, {}, RUSH)
+        stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, context))
         row = house.keys.list()[0]
         number = house.store.add_grant(LIVE_GRANT, now_ns())
         await ann.until(SHARED)

@@ -40,6 +40,6 @@ def parts_of(house: "House") -> FeedFactory:
     settings = house.settings
     return FeedFactory(
         store=SqlConnectionStore(house.database), vault=house.vault, adapters=adapters(),
-        universe=house.reference.universe, clock=house.clock, places=settings.feed_places,
+        universe=house.reference.universe, clock=house.clock, endpoints=settings.feed_places,
         rules=ConnectionPolicy(local=settings.local_brokers, closed=house.invented),
     )  # fmt: skip

@@ -86,7 +86,7 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
         )
     name = _name(number, table, broker.id)
     given = _given(number, table, adapter)
-    kit = AdapterContext(
+    context = AdapterContext(
         means.universe,
         means.clock,
         contract_selector(means.universe, _roots(number, table, means.universe), means.clock),
@@ -95,7 +95,7 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
 
     def make() -> Feed:
         try:
-            return adapter.feed(given, kit)
+            return adapter.feed(given, context)
         except InvalidCredential as problem:
             raise BadConfig(_wrong_entry(number, adapter, problem)) from None
 

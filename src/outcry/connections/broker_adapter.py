@@ -1,7 +1,7 @@
-"""The port for vendors and brokers: an adapter makes a `Feed` of what a person has entered.
+"""The port for vendors and brokers: an adapter creates a `Feed` from the credentials a user entered.
 
-Rules kept: what an adapter says of itself needs no library of the vendor's, which is loaded when a feed is made; hosts
-are the vendor's own, or the operator's choice (`places`), and never a user's, but for brokers that are reached on the
+An adapter's description needs no vendor library; the library is loaded when a feed is created. The vendor's own hosts
+are used unless the operator configures other `endpoints`. A user can name a host only for brokers that run on the
 user's own machine.
 """
 
@@ -14,25 +14,30 @@ from outcry.connections.model import Broker
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import Feed, FeedCaps
 
-#: The contracts a connection is to bring now: the front one of each product chosen, and the next as a roll comes near.
+#: Returns the contracts a connection subscribes to now: each product's front contract, and the next one near a roll.
 ContractSelector = Callable[[], Sequence[Contract]]
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
-    """What an adapter is given. `places`: where a vendor is reached instead of its own addresses, by the adapter's own
-    names for them (`{"gateway": "127.0.0.1:13000"}`). `rush`: pauses and time limits are this many times shorter."""
+    """What an adapter needs besides credentials.
+
+    `endpoints`: addresses that replace the vendor's own, by the adapter's names (`{"gateway": "127.0.0.1:13000"}`).
+    `rush`: pauses and time limits are divided by this factor.
+    """
 
     universe: Universe
     clock: Clock
-    wanted: ContractSelector
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    select_contracts: ContractSelector
+    endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
     rush: float = 1.0
 
 
 class InvalidCredential(Exception):
-    """What was entered cannot be right, which is seen without asking the vendor. `code` says why (`missing`,
-    `rejected`), `field` which entry; the entry itself is in neither."""
+    """An entry is invalid, which is known without asking the vendor.
+
+    `code` is `missing` or `rejected`; `field` names the entry. Neither contains the entry itself.
+    """
 
     def __init__(self, code: str, field: str) -> None:
         super().__init__(code)
@@ -40,16 +45,16 @@ class InvalidCredential(Exception):
 
 
 class BrokerAdapter(Protocol):
-    """One vendor or broker. `library`: the module to be installed for it, empty where none is needed."""
+    """One vendor or broker. `library`: the Python module to install for it, empty if none is needed."""
 
     broker: Broker
     caps: FeedCaps
     library: str
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
-        """A feed of this vendor, by the entries of `broker.fields`; nothing is asked of the vendor yet.
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
+        """Create a feed from the entries of `broker.fields`, without contacting the vendor.
 
-        The feed is named `broker.id`. `contracts` gives what `kit.wanted` says. One feed signs in once, however many
-        contracts are opened. Raises `BadEntry`; an `ImportError` where the library is missing.
+        The feed's name is `broker.id`, and its `contracts` returns those of `context.select_contracts`. A feed signs in
+        once for all its contracts. Raises `InvalidCredential`, and `ImportError` if the library is missing.
         """
         ...

@@ -47,14 +47,14 @@ class FeedFactory:
     adapters: Mapping[str, BrokerAdapter]
     universe: Universe
     clock: Clock
-    places: Mapping[str, Mapping[str, str]]
+    endpoints: Mapping[str, Mapping[str, str]]
     rules: ConnectionPolicy = ConnectionPolicy()
     rush: float = 1.0
 
-    def kit(self, row: ConnectionRow) -> AdapterContext:
+    def context(self, row: ConnectionRow) -> AdapterContext:
         """What an adapter is given for a connection."""
         wanted = contract_selector(self.universe, row.symbols, self.clock)
-        return AdapterContext(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
+        return AdapterContext(self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.rush)
 
     def feed(self, row: ConnectionRow) -> Feed:
         """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
@@ -66,7 +66,7 @@ class FeedFactory:
         kept = self.store.entries(row.id)
         if kept is None:
             raise VaultBroken(f"connection {row.id} has no stored credentials")
-        return adapter.feed(self.vault.open(row, kept), self.kit(row))
+        return adapter.feed(self.vault.open(row, kept), self.context(row))
 
 
 def partition_of_feed(owner: int, feed: str) -> int:

@@ -177,7 +177,7 @@ class BrokerConnections:
             if value and field.options and value not in field.options:
                 raise ConnectionRefused("rejected", field.name)
         try:
-            adapter.feed(given, self._parts.kit(replace(row)))
+            adapter.feed(given, self._parts.context(replace(row)))
         except InvalidCredential as problem:
             raise ConnectionRefused(problem.code, problem.field) from None
         except ImportError:

@@ -128,7 +128,7 @@ class ConnectionSupervisor:
             return sign_in_failed("not_installed")
         except VaultBroken:
             return sign_in_failed("entries_lost")
-        return await check_feed(feed, parts.kit(row).wanted(), parts.clock.now_ns(), parts.rush)
+        return await check_feed(feed, parts.context(row).select_contracts(), parts.clock.now_ns(), parts.rush)
 
     async def _run(self) -> None:
         loop, read_s = asyncio.get_running_loop(), 0.0

@@ -20,12 +20,12 @@ class DatabentoAdapter:
     caps: FeedCaps = CAPS
     library: str = "databento"
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """A feed by this key. Raises `BadEntry`, and `ImportError` where the library is missing."""
         key = checked_key(given.get("key", ""))
         from outcry.feeds.databento.feed import DatabentoFeed  # noqa: PLC0415 - only where it is used
 
-        return DatabentoFeed(key, kit)
+        return DatabentoFeed(key, context)
 
 
 def checked_key(text: str) -> str:

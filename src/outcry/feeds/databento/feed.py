@@ -38,10 +38,10 @@ class DatabentoFeed:
     caps = CAPS
     run = ""
 
-    def __init__(self, key: str, kit: AdapterContext) -> None:
-        self._key, self._kit = key, kit
-        self._link: SharedSession[DatabentoSession] = SharedSession(self._sign_in, rush=kit.rush)
-        self._history = History(key, kit.places.get("historical", ""), kit.rush)
+    def __init__(self, key: str, context: AdapterContext) -> None:
+        self._key, self._context = key, context
+        self._link: SharedSession[DatabentoSession] = SharedSession(self._sign_in, rush=context.rush)
+        self._history = History(key, context.endpoints.get("historical", ""), context.rush)
         self._late: list[DatabentoSession] = []
         self._late_lock = asyncio.Lock()
         #: Where each contract ever opened has come to (ns UTC).
@@ -53,11 +53,11 @@ class DatabentoFeed:
 
     async def contracts(self) -> list[Contract]:
         """What the connection is to bring now."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncGenerator[Event, None]:
         """Stream a contract from a cursor. Raises `FeedLost`, `FeedRefused`."""
-        now_ns = self._kit.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         symbol = self._symbol(contract)
         begin_ns = max(since.since_ns, now_ns - CAPS.reach_ns)
         if since.since_ns < begin_ns:
@@ -90,7 +90,7 @@ class DatabentoFeed:
             async with aclosing(self._history.pages(symbol, begin_ns, cut_ns)) as pages:
                 async for records, reached_ns in pages:
                     whole_ns = reached_ns
-                    rows = live_rows(records, self._kit.clock.now_ns(), int(RowFlag.BACKFILL))
+                    rows = live_rows(records, self._context.clock.now_ns(), int(RowFlag.BACKFILL))
                     if len(rows):
                         yield Trades(rows)
         except HistoryUnavailable:
@@ -122,12 +122,12 @@ class DatabentoFeed:
         return late, line
 
     async def _sign_in(self) -> DatabentoSession:
-        place = self._kit.places.get("gateway", "")
+        place = self._context.endpoints.get("gateway", "")
         try:
-            gateway = await connect_gateway(self._key, place, self._kit.rush)
+            gateway = await connect_gateway(self._key, place, self._context.rush)
         except FeedLost as problem:
             raise self.crowded(str(problem)) if problem.code == TOO_MANY_SESSIONS else problem from None
-        return DatabentoSession(gateway, self._kit, self)
+        return DatabentoSession(gateway, self._context, self)
 
     async def _another(self) -> DatabentoSession:
         """A connection beside the first, whose key is known to be right."""
@@ -156,8 +156,8 @@ class DatabentoFeed:
         if session in self._late:
             return
         elsewhere = {contract for late in self._late if late.open for contract in late.lines}
-        now_ns = self._kit.clock.now_ns()
-        for contract in self._kit.wanted():
+        now_ns = self._context.clock.now_ns()
+        for contract in self._context.select_contracts():
             if contract in self._reached and contract not in elsewhere:
                 begin_ns = max(self._reached[contract] - EXPECTED_NS, now_ns - self._replay_ns)
                 with suppress(FeedRefused):  # it has ended meanwhile
@@ -181,5 +181,5 @@ class DatabentoFeed:
         self._replay_ns = max(self._replay_ns // 2, LEAST_REPLAY_NS)
 
     def _symbol(self, contract: Contract) -> str:
-        day = datetime.fromtimestamp(self._kit.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
-        return symbol_of(self._kit.universe, contract, day)
+        day = datetime.fromtimestamp(self._context.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+        return symbol_of(self._context.universe, contract, day)

@@ -68,8 +68,8 @@ class SessionOwner(Protocol):
 class DatabentoSession:
     """Contracts on one connection."""
 
-    def __init__(self, gateway: Gateway, kit: AdapterContext, keeper: SessionOwner) -> None:
-        self._gateway, self._kit, self._keeper = gateway, kit, keeper
+    def __init__(self, gateway: Gateway, context: AdapterContext, keeper: SessionOwner) -> None:
+        self._gateway, self._context, self._keeper = gateway, context, keeper
         self.lines: dict[Contract, ContractQueue] = {}
         self._numbered: dict[int, ContractQueue] = {}
         self.started = False
@@ -123,7 +123,7 @@ class DatabentoSession:
 
     def _start(self) -> None:
         self._keeper.starting(self)
-        latest_ns = self._kit.clock.now_ns() - EARLIER_NS
+        latest_ns = self._context.clock.now_ns() - EARLIER_NS
         for number, line in enumerate(self.lines.values()):
             self._gateway.ask(line.symbol, min(line.begin_ns, latest_ns), number)
         self._gateway.start()
@@ -148,7 +148,7 @@ class DatabentoSession:
 
     def _trades(self, records: Records) -> None:
         flags = int(RowFlag.BACKFILL) if self._replaying else 0
-        now_ns = self._kit.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         numbers = set(records["instrument_id"].tolist())
         for number in numbers:
             line = self._numbered.get(number)
@@ -162,9 +162,9 @@ class DatabentoSession:
 
     def _has_come_to(self, at_ns: int) -> None:
         """By its own clock the vendor is at an instant."""
-        if not self._replaying and at_ns < self._kit.clock.now_ns() + NANOS_PER_HOUR:
+        if not self._replaying and at_ns < self._context.clock.now_ns() + NANOS_PER_HOUR:
             self._at_ns = max(self._at_ns, at_ns - LAG_NS)
-            if self._loop.time() - self._pulse_s > PULSE_S / self._kit.rush:
+            if self._loop.time() - self._pulse_s > PULSE_S / self._context.rush:
                 self._pulse()
 
     def _pulse(self) -> None:
@@ -178,7 +178,7 @@ class DatabentoSession:
             self._has_come_to(what.at_ns)
             self._keeper.worked()
             for line in self.lines.values():
-                at_ns = max(self._at_ns, limit_clock_skew(line.newest_ns, self._kit.clock))
+                at_ns = max(self._at_ns, limit_clock_skew(line.newest_ns, self._context.clock))
                 line.caught_up(self._at_ns, CaughtUp(at_ns, Quality.TICKS))
         else:
             self._has_come_to(what.at_ns)
@@ -208,7 +208,7 @@ class DatabentoSession:
 
     async def _watch(self) -> None:
         """Start when all are there; then see that the link lives, and that everybody reads."""
-        rush = self._kit.rush
+        rush = self._context.rush
         while self.open and not self._gathered():
             await asyncio.sleep(GATHER_S / 10 / rush)
         if self.open:
@@ -229,11 +229,13 @@ class DatabentoSession:
         if not self.lines or not self._keeper.settled:
             return False
         waited_s = self._loop.time() - self._joined_s
-        return waited_s > GATHER_S / self._kit.rush or all(c in self.lines for c in self._kit.wanted())
+        return waited_s > GATHER_S / self._context.rush or all(
+            c in self.lines for c in self._context.select_contracts()
+        )
 
     def _let_go_of_idle(self, now_s: float) -> None:
         """The vendor waits for us: who has most and takes nothing is not waited for any longer."""
-        stall_s = STALL_S / self._kit.rush
+        stall_s = STALL_S / self._context.rush
         idle = [
             line
             for line in self.lines.values()

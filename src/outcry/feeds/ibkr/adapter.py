@@ -21,7 +21,7 @@ class IbkrAdapter:
     caps = CAPS
     library = "ib_async"
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """A feed from the TWS or Gateway at `host` and `port`."""
         entries = {field.name: given.get(field.name, "").strip() or field.usual for field in BROKER.fields}
         if not _HOST.fullmatch(entries["host"]):
@@ -31,7 +31,7 @@ class IbkrAdapter:
 
         from outcry.feeds.ibkr.feed import IbkrFeed  # noqa: PLC0415 - the library is an extra
 
-        return IbkrFeed(entries["host"], port, client_id, kit)
+        return IbkrFeed(entries["host"], port, client_id, context)
 
 
 def _number(text: str, most: int, field: str) -> int:

@@ -49,10 +49,10 @@ class IbkrFeed:
     caps = CAPS
     run = ""
 
-    def __init__(self, host: str, port: int, client_id: int, kit: AdapterContext) -> None:
-        self._place, self._kit = (host, port, client_id), kit
-        self._link = SharedSession(self._sign_in, rush=kit.rush)
-        self._pace = HistoryRequestLimiter(kit.rush)
+    def __init__(self, host: str, port: int, client_id: int, context: AdapterContext) -> None:
+        self._place, self._context = (host, port, client_id), context
+        self._link = SharedSession(self._sign_in, rush=context.rush)
+        self._pace = HistoryRequestLimiter(context.rush)
         self._greeted = False
         self._subscribed_s: dict[int, float] = {}
         #: Minutes that only bars have told of yet; they outlast the stream that brought them.
@@ -60,14 +60,14 @@ class IbkrFeed:
 
     async def contracts(self) -> list[Contract]:
         """Those that are wanted now."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def close(self) -> None:
         """Hang up."""
         await self._link.close()
 
     async def _sign_in(self) -> IbkrSession:
-        session = IbkrSession(self._kit.clock, self._kit.rush)
+        session = IbkrSession(self._context.clock, self._context.rush)
         try:
             await session.begin(*self._place)
         except FeedRefused as problem:
@@ -82,7 +82,7 @@ class IbkrFeed:
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """Stream a contract. While the account has no line free for it, that is said, and it is tried again."""
         owed = self._owed[contract] = sorted({*self._owed.get(contract, ()), *since.barred_ns})
-        begin_ns = max(since.since_ns, self._kit.clock.now_ns() - CAPS.reach_ns)
+        begin_ns = max(since.since_ns, self._context.clock.now_ns() - CAPS.reach_ns)
         if since.since_ns < begin_ns:
             yield Gap(since.since_ns, begin_ns, "not_kept")
         while True:
@@ -90,8 +90,8 @@ class IbkrFeed:
             found = await self._resolve(session, contract)
             self._link.worked()
             await self._space_out(found)
-            history = History(session, found, self._pace, self._kit.clock)
-            stream = Stream(session, found, history, owed, self._kit.rush)
+            history = History(session, found, self._pace, self._context.clock)
+            stream = Stream(session, found, history, owed, self._context.rush)
             begun = False
             try:
                 async with aclosing(stream.events(begin_ns, since.answered_ns)) as events:
@@ -102,17 +102,17 @@ class IbkrFeed:
                 if begun:
                     raise FeedLost("rate_limited", "no tick-by-tick subscription is free") from problem
             yield _NO_LINE
-            await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._kit.rush)
+            await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._context.rush)
 
     async def _resolve(self, session: IbkrSession, contract: Contract) -> IbContractDetails:
         """The contract as Interactive Brokers has it. Raises `FeedRefused`."""
-        query = contract_query(contract, self._kit.universe)
+        query = contract_query(contract, self._context.universe)
         for asked in (
             query,
             ContractQuery(query.symbol, query.exchange, ""),
         ):  # a month may be taken for another's last day
             try:
-                found = select_contract(contract, self._kit.universe, await session.contracts(asked))
+                found = select_contract(contract, self._context.universe, await session.contracts(asked))
             except FeedRefused as problem:
                 if problem.code != "unknown_contract" or not asked.month:
                     raise
@@ -124,7 +124,7 @@ class IbkrFeed:
     async def _space_out(self, found: IbContractDetails) -> None:
         """Wait until the contract may be subscribed to again."""
         loop = asyncio.get_running_loop()
-        apart_s = RESUBSCRIBE_INTERVAL_S / self._kit.rush
+        apart_s = RESUBSCRIBE_INTERVAL_S / self._context.rush
         again_s = self._subscribed_s.get(found.con_id, loop.time() - apart_s) + apart_s
         await asyncio.sleep(max(0.0, again_s - loop.time()))
         self._subscribed_s[found.con_id] = loop.time()

@@ -40,7 +40,7 @@ class MassiveAdapter:
             extra="massive",
         )
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """A feed of Massive; nothing is asked of it yet. Places: `socket` (`ws://host:port`), `rest` (`http://…`)."""
         key = given.get("key", "").strip()
         if not key:
@@ -49,7 +49,7 @@ class MassiveAdapter:
             raise InvalidCredential("rejected", "key")
         from outcry.feeds.massive.feed import MassiveFeed  # noqa: PLC0415 - the library may not be there
 
-        return MassiveFeed(key, kit, self.broker.id, self.caps)
+        return MassiveFeed(key, context, self.broker.id, self.caps)
 
 
 ADAPTER = MassiveAdapter()

@@ -38,19 +38,19 @@ MAX_PAGES = 2_000
 
 
 class MassiveFeed:
-    """Massive with one key. `kit.places`: `socket` and `rest`, instead of its own."""
+    """Massive with one key. `context.endpoints`: `socket` and `rest`, instead of its own."""
 
     run = ""
 
-    def __init__(self, key: str, kit: AdapterContext, name: str, caps: FeedCaps) -> None:
-        self.name, self.caps, self._kit = name, caps, kit
+    def __init__(self, key: str, context: AdapterContext, name: str, caps: FeedCaps) -> None:
+        self.name, self.caps, self._context = name, caps, context
         self._key = key
-        self._rest = Rest(key, kit.places.get("rest", REST), kit.rush)
-        self._link = SharedSession(self._sign_in, rush=kit.rush)
+        self._rest = Rest(key, context.endpoints.get("rest", REST), context.rush)
+        self._link = SharedSession(self._sign_in, rush=context.rush)
 
     async def contracts(self) -> list[Contract]:
         """Those that are wanted."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def close(self) -> None:
         """Hang up."""
@@ -66,7 +66,7 @@ class MassiveFeed:
         with socket.board.channel(ticker) as channel:
             await socket.subscribed(ticker, channel)
             yield Status(subscribed=True, code="subscribed")
-            told = DuplicateFilter(_from_ns(since, self._kit, self.caps))
+            told = DuplicateFilter(_from_ns(since, self._context, self.caps))
             async for event in self._history(ticker, since, channel, told):
                 yield event
             async for event in channel.events():
@@ -76,13 +76,15 @@ class MassiveFeed:
                     yield Trades(rows)
 
     def _ticker(self, contract: Contract) -> str | None:
-        today = datetime.fromtimestamp(self._kit.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
-        return ticker_of(self._kit.universe, contract, today)
+        today = datetime.fromtimestamp(self._context.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+        return ticker_of(self._context.universe, contract, today)
 
     async def _sign_in(self) -> Socket:
-        tickers = {self._ticker(contract) for contract in self._kit.wanted()} - {None}
-        url = self._kit.places.get("socket", SOCKET)
-        socket = Socket(self._key, sorted(t for t in tickers if t), url, self._kit.clock, self._kit.rush)
+        tickers = {self._ticker(contract) for contract in self._context.select_contracts()} - {None}
+        url = self._context.endpoints.get("socket", SOCKET)
+        socket = Socket(
+            self._key, sorted(t for t in tickers if t), url, self._context.clock, self._context.rush
+        )
         await socket.signed_in()
         return socket
 
@@ -92,9 +94,9 @@ class MassiveFeed:
         """Everything since the cursor, until it comes to what is live."""
         if since.since_ns < told.tail_ns:
             yield Gap(since.since_ns, told.tail_ns, "not_kept")
-        asked_ns = self._kit.clock.now_ns()
+        asked_ns = self._context.clock.now_ns()
         for asked in range(MAX_HISTORY_PASSES):
-            asked_ns, before = self._kit.clock.now_ns(), told.counts()
+            asked_ns, before = self._context.clock.now_ns(), told.counts()
             async for page in self._pages(ticker, told.tail_ns, channel):
                 fresh = told.fresh(page, before)
                 told.note(fresh, channel.waiting())
@@ -102,13 +104,13 @@ class MassiveFeed:
                     yield Trades(fresh)
             if asked and told.short_of(channel.waiting()) is None:
                 break
-            await channel.beside(asyncio.sleep(SETTLE_S / self._kit.rush))
+            await channel.beside(asyncio.sleep(SETTLE_S / self._context.rush))
         short_ns = told.short_of(channel.waiting())
         if short_ns is not None:
             yield Gap(told.newest_ns or told.tail_ns, short_ns, "not_kept")
         self._link.worked()
         at_ns = told.newest_ns or asked_ns - MIN_LAG_NS
-        yield CaughtUp(limit_clock_skew(at_ns, self._kit.clock), Quality.TICKS)
+        yield CaughtUp(limit_clock_skew(at_ns, self._context.clock), Quality.TICKS)
 
     async def _pages(self, ticker: str, since_ns: int, channel: StreamChannel) -> AsyncGenerator[Rows, None]:
         """Pages of trades at or after an instant, oldest first. Raises `FeedLost` where they lead nowhere."""
@@ -132,12 +134,12 @@ class MassiveFeed:
 
     async def _page(self, ticker: str, asked: dict[str, str]) -> Page:
         try:
-            return await self._rest.page(ticker, asked, self._kit.clock.now_ns())
+            return await self._rest.page(ticker, asked, self._context.clock.now_ns())
         except CredentialsRejected as problem:
             raise self._link.rejected(problem) from None
 
 
-def _from_ns(since: Cursor, kit: AdapterContext, caps: FeedCaps) -> int:
+def _from_ns(since: Cursor, context: AdapterContext, caps: FeedCaps) -> int:
     """Where history begins: at the cursor, or as far back as it goes; a whole millisecond."""
-    first_ns = max(since.since_ns, kit.clock.now_ns() - caps.reach_ns)
+    first_ns = max(since.since_ns, context.clock.now_ns() - caps.reach_ns)
     return first_ns - first_ns % NANOS_PER_MS

@@ -49,7 +49,7 @@ class ProjectXAdapter:
             extra="projectx",
         )
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """A feed of ProjectX; nothing is asked of it yet. Places: `api` and `hub`, both `http://host:port`."""
         firm = FIRMS.get(given.get("firm", "") or "topstepx")
         if firm is None:
@@ -62,8 +62,8 @@ class ProjectXAdapter:
                 raise InvalidCredential("rejected", name)
         from outcry.feeds.projectx.feed import ProjectXFeed  # noqa: PLC0415 - the library may not be there
 
-        firm = Firm(kit.places.get("api", firm.api), kit.places.get("hub", firm.hub))
-        return ProjectXFeed(user, key, firm, kit, self.broker.id, self.caps)
+        firm = Firm(context.endpoints.get("api", firm.api), context.endpoints.get("hub", firm.hub))
+        return ProjectXFeed(user, key, firm, context, self.broker.id, self.caps)
 
 
 ADAPTER = ProjectXAdapter()

@@ -79,16 +79,16 @@ class ProjectXFeed:
     run = ""
 
     def __init__(
-        self, user: str, key: str, firm: Firm, kit: AdapterContext, name: str, caps: FeedCaps
+        self, user: str, key: str, firm: Firm, context: AdapterContext, name: str, caps: FeedCaps
     ) -> None:
-        self.name, self.caps, self._kit, self._firm = name, caps, kit, firm
-        self._rest = Rest(user, key, firm.api, kit.clock, kit.rush)
-        self._link = SharedSession(self._sign_in, rush=kit.rush)
+        self.name, self.caps, self._context, self._firm = name, caps, context, firm
+        self._rest = Rest(user, key, firm.api, context.clock, context.rush)
+        self._link = SharedSession(self._sign_in, rush=context.rush)
         self._ids: dict[Contract, str] = {}
 
     async def contracts(self) -> list[Contract]:
         """Those that are wanted."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def close(self) -> None:
         """Hang up."""
@@ -99,7 +99,7 @@ class ProjectXFeed:
         """Connect to the hub; a token that it does not take is renewed once."""
         for again in (True, False):
             token = await self._rest.tokens.token()
-            hub = Hub(self._firm.hub, token, self._kit.clock, self._kit.rush)
+            hub = Hub(self._firm.hub, token, self._context.clock, self._context.rush)
             try:
                 await hub.connected()
             except CredentialsRejected:
@@ -128,10 +128,10 @@ class ProjectXFeed:
         if contract not in self._ids:
             for text in (contract.short_key, contract.root):
                 listed = await self._rest.contracts(text)
-                found = chosen(self._kit.universe, contract, listed)
+                found = chosen(self._context.universe, contract, listed)
                 if found is None:
                     continue
-                if not quoted_alike(self._kit.universe, contract, found):
+                if not quoted_alike(self._context.universe, contract, found):
                     raise FeedRefused(
                         "unknown_contract", f"ProjectX quotes {contract.root} in a different unit"
                     )
@@ -188,7 +188,7 @@ class ProjectXFeed:
         for _ in range(MOST_ASKED):
             if seam.met_by(rows):
                 break
-            await channel.beside(asyncio.sleep(AGAIN_S / self._kit.rush))
+            await channel.beside(asyncio.sleep(AGAIN_S / self._context.rush))
             rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
         else:
             rows = rows[:0]

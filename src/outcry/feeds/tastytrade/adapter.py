@@ -59,7 +59,7 @@ class Tastytrade:
         has_volume_counter=False,
     )
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """A feed of this vendor. Raises `BadEntry`."""
         from outcry.feeds.tastytrade.feed import TastytradeFeed  # noqa: PLC0415 - loaded when a feed is made
         from outcry.feeds.tastytrade.rest import Entries  # noqa: PLC0415
@@ -74,7 +74,7 @@ class Tastytrade:
         if environment not in (PRODUCTION, SANDBOX):
             raise InvalidCredential("rejected", "environment")
         sandbox = environment == SANDBOX
-        return TastytradeFeed(Entries(**entries, sandbox=sandbox), self.caps, kit)
+        return TastytradeFeed(Entries(**entries, sandbox=sandbox), self.caps, context)
 
 
 ADAPTER = Tastytrade()

@@ -27,18 +27,18 @@ class TastytradeFeed:
     name = NAME
     run = ""
 
-    def __init__(self, entries: Entries, caps: FeedCaps, kit: AdapterContext) -> None:
-        self.caps, self._kit = caps, kit
-        self._pace = Pace(kit.rush)
-        self._rest = Rest(entries, kit.places, kit.clock, kit.rush)
-        self._link: SharedSession[Connection] = SharedSession(self._sign_in, rush=kit.rush)
+    def __init__(self, entries: Entries, caps: FeedCaps, context: AdapterContext) -> None:
+        self.caps, self._context = caps, context
+        self._pace = Pace(context.rush)
+        self._rest = Rest(entries, context.endpoints, context.clock, context.rush)
+        self._link: SharedSession[Connection] = SharedSession(self._sign_in, rush=context.rush)
         self._futures: dict[Contract, Future] = {}
         self._sent: dict[Contract, deque[int]] = {}
         self._grant = Grant()
 
     async def contracts(self) -> list[Contract]:
         """Those wanted now."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """Stream a contract. Raises `FeedLost` and `FeedRefused`."""
@@ -48,7 +48,7 @@ class TastytradeFeed:
         try:
             sent = self._sent.setdefault(contract, deque(maxlen=MOST_SENT))
             stream = Stream(
-                channel, connection, future, self._kit.clock, sent, self._grant, since, self.caps.reach_ns
+                channel, connection, future, self._context.clock, sent, self._grant, since, self.caps.reach_ns
             )
             async with aclosing(stream.events()) as events:
                 async for event in events:
@@ -69,7 +69,7 @@ class TastytradeFeed:
         """What the vendor calls a contract."""
         known = self._futures.get(contract)
         if known is None:
-            product = self._kit.universe.products.get(contract.root)
+            product = self._context.universe.products.get(contract.root)
             try:
                 told = await self._rest.future(rest_symbol(contract)) if product else None
             except CredentialsRejected as problem:

@@ -43,7 +43,7 @@ class Tradovate:
     )  # fmt: skip
     library = ""
 
-    def feed(self, given: Mapping[str, str], kit: AdapterContext) -> Feed:
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
         """See `Adapter`. Raises `BadEntry`."""
         from outcry.feeds.tradovate.feed import TradovateFeed  # noqa: PLC0415 - loaded when one is made
         from outcry.feeds.tradovate.login import Entries  # noqa: PLC0415
@@ -57,7 +57,7 @@ class Tradovate:
             raise InvalidCredential("rejected", "cid")
         if entries["environment"] not in ENVIRONMENTS:
             raise InvalidCredential("rejected", "environment")
-        return TradovateFeed(Entries(**entries), self.caps, kit)
+        return TradovateFeed(Entries(**entries), self.caps, context)
 
 
 ADAPTER = Tradovate()

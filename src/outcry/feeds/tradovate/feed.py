@@ -36,20 +36,20 @@ class TradovateFeed:
     name = "tradovate"
     run = ""
 
-    def __init__(self, entries: Entries, caps: FeedCaps, kit: AdapterContext) -> None:
-        self.caps, self._kit, self._entries = caps, kit, entries
+    def __init__(self, entries: Entries, caps: FeedCaps, context: AdapterContext) -> None:
+        self.caps, self._context, self._entries = caps, context, entries
         self._http: aiohttp.ClientSession | None = None
         self._login: Login | None = None
-        self._tokens = TokenSource(self._renewed, kit.clock)
-        self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, rush=kit.rush)
-        self._pace = Pace(kit.rush)
+        self._tokens = TokenSource(self._renewed, context.clock)
+        self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, rush=context.rush)
+        self._pace = Pace(context.rush)
         self._numbers: dict[str, int] = {}
         self._sides: dict[str, Sides] = {}
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
         """See `Feed`."""
-        return list(self._kit.wanted())
+        return list(self._context.select_contracts())
 
     async def close(self) -> None:
         """See `Feed`."""
@@ -60,13 +60,13 @@ class TradovateFeed:
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """See `Feed`."""
-        now_ns = self._kit.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-        name = name_of(self._kit.universe, contract, today)
+        name = name_of(self._context.universe, contract, today)
         if name is None:
             raise FeedRefused("unknown_contract", f"Tradovate has no contract {contract.key}")
         session = await self._link.session()
-        stream = Stream(session, name, await self._number(name), self._turn, self._kit.rush)
+        stream = Stream(session, name, await self._number(name), self._turn, self._context.rush)
         sides = self._sides.setdefault(name, Sides())
         from_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
         try:
@@ -96,7 +96,7 @@ class TradovateFeed:
         if self._closed:
             raise FeedLost("closed")
         if self._http is None:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._kit.rush)
+            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._context.rush)
             self._http = aiohttp.ClientSession(
                 timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=refusing_redirects("Tradovate"),
@@ -105,11 +105,11 @@ class TradovateFeed:
 
     def _door(self) -> Login:
         if self._login is None:
-            entries, kit = self._entries, self._kit
-            api = kit.places.get("api") or API[entries.environment]
+            entries, context = self._entries, self._context
+            api = context.endpoints.get("api") or API[entries.environment]
             # the same each time, for the vendor wants a person to approve each new device; it tells nothing
             device = hashlib.sha256(f"outcry\0{entries.user}\0{entries.cid}".encode()).hexdigest()
-            self._login = Login(entries, self._client(), api.rstrip("/"), device, kit.clock, kit.rush)
+            self._login = Login(entries, self._client(), api.rstrip("/"), device, context.clock, context.rush)
         return self._login
 
     async def _renewed(self, last: Token | None) -> Token:
@@ -133,13 +133,13 @@ class TradovateFeed:
         return await self._with_token(self._begun)
 
     async def _begun(self, token: str) -> TradovateSession:
-        url = self._kit.places.get("md") or MARKET[self._entries.environment]
+        url = self._context.endpoints.get("md") or MARKET[self._entries.environment]
         try:
             socket = await self._client().ws_connect(url, max_msg_size=LARGEST_FRAME)
         except aiohttp.ClientError as problem:
             text = f"cannot reach Tradovate's market data ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
-        session = TradovateSession(socket, token, self._kit.clock, self._kit.rush, self._keep)
+        session = TradovateSession(socket, token, self._context.clock, self._context.rush, self._keep)
         try:
             await session.begin(self._door().market_token(token))
         except BaseException:
