@@ -100,7 +100,7 @@ async def _in_turn(
 async def _round(worker: Worker, count: int) -> tuple[float, float]:
     """One alert to everyone, from the instant it is recorded until every answer is."""
     before = worker.dispatcher.counts.total()
-    await asyncio.sleep(1.1)  # a lane gathers for a second
+    await asyncio.sleep(1.1)  # a queue gathers for a second
     await asyncio.to_thread(worker.fire)
     began, used = perf_counter(), process_time()
     worker.dispatcher.wake()

@@ -87,7 +87,7 @@ def _round(
     parent: Worker, server: Postgres, there: Endpoints, pids: Sequence[int], symbol: str, messages: int,
     bare_cpu_s: float,
 ) -> Iterator[Figure]:  # fmt: skip
-    sleep(1.5)  # a lane gathers for a second
+    sleep(1.5)  # a queue gathers for a second
     before_s, base_s = _used_s(pids), _database_s(server)
     began = perf_counter()
     parent.fire(symbol)

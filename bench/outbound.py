@@ -21,17 +21,17 @@ from outcry.base.encryption import Seal
 from outcry.database import schema
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.migrate import migrate
-from outcry.delivery.address import read_rule
 from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.egress import Egress
-from outcry.delivery.endpoint import HttpsSender
 from outcry.delivery.fan_out import OutboxEntries
+from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
 from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
-from outcry.delivery.outbox_model import EntryPhase, Parcel
+from outcry.delivery.outbox_model import EntryPhase, Message
 from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import read_rule
 from outcry.http.server import collect_rarely
 from outcry.live.model import AlertRow, FanOut
 from outcry.live.store import SqlLiveStore
@@ -48,9 +48,9 @@ _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 class _Nobody:
     """Is told of no endpoint that fails."""
 
-    def warned(self, parcel: Parcel, hours: int) -> None: ...
+    def warned(self, message: Message, hours: int) -> None: ...
 
-    def switched_off(self, parcel: Parcel, reason: str) -> None: ...
+    def switched_off(self, message: Message, reason: str) -> None: ...
 
 
 @dataclass

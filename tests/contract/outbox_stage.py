@@ -10,7 +10,7 @@ from outcry.database.database import Database
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
-from outcry.delivery.outbox_model import Done, EntryPhase, Parcel
+from outcry.delivery.outbox_model import DeliveryResult, EntryPhase, Message
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.live.model import AlertRow, FanOut
 from outcry.live.store import SqlLiveStore
@@ -69,36 +69,36 @@ class Stage:
         rows = [self.alert(**changes) for _ in range(how_many)]
         return self.live.record_alerts(rows, {}, FanOut(lambda _owner, _root: audience, self.now_ns))
 
-    def claim(self, worker: str = "w", most: int = 256, most_slow: int = 256) -> Sequence[Parcel]:
+    def claim(self, worker: str = "w", most: int = 256, most_slow: int = 256) -> Sequence[Message]:
         return self.outbox.claim(worker, self.now_ns, LEASE_NS, most, most_slow)
 
-    def claim_one(self, worker: str = "w") -> Parcel:
-        (parcel,) = self.claim(worker)
-        return parcel
+    def claim_one(self, worker: str = "w") -> Message:
+        (message,) = self.claim(worker)
+        return message
 
     def done(
-        self, parcel: Parcel, phase: EntryPhase = EntryPhase.DELIVERED, wait_ns: int = 0, **more: object
-    ) -> Done:
-        """What came of a parcel that was sent just now. `wait_ns`: after which it is tried again."""
-        first = parcel.entries[0].alert if parcel.entries else ALERT
+        self, message: Message, phase: EntryPhase = EntryPhase.DELIVERED, wait_ns: int = 0, **more: object
+    ) -> DeliveryResult:
+        """What came of a message that was sent just now. `wait_ns`: after which it is tried again."""
+        first = message.entries[0].alert if message.entries else ALERT
         arrived = phase is EntryPhase.DELIVERED
         attempt = AttemptRow(
-            id=0, subscription_id=parcel.subscription.id, at_ns=self.now_ns, alert_key=first.key,
+            id=0, subscription_id=message.subscription.id, at_ns=self.now_ns, alert_key=first.key,
             alert_type=first.type.value, symbol=first.symbol, outcome="delivered" if arrived else "pending",
             code="ok" if arrived else "status", status=204 if arrived else 500, took_ms=31, excerpt="", next_ns=None,
-            message_id=parcel.message_id, alerts=len(parcel.entries), number=parcel.attempts + 1,
+            message_id=message.message_id, alerts=len(message.entries), number=message.attempts + 1,
         )  # fmt: skip
-        lane = replace(parcel.lane, sent_ns=self.now_ns)
-        made = Done(parcel, phase, self.now_ns + wait_ns, lane, attempt, parcel.tries + 1)
+        queue = replace(message.queue, sent_ns=self.now_ns)
+        made = DeliveryResult(message, phase, self.now_ns + wait_ns, queue, attempt, message.tries + 1)
         return replace(made, **more)  # type: ignore[arg-type]
 
-    def finish(self, parcel: Parcel, phase: EntryPhase = EntryPhase.DELIVERED, **more: object) -> None:
-        self.outbox.record([self.done(parcel, phase, **more)])  # type: ignore[arg-type]
+    def finish(self, message: Message, phase: EntryPhase = EntryPhase.DELIVERED, **more: object) -> None:
+        self.outbox.record([self.done(message, phase, **more)])  # type: ignore[arg-type]
 
     def attempts(self, number: int, user_id: int = 1) -> Sequence[AttemptRow]:
         return list(reversed(self.subscriptions.attempts(user_id, number, None, 1_000)))
 
 
-def keys(parcel: Parcel) -> list[str]:
-    """The alerts of a parcel."""
-    return [entry.alert.key for entry in parcel.entries]
+def keys(message: Message) -> list[str]:
+    """The alerts of a message."""
+    return [entry.alert.key for entry in message.entries]

@@ -34,7 +34,7 @@ def stage(place: Place) -> Iterator[Stage]:
 @pytest.fixture
 def other(stage: Stage, place: Place) -> Iterator[SqlOutbox]:
     outbox = SqlOutbox(place.open())
-    outbox.attend("other", stage.now_ns)
+    outbox.report_presence("other", stage.now_ns)
     assert len(outbox.claim("other", stage.now_ns, LEASE_NS, 1, 1)) == 1
     yield outbox
     outbox.leave()
@@ -45,13 +45,13 @@ def looks(stage: Stage, seconds: int, each_s: int = 2) -> int:
     freed = 0
     for _ in range(0, seconds, each_s):
         stage.now_ns += each_s * S
-        freed += stage.outbox.attend("w", stage.now_ns)
+        freed += stage.outbox.report_presence("w", stage.now_ns)
     return freed
 
 
 @pytest.mark.usefixtures("other")
 def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(stage: Stage) -> None:
-    """50 s of the minute; then the lease is over, and the lane is anybody's without being freed."""
+    """50 s of the minute; then the lease is over, and the queue is anybody's without being freed."""
     assert looks(stage, 50) == 0
     assert len(stage.claim()) == 1
     stage.now_ns += 11 * S
@@ -63,7 +63,7 @@ def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(stage: Stag
 def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_id(
     stage: Stage, other: SqlOutbox, how: str
 ) -> None:
-    """Absent at the first look, at 2 s, its lane is free at the one ten seconds later: at 12 s, not at 10."""
+    """Absent at the first look, at 2 s, its queue is free at the one ten seconds later: at 12 s, not at 10."""
     with stage.database.reading() as connection:
         held = connection.execute(
             text("SELECT message_id FROM outbox WHERE message_id IS NOT NULL")
@@ -77,9 +77,9 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
             assert connection.execute(text(ended)).scalars().all() == [True]
     assert looks(stage, 10) == 0
     assert looks(stage, 2) == 1
-    parcels = stage.claim()
-    assert held in {parcel.message_id for parcel in parcels}
-    assert len(parcels) == 2
+    messages = stage.claim()
+    assert held in {message.message_id for message in messages}
+    assert len(messages) == 2
 
 
 def test_who_comes_back_within_ten_seconds_has_lost_nothing(
@@ -90,9 +90,9 @@ def test_who_comes_back_within_ten_seconds_has_lost_nothing(
     postgres.restart()
     for outbox in (stage.outbox, other):
         with pytest.raises(StoreBusy):
-            outbox.attend("w", stage.now_ns)
+            outbox.report_presence("w", stage.now_ns)
     assert looks(stage, 6) == 0
-    assert other.attend("other", stage.now_ns) == 0
+    assert other.report_presence("other", stage.now_ns) == 0
     assert looks(stage, 20) == 0
 
 
@@ -103,8 +103,8 @@ def test_what_an_owner_changes_is_so_at_every_worker_with_its_next_claim(stage: 
     elsewhere = SqlOutbox(place.open())
     stage.change(paused.id, phase=SubscriptionPhase.PAUSED)
     stage.change(moved.id, sealed_address=b"\x01elsewhere")
-    (parcel,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
-    assert (parcel.subscription.id, parcel.subscription.sealed_address) == (moved.id, b"\x01elsewhere")
+    (message,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    assert (message.subscription.id, message.subscription.sealed_address) == (moved.id, b"\x01elsewhere")
     stage.change(paused.id, phase=SubscriptionPhase.ACTIVE)
-    (parcel,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
-    assert parcel.subscription.id == paused.id
+    (message,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    assert message.subscription.id == paused.id

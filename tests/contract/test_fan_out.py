@@ -17,7 +17,7 @@ from outcry.access.tiers import Tier
 from outcry.database import migrate as migration
 from outcry.database import schema
 from outcry.delivery.model import Severity, SubscriptionPhase
-from outcry.delivery.outbox_model import Backlog, Lane
+from outcry.delivery.outbox_model import Backlog, Queue
 from outcry.live.model import AlertRow, FanOut
 
 ACTIVE, PAUSED, DISABLED, UNCONFIRMED = (
@@ -104,7 +104,7 @@ def test_alerts_that_fired_before_are_entered_for_nobody_and_take_no_numbers(sta
 def test_an_audience_may_name_more_users_than_a_statement_has_places_for(stage: Stage) -> None:
     mine, theirs = stage.subscribe(user_id=ANN), stage.subscribe(user_id=BOB)
     stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset(range(BOB, 50_000))))
-    assert [lane for lane, _, _ in entered(stage)] == [theirs]
+    assert [queue for queue, _, _ in entered(stage)] == [theirs]
     assert stage.outbox.backlog(ANN, mine) == Backlog(0, 0, 0)
 
 
@@ -227,8 +227,8 @@ def test_an_alert_is_entered_for_exactly_those_who_want_it_and_may_see_it(
     there = entered(furnished)
     assert set(there) == expected(lanes, granted, alerts)
     assert len(there) == len(set(there))
-    waiting = {lane for lane, _, phase in there if phase == "waiting"}
-    assert {parcel.subscription.id for parcel in furnished.claim(most=100)} == waiting
+    waiting = {queue for queue, _, phase in there if phase == "waiting"}
+    assert {message.subscription.id for message in furnished.claim(most=100)} == waiting
 
 
 # -- what there was before
@@ -265,6 +265,6 @@ def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(empty_pl
         (),
         "",
     )
-    assert stage.outbox.lane(1) == Lane()
+    assert stage.outbox.queue(1) == Queue()
     stage.fire()
     assert stage.claim_one().subscription == row

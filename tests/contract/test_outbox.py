@@ -1,5 +1,5 @@
-"""What every outbox keeps to: one message at a time in a lane, its entries the same at every try, and what became of it
-kept; nothing of one lane holds up another."""
+"""What every outbox keeps to: one message at a time in a queue, its entries the same at every try, and what became
+of it kept; nothing of one queue holds up another."""
 
 import threading
 from dataclasses import replace
@@ -16,8 +16,8 @@ from outcry.delivery.outbox_model import (
     MOST_ALERTS,
     Backlog,
     EntryPhase,
-    Lane,
-    Parcel,
+    Message,
+    Queue,
     Reader,
 )
 from outcry.live.model import StreamKey
@@ -38,20 +38,20 @@ def stage(place: Place) -> Stage:
 def test_a_parcel_has_all_that_sending_needs(stage: Stage) -> None:
     number = stage.subscribe(ordered=True)
     alerts = stage.fire(2)
-    parcel = stage.claim_one()
-    assert parcel == Parcel(
-        message_id=parcel.message_id,
+    message = stage.claim_one()
+    assert message == Message(
+        message_id=message.message_id,
         subscription=replace(HOOK, id=number, ordered=True),
         reader=Reader("ann@example.com", "", "America/New_York", 17),
-        lane=Lane(),
-        entries=parcel.entries,
+        queue=Queue(),
+        entries=message.entries,
         missed=0,
         tries=0,
         created_ns=BEGIN_NS,
-        lease=parcel.lease,
+        lease=message.lease,
     )
-    assert parcel.message_id.startswith("msg_")
-    assert [(entry.number, entry.alert) for entry in parcel.entries] == [(1, alerts[0]), (2, alerts[1])]
+    assert message.message_id.startswith("msg_")
+    assert [(entry.number, entry.alert) for entry in message.entries] == [(1, alerts[0]), (2, alerts[1])]
     assert list(stage.claim()) == []
 
 
@@ -61,10 +61,10 @@ def test_alerts_are_numbered_by_symbol_for_each_subscription(stage: Stage) -> No
     stage.subscribe()
     stage.fire(1, symbol="NQ")
     stage.fire(1)
-    by_lane = {parcel.subscription.id: parcel for parcel in stage.claim()}
+    by_lane = {message.subscription.id: message for message in stage.claim()}
     numbers = {
-        lane: [(entry.alert.symbol, entry.number) for entry in parcel.entries]
-        for lane, parcel in by_lane.items()
+        queue: [(entry.alert.symbol, entry.number) for entry in message.entries]
+        for queue, message in by_lane.items()
     }
     assert numbers == {
         first: [("ES", 1), ("ES", 2), ("NQ", 1), ("ES", 3)],
@@ -118,8 +118,8 @@ def test_no_more_lanes_are_claimed_than_asked_for_those_first_that_waited_longes
     stage.fire(symbol="ES")
     stage.now_ns += 1
     stage.fire(symbol="NQ")
-    assert [parcel.subscription.id for parcel in stage.claim(most=1)] == [soon]
-    assert [parcel.subscription.id for parcel in stage.claim(most=1)] == [late]
+    assert [message.subscription.id for message in stage.claim(most=1)] == [soon]
+    assert [message.subscription.id for message in stage.claim(most=1)] == [late]
     assert list(stage.claim(most=1)) == []
 
 
@@ -198,22 +198,22 @@ def test_where_order_counts_a_message_is_not_gathered_across_one_that_waits(stag
         stage.now_ns += 2 * S
         sent.append(stage.claim_one())
         stage.finish(sent[-1])
-    assert [keys(parcel) for parcel in sent] == [[held[0].key], [between[0].key], [new[0].key]]
+    assert [keys(message) for message in sent] == [[held[0].key], [between[0].key], [new[0].key]]
 
 
 def test_a_closed_lane_is_left_alone_until_it_opens(stage: Stage) -> None:
     stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
-    closed = replace(parcel.lane, sent_ns=stage.now_ns, closed_until_ns=BEGIN_NS + 30 * S, failures=5)
-    stage.finish(parcel, EntryPhase.WAITING, wait_ns=5 * S, lane=closed)
+    message = stage.claim_one()
+    closed = replace(message.queue, sent_ns=stage.now_ns, closed_until_ns=BEGIN_NS + 30 * S, failures=5)
+    stage.finish(message, EntryPhase.WAITING, wait_ns=5 * S, queue=closed)
     for _ in range(3):
         stage.now_ns += 9 * S
         stage.fire()
         assert list(stage.claim()) == []
     stage.now_ns = BEGIN_NS + 30 * S
     probe = stage.claim_one()
-    assert (probe.message_id, probe.lane) == (parcel.message_id, closed)
+    assert (probe.message_id, probe.queue) == (message.message_id, closed)
 
 
 @pytest.mark.parametrize("phase", [SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED])
@@ -255,13 +255,13 @@ def test_what_a_worker_that_died_had_claimed_comes_again_under_the_same_id(stage
 def test_a_lane_somebody_holds_is_not_claimed_whatever_its_owner_changes(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(25)
-    parcel = stage.claim_one("first")
+    message = stage.claim_one("first")
     stage.change(number, ordered=True)
     stage.outbox.resend_failed(1, number, 0, stage.now_ns)
     stage.fire(25)
     stage.now_ns += 2 * S
     assert list(stage.claim("second")) == []
-    assert stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns) == 20
+    assert stage.outbox.resend_one(1, number, message.message_id, stage.now_ns) == 20
     assert list(stage.claim("second")) == []
 
 
@@ -272,9 +272,9 @@ def test_who_lost_the_lease_changes_nothing_but_the_attempt_is_kept(stage: Stage
     stage.now_ns += LEASE_NS
     now = stage.claim_one("w")
     gone = stage.done(late, EntryPhase.DEAD, disable="gone")
-    stage.outbox.record([replace(gone, lane=replace(late.lane, failures=9))])
+    stage.outbox.record([replace(gone, queue=replace(late.queue, failures=9))])
     assert stage.row(number).phase is SubscriptionPhase.ACTIVE
-    assert stage.outbox.lane(number).failures == 0
+    assert stage.outbox.queue(number).failures == 0
     assert stage.outbox.backlog(1, number) == Backlog(1, 0, 0)
     assert list(stage.claim("third")) == []
     stage.finish(now)
@@ -285,9 +285,9 @@ def test_who_lost_the_lease_changes_nothing_but_the_attempt_is_kept(stage: Stage
 def test_a_lease_that_ran_out_unnoticed_still_records(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.now_ns += 2 * LEASE_NS
-    stage.finish(parcel)
+    stage.finish(message)
     assert stage.outbox.backlog(1, number) == Backlog(0, 0, 0)
     assert list(stage.claim()) == []
 
@@ -300,8 +300,8 @@ def test_workers_at_once_claim_every_lane_once(stage: Stage, place: Place) -> No
 
     def work(outbox: SqlOutbox, worker: str) -> None:
         gate.wait(10)
-        while parcels := outbox.claim(worker, BEGIN_NS, LEASE_NS, 7, 7):
-            claimed.extend(parcel.subscription.id for parcel in parcels)
+        while messages := outbox.claim(worker, BEGIN_NS, LEASE_NS, 7, 7):
+            claimed.extend(message.subscription.id for message in messages)
 
     outboxes = [stage.outbox, *(SqlOutbox(database) for database in elsewhere)]
     threads = [threading.Thread(target=work, args=(box, f"w{n}")) for n, box in enumerate(outboxes)]
@@ -318,14 +318,14 @@ def test_workers_at_once_claim_every_lane_once(stage: Stage, place: Place) -> No
 def test_what_became_of_a_parcel_is_kept(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
-    lane = Lane(
+    message = stage.claim_one()
+    queue = Queue(
         sent_ns=stage.now_ns, closed_until_ns=2, failures=3, failing_since_ns=4, failed_ns=5, arrived_ns=6, warned=1,
         bounces=2, warned_ns=7, took_ms=8,
     )  # fmt: skip
-    done = replace(stage.done(parcel), lane=lane)
+    done = replace(stage.done(message), queue=queue)
     stage.outbox.record([done])
-    assert stage.outbox.lane(number) == lane
+    assert stage.outbox.queue(number) == queue
     (kept,) = stage.attempts(number)
     assert kept == replace(done.attempt, id=kept.id)
     assert stage.outbox.backlog(1, number) == Backlog(0, 0, 0)
@@ -344,11 +344,11 @@ def test_nothing_tried_costs_no_try(stage: Stage) -> None:
 def test_entries_put_back_are_gathered_anew_when_their_time_comes(stage: Stage) -> None:
     number = stage.subscribe(target=Target.EMAIL)
     stage.fire(2)
-    parcel = stage.claim_one()
-    critical, rest = parcel.entries[:1], parcel.entries[1:]
-    stage.outbox.put_back(parcel, rest, BEGIN_NS + 3600 * S)
-    assert list(stage.claim()) == []  # the lane is held for what is sent
-    stage.finish(replace(parcel, entries=critical))
+    message = stage.claim_one()
+    critical, rest = message.entries[:1], message.entries[1:]
+    stage.outbox.return_entries(message, rest, BEGIN_NS + 3600 * S)
+    assert list(stage.claim()) == []  # the queue is held for what is sent
+    stage.finish(replace(message, entries=critical))
     assert stage.outbox.backlog(1, number) == Backlog(1, 0, 0)
     stage.now_ns += 3600 * S - 1
     assert list(stage.claim()) == []
@@ -356,29 +356,29 @@ def test_entries_put_back_are_gathered_anew_when_their_time_comes(stage: Stage) 
     stage.now_ns += 1
     both = stage.claim_one()
     assert [entry.alert.key for entry in both.entries] == [rest[0].alert.key, "ES:ib-break-up:3"]
-    assert both.message_id != parcel.message_id
+    assert both.message_id != message.message_id
 
 
 def test_what_was_put_back_is_not_sent_under_that_id_after_a_crash(stage: Stage) -> None:
     stage.subscribe(target=Target.EMAIL)
     stage.fire(3)
-    parcel = stage.claim_one("dead")
-    stage.outbox.put_back(parcel, parcel.entries[1:], BEGIN_NS + S)
+    message = stage.claim_one("dead")
+    stage.outbox.return_entries(message, message.entries[1:], BEGIN_NS + S)
     stage.now_ns += LEASE_NS
     again = stage.claim_one()
-    assert (again.message_id, again.entries) == (parcel.message_id, parcel.entries[:1])
+    assert (again.message_id, again.entries) == (message.message_id, message.entries[:1])
 
 
 def test_a_parcel_all_of_which_is_put_back_leaves_no_trace(stage: Stage) -> None:
     number = stage.subscribe(target=Target.EMAIL)
     stage.fire(2)
-    parcel = stage.claim_one()
-    stage.outbox.put_back(parcel, parcel.entries, BEGIN_NS + S)
+    message = stage.claim_one()
+    stage.outbox.return_entries(message, message.entries, BEGIN_NS + S)
     assert list(stage.claim()) == []
     stage.now_ns += S
     again = stage.claim_one()
-    assert (again.entries, again.tries, stage.attempts(number)) == (parcel.entries, 0, [])
-    assert again.message_id != parcel.message_id
+    assert (again.entries, again.tries, stage.attempts(number)) == (message.entries, 0, [])
+    assert again.message_id != message.message_id
 
 
 def test_who_lost_the_lease_puts_nothing_back(stage: Stage) -> None:
@@ -387,7 +387,7 @@ def test_who_lost_the_lease_puts_nothing_back(stage: Stage) -> None:
     late = stage.claim_one()
     stage.now_ns += LEASE_NS
     now = stage.claim_one()
-    stage.outbox.put_back(late, late.entries, stage.now_ns)
+    stage.outbox.return_entries(late, late.entries, stage.now_ns)
     assert list(stage.claim()) == []
     stage.finish(now)
     stage.now_ns += DAY
@@ -402,13 +402,13 @@ def test_what_a_chat_missed_is_counted_until_it_is_told_of(stage: Stage) -> None
         stage.now_ns += 2 * S
     assert stage.outbox.backlog(1, number) == Backlog(0, 0, 4)
     stage.fire()
-    parcel = stage.claim_one()
-    assert parcel.missed == 4
-    stage.finish(parcel, EntryPhase.WAITING, wait_ns=S)
+    message = stage.claim_one()
+    assert message.missed == 4
+    stage.finish(message, EntryPhase.WAITING, wait_ns=S)
     stage.now_ns += 2 * S
-    parcel = stage.claim_one()
-    assert parcel.missed == 4
-    stage.finish(parcel, told=True)
+    message = stage.claim_one()
+    assert message.missed == 4
+    stage.finish(message, told=True)
     stage.now_ns += 2 * S
     stage.fire()
     assert stage.claim_one().missed == 0
@@ -423,9 +423,9 @@ def test_a_chat_or_mail_is_told_of_what_was_held_an_endpoint_waits_for_its_owner
     stage.fire(3)
     stage.change(number, phase=SubscriptionPhase.ACTIVE)
     stage.fire()
-    parcel = stage.claim_one()
-    assert parcel.missed == missed
-    stage.finish(parcel, told=True)
+    message = stage.claim_one()
+    assert message.missed == missed
+    stage.finish(message, told=True)
     assert stage.outbox.backlog(1, number) == Backlog(0, 3 - missed, missed)
 
 
@@ -443,37 +443,37 @@ def test_a_subscription_that_is_switched_off_holds_what_waits(stage: Stage) -> N
     assert stage.outbox.backlog(1, number) == Backlog(0, 26, 0)
     assert stage.row(other).phase is SubscriptionPhase.ACTIVE
     stage.now_ns += DAY
-    assert [parcel.subscription.id for parcel in stage.claim()] == [other]
+    assert [message.subscription.id for message in stage.claim()] == [other]
 
 
 def test_an_answer_of_an_old_address_does_not_switch_the_new_one_off(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.change(number, sealed_address=b"another")
-    stage.finish(parcel, EntryPhase.WAITING, disable="gone")
+    stage.finish(message, EntryPhase.WAITING, disable="gone")
     assert stage.row(number).phase is SubscriptionPhase.ACTIVE
     stage.now_ns += 2 * S
-    assert stage.claim_one().message_id == parcel.message_id
+    assert stage.claim_one().message_id == message.message_id
 
 
 def test_what_was_removed_meanwhile_stays_removed_and_holds_up_nothing(stage: Stage) -> None:
     removed, stays = stage.subscribe(), stage.subscribe()
     stage.fire()
-    done = [stage.done(parcel) for parcel in stage.claim()]
+    done = [stage.done(message) for message in stage.claim()]
     stage.subscriptions.remove_subscription(1, removed)
     stage.outbox.record(done)
     assert [len(stage.attempts(number)) for number in (removed, stays)] == [0, 1]
-    assert stage.outbox.lane(removed) == Lane()
+    assert stage.outbox.queue(removed) == Queue()
 
 
 def test_an_alert_that_is_forgotten_takes_its_entries_along(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.live.forget_alerts(StreamKey(0, "demo", Contract("ES", 2026, 3)))
     assert stage.outbox.backlog(1, number) == Backlog(0, 0, 0)
-    stage.finish(parcel)
+    stage.finish(message)
     stage.now_ns += DAY
     assert list(stage.claim()) == []
     assert len(stage.attempts(number)) == 1
@@ -482,19 +482,19 @@ def test_an_alert_that_is_forgotten_takes_its_entries_along(stage: Stage) -> Non
 def test_an_attempt_of_a_test_is_kept_with_the_lane_it_opens(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
-    closed = replace(parcel.lane, sent_ns=stage.now_ns, closed_until_ns=BEGIN_NS + DAY, failures=9)
-    stage.finish(parcel, EntryPhase.WAITING, wait_ns=5 * S, lane=closed)
+    message = stage.claim_one()
+    closed = replace(message.queue, sent_ns=stage.now_ns, closed_until_ns=BEGIN_NS + DAY, failures=9)
+    stage.finish(message, EntryPhase.WAITING, wait_ns=5 * S, queue=closed)
     stage.now_ns += 5 * S
-    attempt = replace(stage.done(parcel).attempt, message_id="msg_test", outcome="delivered")
+    attempt = replace(stage.done(message).attempt, message_id="msg_test", outcome="delivered")
     stage.outbox.keep_attempt(attempt, None)
     assert list(stage.claim()) == []
-    stage.outbox.keep_attempt(attempt, Lane(sent_ns=BEGIN_NS))
-    assert stage.outbox.lane(number) == Lane(sent_ns=BEGIN_NS)
-    assert [row.message_id for row in stage.attempts(number)] == [parcel.message_id, "msg_test", "msg_test"]
-    assert stage.claim_one().message_id == parcel.message_id
+    stage.outbox.keep_attempt(attempt, Queue(sent_ns=BEGIN_NS))
+    assert stage.outbox.queue(number) == Queue(sent_ns=BEGIN_NS)
+    assert [row.message_id for row in stage.attempts(number)] == [message.message_id, "msg_test", "msg_test"]
+    assert stage.claim_one().message_id == message.message_id
     stage.subscriptions.remove_subscription(1, number)
-    stage.outbox.keep_attempt(attempt, Lane())
+    stage.outbox.keep_attempt(attempt, Queue())
 
 
 # -- sending again
@@ -503,17 +503,17 @@ def test_an_attempt_of_a_test_is_kept_with_the_lane_it_opens(stage: Stage) -> No
 def test_one_message_is_sent_again_under_the_same_id(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
-    assert stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns) == 2
+    message = stage.claim_one()
+    assert stage.outbox.resend_one(1, number, message.message_id, stage.now_ns) == 2
     assert list(stage.claim()) == []
-    stage.finish(parcel)
+    stage.finish(message)
     stage.now_ns += DAY
-    assert stage.outbox.resend_one(2, number, parcel.message_id, stage.now_ns) == 0
+    assert stage.outbox.resend_one(2, number, message.message_id, stage.now_ns) == 0
     assert stage.outbox.resend_one(1, number, "msg_other", stage.now_ns) == 0
     assert list(stage.claim()) == []
-    assert stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns) == 2
+    assert stage.outbox.resend_one(1, number, message.message_id, stage.now_ns) == 2
     again = stage.claim_one()
-    assert (again.message_id, again.entries, again.tries) == (parcel.message_id, parcel.entries, 0)
+    assert (again.message_id, again.entries, again.tries) == (message.message_id, message.entries, 0)
 
 
 def test_all_that_failed_since_then_is_sent_again(stage: Stage) -> None:
@@ -529,9 +529,9 @@ def test_all_that_failed_since_then_is_sent_again(stage: Stage) -> None:
     assert stage.outbox.resend_failed(1, number, BEGIN_NS + 2 * S, stage.now_ns) == 4
     assert stage.outbox.backlog(1, number) == Backlog(4, 0, 1)
     sent = []
-    while parcels := stage.claim():
-        sent.append(keys(parcels[0]))
-        stage.finish(parcels[0])
+    while messages := stage.claim():
+        sent.append(keys(messages[0]))
+        stage.finish(messages[0])
         stage.now_ns += 2 * S
     assert sent == [["ES:ib-break-up:2"], ["ES:ib-break-up:4"], ["ES:ib-break-up:5", "ES:ib-break-up:6"]]
 
@@ -552,9 +552,9 @@ def test_what_fired_without_it_is_sent_on_request(stage: Stage) -> None:
     assert stage.outbox.resend_missing(resolve(2, 0, "free", SEES_LIVE.grants), number, 0, stage.now_ns) == 0
     assert stage.outbox.resend_missing(SEES_LIVE, number, early[0].at_ns + 1, stage.now_ns) == 4
     assert stage.outbox.resend_missing(SEES_LIVE, number, early[0].at_ns + 1, stage.now_ns) == 0
-    parcel = stage.claim_one()
-    assert keys(parcel) == [alert.key for alert in (*known, *old, *paused)]
-    numbers = [(entry.alert.symbol, entry.number) for entry in parcel.entries]
+    message = stage.claim_one()
+    assert keys(message) == [alert.key for alert in (*known, *old, *paused)]
+    numbers = [(entry.alert.symbol, entry.number) for entry in message.entries]
     assert numbers == [("ES", 1), ("ES", 2), ("ES", 3), ("NQ", 1), ("ES", 4)]
 
 
@@ -577,18 +577,18 @@ def test_what_is_not_seen_any_more_is_not_sent_again(stage: Stage) -> None:
     number = stage.subscribe()
     for symbol, owner in (("ES", 0), ("NQ", 0), ("CL", 1)):
         stage.fire(symbol=symbol, owner=owner)
-    parcel = stage.claim_one()
-    stage.finish(parcel, EntryPhase.DEAD)
+    message = stage.claim_one()
+    stage.finish(message, EntryPhase.DEAD)
     stage.now_ns += 2 * S
     nothing = resolve(1, 0, "free", [Grant("everyone", "completed", (), None, None)])
     some = resolve(1, 0, "free", [Grant("everyone", "live", ("NQ", "GC"), None, None)])
     again = stage.outbox.resend_one
-    assert again(1, number, parcel.message_id, stage.now_ns, nothing) == 1
+    assert again(1, number, message.message_id, stage.now_ns, nothing) == 1
     assert stage.outbox.resend_failed(1, number, 0, stage.now_ns, some) == 1
     assert stage.outbox.backlog(1, number) == Backlog(2, 0, 1)
     seen = [(entry.alert.owner, entry.alert.symbol) for entry in stage.claim_one().entries]
     assert seen == [(0, "NQ"), (1, "CL")]
-    assert again(1, number, parcel.message_id, stage.now_ns, SEES_LIVE) == 3
+    assert again(1, number, message.message_id, stage.now_ns, SEES_LIVE) == 3
 
 
 @pytest.mark.parametrize(
@@ -648,21 +648,21 @@ def test_what_waits_behind_a_pause_is_forgotten_with_the_rest(stage: Stage) -> N
 def test_what_was_delivered_late_is_kept_as_long_as_its_attempt(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
-    stage.finish(parcel, EntryPhase.WAITING, wait_ns=3 * DAY)
+    message = stage.claim_one()
+    stage.finish(message, EntryPhase.WAITING, wait_ns=3 * DAY)
     stage.now_ns += 3 * DAY
     stage.finish(stage.claim_one())
     stage.fire()
     stage.outbox.forget_old(stage.now_ns)
     assert len(stage.attempts(number)) == 1
-    assert stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns) == 2
+    assert stage.outbox.resend_one(1, number, message.message_id, stage.now_ns) == 2
 
 
 def test_thousands_are_forgotten(stage: Stage) -> None:
     number = stage.subscribe(target=Target.EMAIL)
     stage.fire(4_100)
-    while parcels := stage.claim():
-        stage.finish(parcels[0])
+    while messages := stage.claim():
+        stage.finish(messages[0])
         stage.now_ns += GATHER_NS
     stage.outbox.forget_old(stage.now_ns + 1)
     assert stage.attempts(number) == []
@@ -676,9 +676,9 @@ def test_delivering_moves_no_revision(stage: Stage) -> None:
     number = stage.subscribe()
     made = stage.people.revision()
     stage.fire()
-    parcel = stage.claim_one()
-    stage.finish(parcel)
-    stage.outbox.keep_attempt(stage.done(parcel).attempt, Lane())
-    stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns)
+    message = stage.claim_one()
+    stage.finish(message)
+    stage.outbox.keep_attempt(stage.done(message).attempt, Queue())
+    stage.outbox.resend_one(1, number, message.message_id, stage.now_ns)
     stage.outbox.forget_old(stage.now_ns)
     assert stage.people.revision() == made

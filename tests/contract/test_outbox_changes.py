@@ -14,7 +14,7 @@ from outcry.access.licences import Grant, resolve
 from outcry.database import schema
 from outcry.database.database import Database
 from outcry.delivery.model import SubscriptionPhase, Target
-from outcry.delivery.outbox_model import GATHER_NS, KEPT_NS, SLOW_MS, Backlog, EntryPhase, Lane
+from outcry.delivery.outbox_model import GATHER_NS, KEPT_NS, SLOW_MS, Backlog, EntryPhase, Queue
 from outcry.live.model import StreamKey
 from outcry.market.instruments import Contract
 from outcry.sessions.store import SqlStore
@@ -58,9 +58,9 @@ def test_a_claim_that_was_lost_is_lost_to_the_same_worker_too(stage: Stage) -> N
 def test_what_came_by_no_claim_changes_nothing(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
-    stage.finish(parcel, EntryPhase.WAITING)
-    stage.outbox.record([stage.done(replace(parcel, lease=""), EntryPhase.DEAD, disable="gone")])
+    message = stage.claim_one()
+    stage.finish(message, EntryPhase.WAITING)
+    stage.outbox.record([stage.done(replace(message, lease=""), EntryPhase.DEAD, disable="gone")])
     assert stage.row(number).phase is SubscriptionPhase.ACTIVE
     assert stage.outbox.backlog(1, number) == Backlog(1, 0, 0)
 
@@ -69,8 +69,8 @@ def test_lanes_that_were_slow_take_a_share_of_the_places_and_no_more(stage: Stag
     slow = [stage.subscribe() for _ in range(4)]
     stage.fire()
     done = [
-        stage.done(parcel, lane=replace(parcel.lane, sent_ns=stage.now_ns, took_ms=SLOW_MS))
-        for parcel in stage.claim()
+        stage.done(message, queue=replace(message.queue, sent_ns=stage.now_ns, took_ms=SLOW_MS))
+        for message in stage.claim()
     ]
     stage.outbox.record(done)
     stage.now_ns += 2 * S
@@ -78,11 +78,11 @@ def test_lanes_that_were_slow_take_a_share_of_the_places_and_no_more(stage: Stag
     stage.now_ns += S
     quick = [stage.subscribe() for _ in range(3)]
     stage.fire()
-    first = [parcel.subscription.id for parcel in stage.claim(most=4, most_slow=2)]
+    first = [message.subscription.id for message in stage.claim(most=4, most_slow=2)]
     assert first == [*slow[:2], *quick[:2]]
-    assert [parcel.subscription.id for parcel in stage.claim(most=4, most_slow=0)] == quick[2:]
+    assert [message.subscription.id for message in stage.claim(most=4, most_slow=0)] == quick[2:]
     assert list(stage.claim(most=4, most_slow=0)) == []
-    assert [parcel.subscription.id for parcel in stage.claim(most=4, most_slow=4)] == slow[2:]
+    assert [message.subscription.id for message in stage.claim(most=4, most_slow=4)] == slow[2:]
 
 
 # -- sending again
@@ -91,10 +91,10 @@ def test_lanes_that_were_slow_take_a_share_of_the_places_and_no_more(stage: Stag
 def test_sent_again_is_a_new_beginning(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)
-    parcel = stage.claim_one()
-    stage.finish(parcel, EntryPhase.DEAD)
+    message = stage.claim_one()
+    stage.finish(message, EntryPhase.DEAD)
     stage.now_ns += 6 * DAY
-    stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns)
+    stage.outbox.resend_one(1, number, message.message_id, stage.now_ns)
     again = stage.claim_one()
     assert (again.created_ns, again.tries, again.attempts) == (stage.now_ns, 0, 0)
     stage.finish(again, EntryPhase.DEAD)
@@ -116,12 +116,12 @@ def test_tries_are_as_services_decide_and_attempts_are_counted(stage: Stage) -> 
     stage.fire()
     stage.finish(stage.claim_one(), EntryPhase.WAITING, tries=0)
     stage.now_ns += 2 * S
-    parcel = stage.claim_one()
-    assert (parcel.tries, parcel.attempts) == (0, 1)
-    stage.finish(parcel, EntryPhase.WAITING, tries=7)
+    message = stage.claim_one()
+    assert (message.tries, message.attempts) == (0, 1)
+    stage.finish(message, EntryPhase.WAITING, tries=7)
     stage.now_ns += 2 * S
-    parcel = stage.claim_one()
-    assert (parcel.tries, parcel.attempts) == (7, 2)
+    message = stage.claim_one()
+    assert (message.tries, message.attempts) == (7, 2)
 
 
 def test_what_was_forgotten_as_delivered_is_not_missing(stage: Stage) -> None:
@@ -141,41 +141,41 @@ def test_what_was_forgotten_as_delivered_is_not_missing(stage: Stage) -> None:
 def test_with_another_address_the_lane_begins_anew_and_what_waits_is_due(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
-    lane = Lane(stage.now_ns, BEGIN_NS + DAY, 9, BEGIN_NS, BEGIN_NS, None, 2, 1, BEGIN_NS, SLOW_MS)
-    stage.finish(parcel, EntryPhase.WAITING, wait_ns=DAY, lane=lane, tries=6)
+    message = stage.claim_one()
+    queue = Queue(stage.now_ns, BEGIN_NS + DAY, 9, BEGIN_NS, BEGIN_NS, None, 2, 1, BEGIN_NS, SLOW_MS)
+    stage.finish(message, EntryPhase.WAITING, wait_ns=DAY, queue=queue, tries=6)
     stage.now_ns += S
     stage.change(number, label="Büro")
     assert list(stage.claim()) == []
     stage.change(number, sealed_address=b"another")
-    assert stage.outbox.lane(number) == Lane()
+    assert stage.outbox.queue(number) == Queue()
     again = stage.claim_one()
-    assert (again.message_id, again.tries, again.attempts) == (parcel.message_id, 0, 1)
+    assert (again.message_id, again.tries, again.attempts) == (message.message_id, 0, 1)
 
 
 @pytest.mark.parametrize("phase", [EntryPhase.WAITING, EntryPhase.HELD, EntryPhase.DEAD])
 def test_what_did_not_arrive_at_an_old_address_waits_for_the_new_one(stage: Stage, phase: EntryPhase) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.change(number, sealed_address=b"another")
-    failing = replace(parcel.lane, failures=9, closed_until_ns=BEGIN_NS + DAY, failing_since_ns=BEGIN_NS)
+    failing = replace(message.queue, failures=9, closed_until_ns=BEGIN_NS + DAY, failing_since_ns=BEGIN_NS)
     reason = "gone" if phase is EntryPhase.HELD else ""
-    done = stage.done(parcel, phase, wait_ns=DAY, lane=failing, disable=reason)
+    done = stage.done(message, phase, wait_ns=DAY, queue=failing, disable=reason)
     assert list(stage.outbox.record([done])) == []
     assert stage.row(number).phase is SubscriptionPhase.ACTIVE
-    assert stage.outbox.lane(number) == Lane()
+    assert stage.outbox.queue(number) == Queue()
     assert (stage.outbox.backlog(1, number), len(stage.attempts(number))) == (Backlog(1, 0, 0), 1)
     again = stage.claim_one()
-    assert (again.message_id, again.tries) == (parcel.message_id, 0)
+    assert (again.message_id, again.tries) == (message.message_id, 0)
 
 
 def test_what_arrived_at_an_old_address_has_arrived(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.change(number, sealed_address=b"another")
-    stage.finish(parcel)
+    stage.finish(message)
     assert stage.outbox.backlog(1, number) == Backlog(0, 0, 0)
     stage.fire()
     assert keys(stage.claim_one()) == ["ES:ib-break-up:2"]
@@ -184,12 +184,12 @@ def test_what_arrived_at_an_old_address_has_arrived(stage: Stage) -> None:
 def test_who_records_is_told_which_were_switched_off_by_it(stage: Stage) -> None:
     gone, moved, asked, well = (stage.subscribe() for _ in range(4))
     stage.fire()
-    parcels = {parcel.subscription.id: parcel for parcel in stage.claim()}
+    messages = {message.subscription.id: message for message in stage.claim()}
     stage.change(moved, sealed_address=b"another")
     stage.change(asked, phase=SubscriptionPhase.UNCONFIRMED)
-    done = [stage.done(parcels[number], EntryPhase.HELD, disable="gone") for number in (gone, moved, asked)]
-    off = stage.outbox.record([*done, stage.done(parcels[well])])
-    assert [one.parcel.subscription.id for one in off] == [gone]
+    done = [stage.done(messages[number], EntryPhase.HELD, disable="gone") for number in (gone, moved, asked)]
+    off = stage.outbox.record([*done, stage.done(messages[well])])
+    assert [one.message.subscription.id for one in off] == [gone]
     waiting, held = Backlog(1, 0, 0), Backlog(0, 1, 0)
     assert [stage.outbox.backlog(1, number) for number in (gone, moved, asked)] == [held, waiting, waiting]
 
@@ -197,9 +197,9 @@ def test_who_records_is_told_which_were_switched_off_by_it(stage: Stage) -> None
 def test_what_is_switched_off_already_holds_what_comes_back(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     stage.change(number, phase=SubscriptionPhase.DISABLED, reason="gone")
-    assert list(stage.outbox.record([stage.done(parcel, EntryPhase.HELD, disable="failing")])) == []
+    assert list(stage.outbox.record([stage.done(message, EntryPhase.HELD, disable="failing")])) == []
     assert (stage.row(number).reason, stage.outbox.backlog(1, number)) == ("gone", Backlog(0, 1, 0))
 
 
@@ -209,13 +209,13 @@ def test_what_waits_for_its_window_is_looked_at_again_when_wishes_change(
 ) -> None:
     number = stage.subscribe(target=Target.EMAIL, window="day", at_once=True)
     stage.fire(2)
-    parcel = stage.claim_one()
-    stage.outbox.put_back(parcel, parcel.entries, BEGIN_NS + DAY)
+    message = stage.claim_one()
+    stage.outbox.return_entries(message, message.entries, BEGIN_NS + DAY)
     stage.now_ns += 2 * S
     stage.change(number, label="Büro")
     assert list(stage.claim()) == []
     stage.change(number, **wish)
-    assert stage.claim_one().entries == parcel.entries
+    assert stage.claim_one().entries == message.entries
 
 
 def test_other_wishes_hurry_no_mail_that_is_tried_again(stage: Stage) -> None:
@@ -263,15 +263,15 @@ def test_alerts_that_are_forgotten_are_sent_to_nobody_and_numbers_go_on(
     assert stage.outbox.resend_one(1, number, last.message_id, stage.now_ns) == 0
     assert list(stage.claim()) == []
     stage.fire()
-    assert [[entry.number for entry in parcel.entries] for parcel in stage.claim()] == [[6], [6]]
+    assert [[entry.number for entry in message.entries] for message in stage.claim()] == [[6], [6]]
 
 
 def test_what_is_forgotten_while_it_is_under_way_stays_so(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
+    message = stage.claim_one()
     forget_stream(stage)
-    stage.finish(parcel, EntryPhase.WAITING)
+    stage.finish(message, EntryPhase.WAITING)
     stage.now_ns += DAY
     assert list(stage.claim()) == []
     assert (column(stage.database, "phase"), len(stage.attempts(number))) == (["dead"], 1)

@@ -7,7 +7,7 @@ from tests.contract.databases import Place
 from tests.contract.outbox_stage import S, Stage
 
 from outcry.delivery.model import SubscriptionPhase
-from outcry.delivery.outbox_model import Standing
+from outcry.delivery.outbox_model import DeliveryStatus
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def stage(place: Place) -> Stage:
 
 
 def test_subscriptions_are_counted_by_phase_whoever_has_them(stage: Stage) -> None:
-    assert stage.outbox.standing(stage.now_ns) == Standing({}, failing=0, late=0)
+    assert stage.outbox.standing(stage.now_ns) == DeliveryStatus({}, failing=0, late=0)
     for user_id, phase in ((1, "active"), (2, "active"), (2, "paused"), (1, "disabled"), (2, "unconfirmed")):
         stage.subscribe(user_id=user_id, phase=SubscriptionPhase(phase))
     phases = stage.outbox.standing(stage.now_ns).phases
@@ -37,9 +37,9 @@ def test_what_has_been_due_for_a_minute_is_late(stage: Stage) -> None:
 def test_a_lane_that_fails_counts_while_its_subscription_is_active(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
-    parcel = stage.claim_one()
-    failing = replace(parcel.lane, failing_since_ns=stage.now_ns, failures=1)
-    stage.outbox.record([replace(stage.done(parcel), lane=failing)])
+    message = stage.claim_one()
+    failing = replace(message.queue, failing_since_ns=stage.now_ns, failures=1)
+    stage.outbox.record([replace(stage.done(message), queue=failing)])
     assert stage.outbox.standing(stage.now_ns).failing == 1
     stage.change(number, phase=SubscriptionPhase.DISABLED)
     assert stage.outbox.standing(stage.now_ns).failing == 0

@@ -140,18 +140,21 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
             ended = over.is_set()
             # Past the second for which alerts are gathered. Leases are longer than all this takes.
             now_ns += 2 * S
-            parcels = outbox.claim(worker, now_ns, 1000 * LEASE_NS, 5, 5)
-            numbers = {parcel.subscription.id for parcel in parcels}
+            messages = outbox.claim(worker, now_ns, 1000 * LEASE_NS, 5, 5)
+            numbers = {message.subscription.id for message in messages}
             with guard:
-                assert not numbers & busy, "a lane was claimed that another holds"
+                assert not numbers & busy, "a queue was claimed that another holds"
                 busy.update(numbers)
-                sent.update((p.subscription.id, entry.alert.key) for p in parcels for entry in p.entries)
+                sent.update((p.subscription.id, entry.alert.key) for p in messages for entry in p.entries)
             with guard:
                 busy.difference_update(numbers)
             outbox.record(
-                [replace(stage.done(parcel), lane=replace(parcel.lane, sent_ns=now_ns)) for parcel in parcels]
+                [
+                    replace(stage.done(message), queue=replace(message.queue, sent_ns=now_ns))
+                    for message in messages
+                ]
             )
-            if ended and not parcels:
+            if ended and not messages:
                 return
 
     all_at_once([records, *(lambda n=n: deliver(f"w{n}") for n in range(4))])
@@ -170,8 +173,8 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
     def sends() -> None:
         outbox = SqlOutbox(place.open())
         for n in range(40):
-            parcels = outbox.claim("w", BEGIN_NS + n * 2 * S, LEASE_NS, 12, 12)
-            outbox.record([stage.done(parcel, EntryPhase.DEAD) for parcel in parcels])
+            messages = outbox.claim("w", BEGIN_NS + n * 2 * S, LEASE_NS, 12, 12)
+            outbox.record([stage.done(message, EntryPhase.DEAD) for message in messages])
 
     def fires() -> None:
         live = SqlLiveStore(place.open(), OutboxEntries())
@@ -225,10 +228,10 @@ def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_
     all_at_once([asks, asks, asks, fires])
     numbers = list[int]()
     stage.now_ns += 2 * S
-    while parcels := stage.claim():
-        numbers += [entry.number for parcel in parcels for entry in parcel.entries]
-        for parcel in parcels:
-            stage.finish(parcel)
+    while messages := stage.claim():
+        numbers += [entry.number for message in messages for entry in message.entries]
+        for message in messages:
+            stage.finish(message)
         stage.now_ns += 2 * S
     assert sum(counts) == 50
     assert sorted(numbers) == list(range(1, 61))

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
-from outcry.delivery.outbox_model import Entry, Lane, Parcel, Reader
+from outcry.delivery.outbox_model import Entry, Message, Queue, Reader
 from outcry.live.model import AlertRow
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
@@ -31,10 +31,10 @@ def alert(symbol: str = "ES", **parts: Any) -> AlertRow:
     return replace(ALERT, symbol=symbol, contract=f"{symbol}Z2026", **parts)
 
 
-def parcel(*alerts: AlertRow, subscription: dict[str, Any] | None = None, **parts: Any) -> Parcel:
+def make_message(*alerts: AlertRow, subscription: dict[str, Any] | None = None, **parts: Any) -> Message:
     entries = tuple(Entry(id=at, number=at, alert=one) for at, one in enumerate(alerts, 1))
-    made = Parcel(
+    made = Message(
         message_id="msg_2f0c", subscription=replace(SUBSCRIPTION, **(subscription or {})), reader=READER,
-        lane=Lane(), entries=entries, missed=0, tries=0, created_ns=NOW_NS,
+        queue=Queue(), entries=entries, missed=0, tries=0, created_ns=NOW_NS,
     )  # fmt: skip
     return replace(made, **parts)

@@ -14,10 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from outcry.delivery.address import HTTPS_PORT, AddressRule, Number, Place, read_host
 from outcry.delivery.egress import Egress, Limits
 from outcry.delivery.names import NameService
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import HTTPS_PORT, AddressRule, Number, Place, read_host
 
 PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
 #: For what shall be over by itself, and for what a deadline ends.

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcry.cli.endpoint import check
-from outcry.delivery.address import AddressRule, Place, read_host, read_rule, translation_networks
+from outcry.delivery.url_rule import AddressRule, Place, read_host, read_rule, translation_networks
 
 #: Where the service of these tests is reached.
 OWN = "https://api.levels.dev"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.deliver.parcels import StillClock, subscription
+from tests.deliver.messages import StillClock, subscription
 from tests.within import within
 
 from outcry.app import open_house
@@ -17,11 +17,11 @@ from outcry.database.errors import StoreBusy
 from outcry.delivery import service as module
 from outcry.delivery.dispatcher import Dispatcher
 from outcry.delivery.model import AttemptRow, Target
-from outcry.delivery.outbox_model import Lane, Outbox, Parcel, Reader
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import Message, Outbox, Queue, Reader
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.service import Delivery
 
-ARRIVED = Sent(
+ARRIVED = SendResult(
     Verdict.ARRIVED, "ok", 200, took_ms=84, phases_ms=(("dns", 4),), request="{}", excerpt="thanks"
 )
 
@@ -74,28 +74,28 @@ class Kept:
 
     def __init__(self, busy_at: str = "") -> None:
         self._busy_at = busy_at
-        self.attempts: list[tuple[AttemptRow, Lane | None]] = []
+        self.attempts: list[tuple[AttemptRow, Queue | None]] = []
 
-    def lane(self, _subscription_id: int) -> Lane:
-        if self._busy_at == "lane":
+    def queue(self, _subscription_id: int) -> Queue:
+        if self._busy_at == "queue":
             raise StoreBusy("not now")
-        return Lane(failures=4, warned=1)
+        return Queue(failures=4, warned=1)
 
-    def keep_attempt(self, attempt: AttemptRow, lane: Lane | None) -> None:
+    def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
         if self._busy_at == "keep_attempt":
             raise StoreBusy("not now")
-        self.attempts.append((attempt, lane))
+        self.attempts.append((attempt, queue))
 
 
 class Answering:
     """A sender that does as it is told."""
 
-    def __init__(self, do: Callable[[], Sent]) -> None:
+    def __init__(self, do: Callable[[], SendResult]) -> None:
         self._do = do
-        self.sent: list[tuple[Parcel, str, Sequence[str]]] = []
+        self.sent: list[tuple[Message, str, Sequence[str]]] = []
 
-    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
-        self.sent.append((parcel, address, secrets))
+    async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
+        self.sent.append((message, address, secrets))
         return self._do()
 
 
@@ -106,7 +106,7 @@ def reader(_user_id: int) -> Reader:
 class Whole:
     """A delivery of parts that can be told what to do."""
 
-    def __init__(self, do: Callable[[], Sent] = lambda: ARRIVED, **parts: Any) -> None:
+    def __init__(self, do: Callable[[], SendResult] = lambda: ARRIVED, **parts: Any) -> None:
         self.dispatcher = parts.get("dispatcher") or Turns()
         self.outbox, self.sender = Kept(parts.get("busy_at", "")), Answering(do)
         self.said: list[str] = []
@@ -197,23 +197,23 @@ def test_a_guard_that_takes_too_long_judges_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_test_goes_as_alerts_go_is_kept_and_opens_the_lane() -> None:
     whole = Whole()
     assert whole.tested() == module.TestResult("ok", 200, 84, (("dns", 4),), "{}", "thanks")
-    ((parcel, address, secrets),) = whole.sender.sent
-    assert (parcel.entries, address, secrets) == ((), "https://there", ["whsec_x"])
-    ((attempt, lane),) = whole.outbox.attempts
+    ((message, address, secrets),) = whole.sender.sent
+    assert (message.entries, address, secrets) == ((), "https://there", ["whsec_x"])
+    ((attempt, queue),) = whole.outbox.attempts
     assert (attempt.outcome, attempt.code, attempt.alert_type) == ("delivered", "ok", "webhook-test")
-    assert lane is not None
-    assert (lane.failures, lane.warned) == (0, 0)
+    assert queue is not None
+    assert (queue.failures, queue.warned) == (0, 0)
 
 
 def test_a_test_that_fails_does_not_count_against_the_lane() -> None:
-    whole = Whole(lambda: Sent(Verdict.LATER, "status", 500))
+    whole = Whole(lambda: SendResult(Verdict.LATER, "status", 500))
     assert whole.tested().code == "status"
-    ((attempt, lane),) = whole.outbox.attempts
-    assert (attempt.outcome, attempt.code, lane) == ("failed", "status", None)
+    ((attempt, queue),) = whole.outbox.attempts
+    assert (attempt.outcome, attempt.code, queue) == ("failed", "status", None)
 
 
 def test_a_test_whose_sender_breaks_says_whose_fault_that_was() -> None:
-    def broken() -> Sent:
+    def broken() -> SendResult:
         raise RuntimeError("a fault of ours")
 
     whole = Whole(broken)
@@ -231,7 +231,7 @@ def test_a_test_whatever_else_breaks_is_answered() -> None:
     assert whole.said == ["webhook_test_failed"]
 
 
-@pytest.mark.parametrize(("busy_at", "code", "sent"), [("lane", "store_busy", 0), ("keep_attempt", "ok", 1)])
+@pytest.mark.parametrize(("busy_at", "code", "sent"), [("queue", "store_busy", 0), ("keep_attempt", "ok", 1)])
 def test_a_test_while_the_store_is_busy(busy_at: str, code: str, sent: int) -> None:
     whole = Whole(busy_at=busy_at)
     assert whole.tested().code == code
@@ -246,7 +246,7 @@ def test_a_test_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "_TESTING_S", 0.05)
     whole = Whole()
 
-    async def hang(*_: object) -> Sent:
+    async def hang(*_: object) -> SendResult:
         await asyncio.Event().wait()
         return ARRIVED
 

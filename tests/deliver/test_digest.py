@@ -12,18 +12,18 @@ from babel.messages.pofile import read_po
 from hypothesis import given
 from hypothesis import strategies as st
 from support.events import tell_into
-from tests.deliver.mailed import NOW_NS, READER, alert, parcel
+from tests.deliver.mailed import NOW_NS, READER, alert, make_message
 from tests.deliver.test_mail import Taken, server
 from tests.services.memory_identity import HandClock
 from tests.within import within
 
 from outcry.base.log_events import Report, discard
-from outcry.delivery import digest, digest_message
-from outcry.delivery.digest import MailSender
-from outcry.delivery.digest_message import FOLDERS, MOST_SHOWN, Links, letter_of
+from outcry.delivery import digest_message, email_sender
+from outcry.delivery.digest_message import FOLDERS, MOST_SHOWN, Links, render_digest
+from outcry.delivery.email_sender import MailSender
 from outcry.delivery.model import SubscriptionRow
-from outcry.delivery.outbox_model import Parcel
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import Message
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.alerts.machine import AlertType
 from outcry.people.smtp import smtp_server
 
@@ -44,8 +44,8 @@ def sender(port: int, report: Report = discard) -> MailSender:
 
 
 def sent(
-    port: int, given: Parcel, *, address: str = "ann@example.com", said: list[str] | None = None
-) -> Sent:
+    port: int, given: Message, *, address: str = "ann@example.com", said: list[str] | None = None
+) -> SendResult:
     report = tell_into(said) if said is not None else discard
     return asyncio.run(sender(port, report).send(given, address, ()))
 
@@ -94,7 +94,7 @@ class _Page(HTMLParser):
 def test_a_digest_arrives_as_text_and_as_html() -> None:
     taken = Taken()
     with server(taken) as port:
-        done = sent(port, parcel(ES, NQ, CL))
+        done = sent(port, make_message(ES, NQ, CL))
     assert (done.verdict, done.code, done.status) == (Verdict.ARRIVED, "ok", 250)
     assert {name for name, _ in done.phases_ms} == {"connect", "answer"}
     mail, text, html = parts(taken.sources[0])
@@ -118,7 +118,7 @@ def test_what_a_program_reads_of_it() -> None:
     Auto-Submitted."""
     taken = Taken()
     with server(taken) as port:
-        sent(port, parcel(ES))
+        sent(port, make_message(ES))
     mail, _, _ = parts(taken.sources[0])
     head = taken.sources[0].partition(b"\r\n\r\n")[0].decode("ascii").splitlines()
     assert f"List-Unsubscribe: <{END}>" in head
@@ -134,14 +134,14 @@ def test_a_mail_sent_again_is_known_by_the_same_id() -> None:
     taken = Taken()
     with server(taken) as port:
         for tries in range(2):
-            sent(port, parcel(ES, tries=tries))
+            sent(port, make_message(ES, tries=tries))
     assert [mail["Message-ID"] for mail in taken.mails] == ["<msg_2f0c@example.com>"] * 2
 
 
 def test_a_test_says_that_it_is_one() -> None:
     taken = Taken()
     with server(taken) as port:
-        done = sent(port, parcel())
+        done = sent(port, make_message())
     assert done.verdict is Verdict.ARRIVED
     mail, text, _ = parts(taken.sources[0])
     assert mail["Subject"] == "Test of your Outcry digest"
@@ -153,10 +153,10 @@ def test_a_test_says_that_it_is_one() -> None:
 def test_what_was_missed_is_told_once_it_arrived() -> None:
     taken = Taken()
     with server(taken) as port:
-        assert sent(port, parcel(ES, missed=3)).told
-        assert not sent(port, parcel(ES)).told
+        assert sent(port, make_message(ES, missed=3)).told
+        assert not sent(port, make_message(ES)).told
         taken.answer = "451 later"
-        assert not sent(port, parcel(ES, missed=3)).told
+        assert not sent(port, make_message(ES, missed=3)).told
     _, text, html = parts(taken.sources[0])
     for form in (text, _Page(html).text):
         assert "3 earlier alerts could not be delivered." in form
@@ -184,7 +184,7 @@ def test_what_the_server_answers_decides(
     taken, said = Taken(), list[str]()
     taken.welcome, taken.answer = welcome, answer
     with server(taken) as port:
-        done = sent(port, parcel(ES), said=said)
+        done = sent(port, make_message(ES), said=said)
         assert (done.verdict, done.code, done.status) == (verdict, code, status)
         refused = welcome if welcome != "250 OK" else answer
         assert done.excerpt == refused[4:]
@@ -201,22 +201,22 @@ def test_a_wrong_password_is_the_operators_to_mend() -> None:
     with server(taken, authenticator=_authenticate, auth_require_tls=False) as port:
         url = smtp_server(f"smtp://outcry:wrong@127.0.0.1:{port}")
         mails = MailSender(url, "outcry@example.com", SITE, end_of, HandClock(), tell_into(said))
-        done = asyncio.run(mails.send(parcel(ES), "ann@example.com", ()))
+        done = asyncio.run(mails.send(make_message(ES), "ann@example.com", ()))
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", 535)
     assert said == [f"email_failed kind=alerts problem=127.0.0.1:{port} rejected the user name or password"]
 
 
 def test_a_server_that_is_away_is_tried_later() -> None:
     said: list[str] = []
-    done = sent(1, parcel(ES), said=said)
+    done = sent(1, make_message(ES), said=said)
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", None)
     assert said == ["email_failed kind=alerts problem=connection to 127.0.0.1:1 failed: SMTPConnectError"]
 
 
 def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digest, "_WITHIN_S", 0.2)
+    monkeypatch.setattr(email_sender, "_WITHIN_S", 0.2)
 
-    async def silent() -> Sent:
+    async def silent() -> SendResult:
         held = asyncio.Event()
 
         async def hold(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -226,7 +226,7 @@ def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.Monk
         mute = await asyncio.start_server(hold, "127.0.0.1", 0)
         async with mute:
             port = mute.sockets[0].getsockname()[1]
-            done = await within(sender(port).send(parcel(ES), "ann@example.com", ()), 5)
+            done = await within(sender(port).send(make_message(ES), "ann@example.com", ()), 5)
             held.set()
         return done
 
@@ -236,35 +236,35 @@ def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.Monk
 
 def test_no_more_connections_at_a_time_than_a_server_bears(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hold all the places there are; a third is told so, and was not tried."""
-    monkeypatch.setattr(digest, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(digest, "AT_A_TIME", 2)
+    monkeypatch.setattr(email_sender, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(email_sender, "AT_A_TIME", 2)
 
-    async def crowd() -> Sent:
+    async def crowd() -> SendResult:
         begun, held = asyncio.Semaphore(0), asyncio.Event()
 
-        async def hold(*_given: object) -> Sent:
+        async def hold(*_given: object) -> SendResult:
             begun.release()
             await held.wait()
-            return Sent(Verdict.ARRIVED, "ok")
+            return SendResult(Verdict.ARRIVED, "ok")
 
         mails = sender(1)
         mails._send = hold  # type: ignore[method-assign,assignment]
-        first = [asyncio.create_task(mails.send(parcel(ES), "ann@example.com", ())) for _ in range(2)]
+        first = [asyncio.create_task(mails.send(make_message(ES), "ann@example.com", ())) for _ in range(2)]
         for _ in first:
             await begun.acquire()
-        third = await mails.send(parcel(ES), "ann@example.com", ())
+        third = await mails.send(make_message(ES), "ann@example.com", ())
         held.set()
         await asyncio.gather(*first)
-        assert (await mails.send(parcel(ES), "ann@example.com", ())).verdict is Verdict.ARRIVED
+        assert (await mails.send(make_message(ES), "ann@example.com", ())).verdict is Verdict.ARRIVED
         return third
 
-    assert asyncio.run(crowd()) == Sent(Verdict.BUSY, "too_busy")
+    assert asyncio.run(crowd()) == SendResult(Verdict.BUSY, "too_busy")
 
 
 def test_an_address_cannot_add_a_header() -> None:
     taken = Taken()
     with server(taken) as port:
-        done = sent(port, parcel(ES), address="ann@example.com\r\nBcc: all@example.com")
+        done = sent(port, make_message(ES), address="ann@example.com\r\nBcc: all@example.com")
     assert done.verdict is Verdict.REFUSED
     assert taken.mails == []
 
@@ -275,65 +275,68 @@ def test_an_address_cannot_add_a_header() -> None:
 def test_of_many_the_most_severe_are_shown_then_the_newest_and_the_others_counted() -> None:
     many = [alert("ES", severity="info", at_ns=NOW_NS + n * 10**9) for n in range(60)]
     many[0] = alert("CL", severity="critical")
-    letter = letter_of(parcel(*many), LINKS)
-    assert letter.text.count("● Info") == MOST_SHOWN - 1
-    assert letter.text.count("■ Critical") == 1
-    assert f"and 10 more: {SITE}/alerts" in letter.text
-    assert "10:13:30 EDT" not in letter.text  # the tenth second's is the newest of those left out
-    assert "10:13:31 EDT" in letter.text
-    assert letter.subject == "60 alerts: CL, ES"
-    assert "more:" not in letter_of(parcel(*many[:MOST_SHOWN]), LINKS).text
+    digest = render_digest(make_message(*many), LINKS)
+    assert digest.text.count("● Info") == MOST_SHOWN - 1
+    assert digest.text.count("■ Critical") == 1
+    assert f"and 10 more: {SITE}/alerts" in digest.text
+    assert "10:13:30 EDT" not in digest.text  # the tenth second's is the newest of those left out
+    assert "10:13:31 EDT" in digest.text
+    assert digest.subject == "60 alerts: CL, ES"
+    assert "more:" not in render_digest(make_message(*many[:MOST_SHOWN]), LINKS).text
 
 
 def test_alerts_are_grouped_by_symbol_in_their_order() -> None:
-    letter = letter_of(parcel(NQ, ES, alert("NQ", severity="critical")), LINKS)
-    found = re.findall(r"^(?:NQ|ES|[■▲●] \w+)", letter.text, re.MULTILINE)
+    digest = render_digest(make_message(NQ, ES, alert("NQ", severity="critical")), LINKS)
+    found = re.findall(r"^(?:NQ|ES|[■▲●] \w+)", digest.text, re.MULTILINE)
     assert found == ["NQ", "● Info", "■ Critical", "ES", "▲ Warning"]
 
 
 def test_a_subject_says_how_many_and_which() -> None:
     symbols = ("ES", "NQ", "CL", "GC", "ZN", "6E", "YM", "RTY")
-    assert letter_of(parcel(ES), LINKS).subject == "1 alert: ES"
-    assert letter_of(parcel(*map(alert, symbols)), LINKS).subject == "8 alerts: ES, NQ, CL, GC, ZN, 6E, …"
+    assert render_digest(make_message(ES), LINKS).subject == "1 alert: ES"
+    assert (
+        render_digest(make_message(*map(alert, symbols)), LINKS).subject
+        == "8 alerts: ES, NQ, CL, GC, ZN, 6E, …"
+    )
 
 
 def test_times_are_the_readers() -> None:
     india = READER.__class__("a@example.com", "en", "Asia/Kolkata", 9)
-    assert "Mon, Sep 21, 2026 19:43:20 IST" in letter_of(parcel(ES, reader=india), LINKS).text
+    assert "Mon, Sep 21, 2026 19:43:20 IST" in render_digest(make_message(ES, reader=india), LINKS).text
 
 
 def test_a_german_reader_is_written_to_in_german() -> None:
     german = READER.__class__("a@example.com", "de", "Europe/Berlin", 9)
-    letter = letter_of(parcel(ES, CL, missed=1, reader=german), LINKS)
-    assert letter.subject == "2 Alerts: ES, CL"
+    digest = render_digest(make_message(ES, CL, missed=1, reader=german), LINKS)
+    assert digest.subject == "2 Alerts: ES, CL"
     for said in (
         "▲ Warnung · Mo., 21. Sept. 2026 16:13:20 CEST", "■ Kritisch", "Ausbruch über die Initial Balance",
         "Kurs bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Alert konnte nicht",
         "Nur zum Lernen, keine Anlageberatung.",
     ):  # fmt: skip
-        assert said in letter.text
-        assert said in _Page(letter.html).text
-    assert '<html lang="de">' in letter.html
+        assert said in digest.text
+        assert said in _Page(digest.html).text
+    assert '<html lang="de">' in digest.html
 
 
 def test_an_invented_market_is_called_so() -> None:
-    assert "Simulated market" not in letter_of(parcel(ES), LINKS).text
-    letter = letter_of(parcel(ES, alert("NQ", invented=True)), LINKS)
-    assert "Simulated market" in letter.text
-    assert "Simulated market" in letter.html
+    assert "Simulated market" not in render_digest(make_message(ES), LINKS).text
+    digest = render_digest(make_message(ES, alert("NQ", invented=True)), LINKS)
+    assert "Simulated market" in digest.text
+    assert "Simulated market" in digest.html
 
 
 def test_a_mail_fetches_and_runs_nothing() -> None:
-    page = _Page(letter_of(parcel(ES, NQ, CL, missed=1), LINKS).html)
+    page = _Page(render_digest(make_message(ES, NQ, CL, missed=1), LINKS).html)
     assert page.fetched == []
     assert not page.tags & {"script", "img", "iframe", "link", "object", "svg", "form"}
-    assert "@import" not in letter_of(parcel(ES), LINKS).html
-    assert "url(" not in letter_of(parcel(ES), LINKS).html
+    assert "@import" not in render_digest(make_message(ES), LINKS).html
+    assert "url(" not in render_digest(make_message(ES), LINKS).html
 
 
 @given(label=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_what_an_owner_typed_stays_text(label: str) -> None:
-    page = _Page(letter_of(parcel(ES, subscription={"label": label + "<script>&"}), LINKS).html)
+    page = _Page(render_digest(make_message(ES, subscription={"label": label + "<script>&"}), LINKS).html)
     assert "script" not in page.tags
     assert "<script>&" in page.text
 
@@ -345,7 +348,7 @@ def test_every_text_has_german() -> None:
     """What the templates and the module say through `words` is in the catalogue, or in that of alerts."""
     folder = FOLDERS[0].parent
     sources = [path.read_text() for path in (folder / "templates").iterdir()]
-    sources.append((folder / "digest_letter.py").read_text())
+    sources.append((folder / "digest_message.py").read_text())
     texts = {
         text
         for source in sources

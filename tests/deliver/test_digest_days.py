@@ -10,8 +10,8 @@ from support.events import tell_into
 from tests.deliver.test_mail import Taken, server
 from tests.services.delivery_stage import Stage, staged
 
-from outcry.delivery.digest import MailSender
 from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.email_sender import MailSender
 from outcry.delivery.model import Target
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.people.smtp import smtp_server

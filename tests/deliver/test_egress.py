@@ -32,10 +32,10 @@ from tests.deliver.outside import (
 )
 from tests.within import within
 
-from outcry.delivery.address import AddressRule, read_rule
 from outcry.delivery.egress import LONGEST_BODY, USER_AGENT, Egress, Limits, Reply
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import AddressRule, read_rule
 
 RULE = OutsideRule()
 LAST_ANSWER = OK_ANSWER.replace(b" OK\r\n", b" OK\r\nConnection: close\r\n")

@@ -13,26 +13,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 from support.certificates import Certificate, certificate
-from tests.deliver.parcels import HOOK, NOW_NS, PAGES, StillClock, ToldEgress, alert, parcel, reply, send
+from tests.deliver.messages import (
+    HOOK,
+    NOW_NS,
+    PAGES,
+    StillClock,
+    ToldEgress,
+    alert,
+    make_message,
+    reply,
+    send,
+)
 
-from outcry.delivery.address import read_rule
 from outcry.delivery.egress import Egress, Reply
-from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
 from outcry.delivery.names import NameService
 from outcry.delivery.replies import LONGEST_EXCERPT, excerpt, retry_after_ns
 from outcry.delivery.schedule import LONGEST_WAIT_NS
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import read_rule
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 
 SECRET = "whsec_" + "bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmU="
 S = NANOS_PER_SECOND
 
 
-def answered(answer: Reply) -> Sent:
+def answered(answer: Reply) -> SendResult:
     egress = ToldEgress([answer])
-    return send(HttpsSender(egress, PAGES, StillClock()), parcel(Target.HTTPS, [alert()]), secrets=[SECRET])
+    return send(
+        HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, [alert()]), secrets=[SECRET]
+    )
 
 
 def in_http(seconds: float) -> str:
@@ -44,7 +56,9 @@ def in_http(seconds: float) -> str:
 def test_what_is_posted() -> None:
     egress = ToldEgress([reply(204)])
     alerts = [alert(), alert(symbol="NQ"), alert(at_ms=1_767_366_250_000)]
-    sent = send(HttpsSender(egress, PAGES, StillClock()), parcel(Target.HTTPS, alerts), secrets=[SECRET])
+    sent = send(
+        HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, alerts), secrets=[SECRET]
+    )
     ((address, body, headers),) = egress.posts
     assert address == HOOK
     assert [one["symbol"] for one in json.loads(body)["alerts"]] == ["ES", "NQ", "ES"]
@@ -62,7 +76,7 @@ def test_what_is_posted() -> None:
 
 def test_a_test_goes_the_same_way_and_has_no_numbers() -> None:
     egress = ToldEgress([reply()])
-    sent = send(HttpsSender(egress, PAGES, StillClock()), parcel(Target.HTTPS), secrets=[SECRET])
+    sent = send(HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS), secrets=[SECRET])
     ((_, body, headers),) = egress.posts
     assert json.loads(body)["alerts"][0]["type"] == "webhook-test"
     assert "outcry-seq" not in headers
@@ -72,7 +86,7 @@ def test_a_test_goes_the_same_way_and_has_no_numbers() -> None:
 
 def test_the_same_message_tried_later_has_its_id_and_body_but_another_time() -> None:
     clock, egress = StillClock(), ToldEgress([reply(500), reply()])
-    sender, message = HttpsSender(egress, PAGES, clock), parcel(Target.HTTPS, [alert()])
+    sender, message = HttpsSender(egress, PAGES, clock), make_message(Target.HTTPS, [alert()])
     send(sender, message, secrets=[SECRET])
     clock.at_ns += 5 * S
     send(sender, message, secrets=[SECRET])
@@ -210,12 +224,12 @@ def test_an_excerpt_never_repeats_what_an_address_holds(around: bytes, secret: s
 def test_nothing_is_sent_twice_by_itself() -> None:
     egress = ToldEgress([reply(500)])
     asyncio.run(
-        HttpsSender(egress, PAGES, StillClock()).send(parcel(Target.HTTPS, [alert()]), HOOK, [SECRET])
+        HttpsSender(egress, PAGES, StillClock()).send(make_message(Target.HTTPS, [alert()]), HOOK, [SECRET])
     )
     assert len(egress.posts) == 1
 
 
-async def over_a_socket(served: Certificate, answer: bytes) -> tuple[Sent, bytes]:
+async def over_a_socket(served: Certificate, answer: bytes) -> tuple[SendResult, bytes]:
     """What came of a message sent to a real server that gives this answer, and what it received."""
     received = bytearray()
 
@@ -235,7 +249,7 @@ async def over_a_socket(served: Certificate, answer: bytes) -> tuple[Sent, bytes
     async with server:
         try:
             sender = HttpsSender(egress, PAGES, StillClock(time_ns()))
-            message = parcel(Target.HTTPS, [alert(ref="Ä—■")])
+            message = make_message(Target.HTTPS, [alert(ref="Ä—■")])
             sent = await sender.send(message, f"https://{here}/in", [SECRET])
         finally:
             await egress.close()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.deliver.parcels import NOW_NS, PAGES, alert, many, parcel
+from tests.deliver.messages import NOW_NS, PAGES, alert, make_message, many
 
 from outcry.delivery.model import Target
 from outcry.delivery.payload import LONGEST_TEXT, body_of, encoded, shortened
@@ -19,7 +19,7 @@ FIELDS = ["kind", "key", "symbol", "type", "severity", "session", "price", "ref"
 
 
 def sent(alerts: list[AlertRow], symbols: tuple[str, ...] = ()) -> dict:
-    body = encoded(body_of(parcel(Target.HTTPS, alerts, symbols=symbols), PAGES, NOW_NS))
+    body = encoded(body_of(make_message(Target.HTTPS, alerts, symbols=symbols), PAGES, NOW_NS))
     assert b"\n" not in body
     assert b": " not in body.replace(b"alerts: ", b"")  # compact: blanks are in words only
     return json.loads(body, parse_constant=pytest.fail)
@@ -112,7 +112,7 @@ rows = st.builds(
 @given(st.lists(rows, min_size=1, max_size=20))
 def test_any_alerts_make_a_body_of_exactly_these_fields(alerts: list[AlertRow]) -> None:
     body = json.loads(
-        encoded(body_of(parcel(Target.HTTPS, alerts), PAGES, NOW_NS)), parse_constant=pytest.fail
+        encoded(body_of(make_message(Target.HTTPS, alerts), PAGES, NOW_NS)), parse_constant=pytest.fail
     )
     assert list(body) == ["version", "text", "alerts"]
     assert len(body["text"].encode("utf-16-le")) <= 2 * LONGEST_TEXT
@@ -142,5 +142,5 @@ def test_a_body_has_no_field_that_is_unknown_to_its_reader() -> None:
         text: str
         alerts: list[dict]
 
-    body = encoded(body_of(parcel(Target.HTTPS, [alert()]), PAGES, NOW_NS))
+    body = encoded(body_of(make_message(Target.HTTPS, [alert()]), PAGES, NOW_NS))
     assert msgspec.json.decode(body, type=Strict).version == 2

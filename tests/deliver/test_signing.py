@@ -9,9 +9,9 @@ from time import time_ns  # noqa: TID251 - the libraries go by the machine's clo
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 from tests.deliver.javascript import Node, node
-from tests.deliver.parcels import PAGES, StillClock, ToldEgress, alert, parcel, reply, send
+from tests.deliver.messages import PAGES, StillClock, ToldEgress, alert, make_message, reply, send
 
-from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
 from outcry.delivery.signing import signed
 
@@ -77,7 +77,7 @@ def test_the_javascript_library_agrees(node: Node) -> None:
 def test_what_is_sent_is_what_was_signed(secrets: list[str], node: Node) -> None:
     egress = ToldEgress([reply()])
     sender = HttpsSender(egress, PAGES, StillClock(time_ns()))
-    send(sender, parcel(Target.HTTPS, [alert(ref="Ä—■")]), secrets=secrets)
+    send(sender, make_message(Target.HTTPS, [alert(ref="Ä—■")]), secrets=secrets)
     ((_, body, headers),) = egress.posts
     assert [Webhook(secret).verify(body, headers)["version"] for secret in secrets] == [2] * len(secrets)
     assert all(node.verified([(secret, headers, body.decode()) for secret in secrets]))
@@ -100,7 +100,9 @@ def test_a_known_signature() -> None:
 
 def test_the_secret_is_nowhere_in_what_is_sent() -> None:
     egress = ToldEgress([reply(500, b"no")])
-    sent = send(HttpsSender(egress, PAGES, StillClock()), parcel(Target.HTTPS, [alert()]), secrets=[NEW, OLD])
+    sent = send(
+        HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, [alert()]), secrets=[NEW, OLD]
+    )
     for secret in (NEW, OLD):
         assert secret.removeprefix("whsec_") not in f"{egress.posts}{sent}"
 

@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.deliver.parcels import (
+from tests.deliver.messages import (
     HOOK,
     PAGES,
     SLACK,
     StillClock,
     ToldEgress,
     alert,
+    make_message,
     many,
-    parcel,
     reply,
     send,
 )
 
 from outcry.delivery.egress import Reply
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import Parcel, Reader
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import Message, Reader
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.slack import GONE, MALFORMED, SlackSender
 from outcry.market.alerts.machine import AlertType
 from outcry.market.units import NANOS_PER_SECOND
@@ -32,7 +32,7 @@ URL = f"{PAGES}/alerts"
 OK = reply(200, b"ok")
 
 
-def tried(message: Parcel, *replies: Reply) -> tuple[Sent, list[dict[str, Any]]]:
+def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str, Any]]]:
     """What came of it, and the messages that were posted."""
     egress = ToldEgress(replies or [OK])
     sent = send(SlackSender(egress, PAGES, StillClock()), message)
@@ -42,7 +42,7 @@ def tried(message: Parcel, *replies: Reply) -> tuple[Sent, list[dict[str, Any]]]
     return sent, [json.loads(body) for _, body, _ in egress.posts]
 
 
-def posted(message: Parcel) -> dict[str, Any]:
+def posted(message: Message) -> dict[str, Any]:
     """The one message."""
     sent, (body,) = tried(message)
     assert (sent.verdict, sent.code) == (Verdict.ARRIVED, "ok")
@@ -57,7 +57,7 @@ def texts(body: dict[str, Any]) -> list[str]:
 
 
 def test_one_alert() -> None:
-    body = posted(parcel(Target.SLACK, [alert()]))
+    body = posted(make_message(Target.SLACK, [alert()]))
     said = "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET"
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "context"]
     assert texts(body) == [
@@ -77,7 +77,7 @@ def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
         alert(AlertType.NAKED_POC, "NQ", ref="2025-12-30"),
         alert(AlertType.VA_TEST_LOW, ref="VAL"),
     ]
-    header, *sections, _ = texts(posted(parcel(Target.SLACK, rows)))
+    header, *sections, _ = texts(posted(make_message(Target.SLACK, rows)))
     assert header == "3 alerts: ES ib-break-up, NQ naked-poc, ES va-test-low."
     assert [text.split("\n")[0] for text in sections] == [
         "*■ CRITICAL · ES Breakout above initial balance (ib-break-up)*",
@@ -89,22 +89,22 @@ def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
 def test_when_it_fired_is_told_by_the_readers_clock_with_the_day_unless_it_is_this_one() -> None:
     """03:04:05 UTC is 22:04:05 of the day before in New York."""
     in_new_york = Reader("ann@example.com", "en", "America/New_York", 7)
-    late = replace(parcel(Target.SLACK, [alert(at_ms=1_767_323_045_000), alert()]), reader=in_new_york)
+    late = replace(make_message(Target.SLACK, [alert(at_ms=1_767_323_045_000), alert()]), reader=in_new_york)
     first, second = [text for text in texts(posted(late)) if "\n" in text]
     assert first.endswith(" · 2026-01-01 22:04:05 EST")
     assert second.endswith(". · 10:04:00 EST")
-    assert "EST" not in "".join(texts(posted(replace(parcel(Target.SLACK), reader=in_new_york))))
+    assert "EST" not in "".join(texts(posted(replace(make_message(Target.SLACK), reader=in_new_york))))
 
 
 def test_the_test_is_no_signal() -> None:
-    body = posted(parcel(Target.SLACK))
+    body = posted(make_message(Target.SLACK))
     assert texts(body)[0] == "● INFO · Webhook test"
     assert "not a market signal" in texts(body)[1]
 
 
 def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
     rows = [alert(symbol=f"S{place}") for place in range(200)]
-    body = posted(parcel(Target.SLACK, rows))
+    body = posted(make_message(Target.SLACK, rows))
     sections = [text for text in texts(body) if "\n" in text]
     assert [text.split()[3] for text in sections] == [f"S{place}" for place in range(190, 200)]
     assert f"and 190 more: <{URL}|All alerts>" in texts(body)
@@ -113,19 +113,19 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
 
 @pytest.mark.parametrize(("missed", "words"), [(1, "1 earlier alert could"), (37, "37 earlier alerts could")])
 def test_what_was_missed_is_told_in_one_line_and_counts_as_told(missed: int, words: str) -> None:
-    sent, (body,) = tried(parcel(Target.SLACK, [alert()], missed=missed))
+    sent, (body,) = tried(make_message(Target.SLACK, [alert()], missed=missed))
     assert sent.told
     assert [words in text for text in texts(body)].count(True) == 1
     assert words in body["text"]
-    assert not tried(parcel(Target.SLACK, [alert()], missed=missed), reply(500))[0].told
-    assert not tried(parcel(Target.SLACK, [alert()]))[0].told
+    assert not tried(make_message(Target.SLACK, [alert()], missed=missed), reply(500))[0].told
+    assert not tried(make_message(Target.SLACK, [alert()]))[0].told
 
 
 HOSTILE = "<!channel> <@U1> @here *b* _i_ ~s~ `c` ```x``` <https://evil.example|click> &amp; \u202eegnahc\n> quote\x00"
 
 
 def test_data_calls_nobody_and_changes_no_line() -> None:
-    body = posted(parcel(Target.SLACK, [alert(AlertType.NAKED_POC, ref=HOSTILE), alert()]))
+    body = posted(make_message(Target.SLACK, [alert(AlertType.NAKED_POC, ref=HOSTILE), alert()]))
     for text in [*texts(body), body["text"]]:
         ours = text.replace(f"<{URL}|All alerts>", "")
         assert "<" not in ours
@@ -150,7 +150,7 @@ rows = st.builds(
 
 @given(st.lists(rows, max_size=60), st.integers(0, 10**6))
 def test_no_message_is_larger_than_slack_takes(alerts: list[Any], missed: int) -> None:
-    body = posted(parcel(Target.SLACK, alerts, missed=missed))
+    body = posted(make_message(Target.SLACK, alerts, missed=missed))
     assert set(body) == {"text", "blocks", "unfurl_links"}
     assert len(body["blocks"]) <= 50
     assert len(body["text"]) <= 4000
@@ -179,19 +179,21 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("status", "body", "verdict", "code"), ANSWERS)
 def test_what_an_answer_means(status: int, body: bytes, verdict: Verdict, code: str) -> None:
-    sent, messages = tried(parcel(Target.SLACK, [alert()]), reply(status, body))
+    sent, messages = tried(make_message(Target.SLACK, [alert()]), reply(status, body))
     assert (sent.verdict, sent.code, sent.status) == (verdict, code, status)
     assert len(messages) == 1
 
 
 def test_it_waits_as_long_as_slack_asks() -> None:
-    sent, _ = tried(parcel(Target.SLACK, [alert()]), reply(429, b"", headers={"Retry-After": "30"}))
+    sent, _ = tried(make_message(Target.SLACK, [alert()]), reply(429, b"", headers={"Retry-After": "30"}))
     assert sent.wait_ns == 30 * NANOS_PER_SECOND
 
 
 @pytest.mark.parametrize("word", sorted(MALFORMED))
 def test_what_slack_cannot_read_is_sent_once_more_as_text(word: str) -> None:
-    sent, (first, second) = tried(parcel(Target.SLACK, many(3), missed=2), reply(400, word.encode()), OK)
+    sent, (first, second) = tried(
+        make_message(Target.SLACK, many(3), missed=2), reply(400, word.encode()), OK
+    )
     assert "blocks" in first
     assert set(second) == {"text", "unfurl_links"}
     assert first["text"] == second["text"]
@@ -201,22 +203,28 @@ def test_what_slack_cannot_read_is_sent_once_more_as_text(word: str) -> None:
 
 
 def test_what_slack_cannot_read_as_text_either_is_given_up() -> None:
-    sent, messages = tried(parcel(Target.SLACK, many(3), missed=2), reply(400, b"invalid_payload"))
+    sent, messages = tried(make_message(Target.SLACK, many(3), missed=2), reply(400, b"invalid_payload"))
     assert (sent.verdict, sent.code, sent.told) == (Verdict.REFUSED, "our_message", False)
     assert len(messages) == 2
 
 
 def test_the_second_message_may_fail_for_a_reason_of_its_own() -> None:
     later, _ = tried(
-        parcel(Target.SLACK, many(3)), reply(400, b"invalid_blocks"), reply(None, code="connect_timeout")
+        make_message(Target.SLACK, many(3)),
+        reply(400, b"invalid_blocks"),
+        reply(None, code="connect_timeout"),
     )
-    gone, _ = tried(parcel(Target.SLACK, many(3)), reply(400, b"invalid_blocks"), reply(404, b"no_service"))
+    gone, _ = tried(
+        make_message(Target.SLACK, many(3)), reply(400, b"invalid_blocks"), reply(404, b"no_service")
+    )
     assert (later.verdict, later.code) == (Verdict.LATER, "connect_timeout")
     assert (gone.verdict, gone.code) == (Verdict.GONE, "gone")
 
 
 def test_after_a_slow_answer_the_text_waits_for_the_next_try() -> None:
-    sent, messages = tried(parcel(Target.SLACK, many(3)), reply(400, b"invalid_blocks", took_ms=14_000), OK)
+    sent, messages = tried(
+        make_message(Target.SLACK, many(3)), reply(400, b"invalid_blocks", took_ms=14_000), OK
+    )
     assert len(messages) == 1
     assert sent.verdict is Verdict.LATER
 
@@ -228,18 +236,18 @@ def test_after_a_slow_answer_the_text_waits_for_the_next_try() -> None:
 )  # fmt: skip
 def test_nothing_is_sent_but_to_slack(address: str) -> None:
     egress = ToldEgress([OK])
-    sent = send(SlackSender(egress, PAGES, StillClock()), parcel(Target.SLACK, [alert()]), address)
+    sent = send(SlackSender(egress, PAGES, StillClock()), make_message(Target.SLACK, [alert()]), address)
     assert egress.posts == []
     assert (sent.verdict, sent.code) == (Verdict.GONE, "endpoint_invalid")
 
 
 def test_the_address_is_in_nothing_that_is_kept() -> None:
     echo = f"<p>Cannot POST {SLACK.removeprefix('https://hooks.slack.com')}</p> abcdefgh12345678".encode()
-    sent, _ = tried(parcel(Target.SLACK, [alert()]), reply(404, echo))
+    sent, _ = tried(make_message(Target.SLACK, [alert()]), reply(404, echo))
     assert "abcdefgh12345678" not in repr(sent)
     assert "T0AB12CD3" not in repr(sent)
 
 
 def test_no_place_in_our_queue_is_no_attempt() -> None:
-    sent, _ = tried(parcel(Target.SLACK, [alert()]), reply(None, code="too_busy"))
+    sent, _ = tried(make_message(Target.SLACK, [alert()]), reply(None, code="too_busy"))
     assert sent.verdict is Verdict.BUSY

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outcry.delivery.chat import MARKS
-from outcry.delivery.endpoint import NUMBERS_HEADER, WISH_HEADER
+from outcry.delivery.chat_content import MARKS
+from outcry.delivery.https_webhook import NUMBERS_HEADER, WISH_HEADER
 from outcry.delivery.model import Target
 from outcry.delivery.payload import Alert, Body
 from outcry.delivery.schedule import PAUSES_NS

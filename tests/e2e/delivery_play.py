@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 from support.certificates import certificate
 
-from outcry.delivery.endpoint import NUMBERS_HEADER
+from outcry.delivery.https_webhook import NUMBERS_HEADER
 from outcry.live.model import AlertRow
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind

@@ -32,11 +32,10 @@ from outcry.app.service import void
 from outcry.base.encryption import Seal
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
-from outcry.delivery.address import read_rule
 from outcry.delivery.dispatcher import Dispatcher, Notices, Parts
 from outcry.delivery.egress import Egress
-from outcry.delivery.endpoint import HttpsSender
 from outcry.delivery.fan_out import OutboxEntries
+from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
@@ -44,6 +43,7 @@ from outcry.delivery.outbox_model import EntryPhase
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import place_of
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import read_rule
 from outcry.live.model import FanOut
 from outcry.live.store import SqlLiveStore
 from outcry.sessions.store import SqlStore

@@ -17,8 +17,8 @@ from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import AttemptRow, Severity, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
-from outcry.delivery.outbox_model import Parcel
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import Message
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.live.model import AlertRow, FanOut
@@ -30,8 +30,8 @@ from outcry.sessions.store import SqlStore
 
 BEGIN_NS = 1_767_366_245_000_000_000
 EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
-ARRIVED = Sent(Verdict.ARRIVED, "ok", 200, took_ms=3, told=True)
-FAILED = Sent(Verdict.LATER, "status", 500, took_ms=3, excerpt="no")
+ARRIVED = SendResult(Verdict.ARRIVED, "ok", 200, took_ms=3, told=True)
+FAILED = SendResult(Verdict.LATER, "status", 500, took_ms=3, excerpt="no")
 
 
 @dataclass
@@ -49,15 +49,15 @@ class Answering:
     """A sender that answers as `answer` says, and keeps what it was given, with when."""
 
     clock: HandClock
-    answer: Callable[[Parcel], Sent] = lambda _: ARRIVED
-    sent: list[tuple[int, Parcel]] = field(default_factory=list)
+    answer: Callable[[Message], SendResult] = lambda _: ARRIVED
+    sent: list[tuple[int, Message]] = field(default_factory=list)
     addresses: list[tuple[str, Sequence[str]]] = field(default_factory=list)
 
-    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
-        self.sent.append((self.clock.ns, parcel))
+    async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
+        self.sent.append((self.clock.ns, message))
         self.addresses.append((address, list(secrets)))
         await asyncio.sleep(0)
-        return self.answer(parcel)
+        return self.answer(message)
 
 
 @dataclass
@@ -66,11 +66,11 @@ class Told:
 
     notices: list[tuple[str, int | str]] = field(default_factory=list)
 
-    def warned(self, parcel: Parcel, hours: int) -> None:
-        self.notices.append((parcel.subscription.label, hours))
+    def warned(self, message: Message, hours: int) -> None:
+        self.notices.append((message.subscription.label, hours))
 
-    def switched_off(self, parcel: Parcel, reason: str) -> None:
-        self.notices.append((parcel.subscription.label, reason))
+    def switched_off(self, message: Message, reason: str) -> None:
+        self.notices.append((message.subscription.label, reason))
 
 
 class Stage:
@@ -124,7 +124,7 @@ class Stage:
         )  # fmt: skip
 
     def step(self, dispatcher: Dispatcher | None = None) -> int:
-        """One round of deliveries, as many parcels as are due now."""
+        """One round of deliveries, as many messages as are due now."""
         return asyncio.run((dispatcher or self.dispatcher).step())
 
     def run_for(self, length_ns: int, each_ns: int) -> None:

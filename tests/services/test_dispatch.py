@@ -13,7 +13,7 @@ from outcry.access.licences import Audience
 from outcry.delivery.model import SubscriptionPhase, Target
 from outcry.delivery.outbox_model import NEVER, TRANSITIONS, EntryPhase, Sign
 from outcry.delivery.schedule import pause_ns
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 S, M, H = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR
@@ -34,13 +34,13 @@ def test_an_alert_is_sent_once_to_each_who_is_for_it(stage: Stage) -> None:
     (warn,) = stage.fire(severity="warn")
     assert stage.step() == 1
     assert stage.step() == 0
-    ((_, parcel),) = stage.sender.sent
-    assert [entry.alert.key for entry in parcel.entries] == [warn.key]
-    assert parcel.subscription.id == all_of_it.id
+    ((_, message),) = stage.sender.sent
+    assert [entry.alert.key for entry in message.entries] == [warn.key]
+    assert message.subscription.id == all_of_it.id
     assert stage.sender.addresses == [("https://hooks.mysite.dev/0042", ["whsec_AAAA"])]
     (attempt,) = stage.log(all_of_it)
     assert (attempt.outcome, attempt.code, attempt.status, attempt.number) == ("delivered", "ok", 200, 1)
-    assert (attempt.alert_key, attempt.message_id) == (warn.key, parcel.message_id)
+    assert (attempt.alert_key, attempt.message_id) == (warn.key, message.message_id)
 
 
 def test_only_those_who_may_see_the_feed_are_sent_its_alerts(stage: Stage) -> None:
@@ -49,7 +49,7 @@ def test_only_those_who_may_see_the_feed_are_sent_its_alerts(stage: Stage) -> No
     stage.subscribe(bob)
     stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset({ann})))
     stage.step()
-    assert [parcel.subscription.id for _, parcel in stage.sender.sent] == [own.id]
+    assert [message.subscription.id for _, message in stage.sender.sent] == [own.id]
 
 
 def test_what_fires_while_a_message_is_fresh_goes_together(stage: Stage) -> None:
@@ -62,7 +62,7 @@ def test_what_fires_while_a_message_is_fresh_goes_together(stage: Stage) -> None
     stage.clock.ns += S
     stage.fire(2, symbol="NQ")
     assert stage.step() == 1
-    first, second = [parcel for _, parcel in stage.sender.sent]
+    first, second = [message for _, message in stage.sender.sent]
     assert [(entry.alert.symbol, entry.number) for entry in second.entries] == [
         ("ES", 2), ("ES", 3), ("ES", 4), ("NQ", 1), ("NQ", 2),
     ]  # fmt: skip
@@ -75,7 +75,7 @@ def test_a_full_message_does_not_wait_and_holds_twenty(stage: Stage) -> None:
     stage.step()
     stage.fire(45)
     assert [stage.step() for _ in range(3)] == [1, 1, 0]
-    assert [len(parcel.entries) for _, parcel in stage.sender.sent] == [1, 20, 20]
+    assert [len(message.entries) for _, message in stage.sender.sent] == [1, 20, 20]
 
 
 def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(stage: Stage) -> None:
@@ -94,7 +94,7 @@ def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(stage: Stage) 
         assert len(stage.sender.sent) == tries + 1
     stage.run_for(100 * H, H)
     assert len(stage.sender.sent) == 10
-    assert len({parcel.message_id for _, parcel in stage.sender.sent}) == 1
+    assert len({message.message_id for _, message in stage.sender.sent}) == 1
     log = stage.log(row)
     assert [attempt.number for attempt in log] == list(range(1, 11))
     assert [attempt.outcome for attempt in log] == ["pending"] * 9 + ["dead"]
@@ -126,18 +126,18 @@ def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(sta
 
 def test_one_arrival_makes_good_four_days_of_failures(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda parcel: ARRIVED if stage.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
+    stage.sender.answer = lambda message: ARRIVED if stage.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
     for _ in range(9):
         stage.fire()
         stage.run_for(12 * H, 10 * M)
-    lane = stage.outbox.lane(row.id)
-    assert (lane.failures, lane.failing_since_ns, lane.warned, lane.closed_until_ns) == (0, None, 0, 0)
+    queue = stage.outbox.queue(row.id)
+    assert (queue.failures, queue.failing_since_ns, queue.warned, queue.closed_until_ns) == (0, None, 0, 0)
     assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
 
 
 def test_what_was_held_is_sent_when_its_owner_asks_for_it(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(Verdict.GONE, "gone", 410)
+    stage.sender.answer = lambda _: SendResult(Verdict.GONE, "gone", 410)
     stage.fire(2)
     stage.step()
     assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "gone")
@@ -151,7 +151,7 @@ def test_what_was_held_is_sent_when_its_owner_asks_for_it(stage: Stage) -> None:
     assert stage.step() == 0
     assert stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns) == 5
     stage.run_for(10 * S, S)
-    delivered = [entry.alert.key for _, parcel in stage.sender.sent[1:] for entry in parcel.entries]
+    delivered = [entry.alert.key for _, message in stage.sender.sent[1:] for entry in message.entries]
     assert len(delivered) == len(set(delivered)) == 5
     assert stage.sender.sent[1][1].message_id == stage.sender.sent[0][1].message_id
 
@@ -163,8 +163,8 @@ def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(stage: Stag
     for _ in range(60):
         stage.fire()
         stage.run_for(2 * S, S)
-    sick = [when for when, parcel in stage.sender.sent if parcel.subscription.id != healthy.id]
-    well = [when for when, parcel in stage.sender.sent if parcel.subscription.id == healthy.id]
+    sick = [when for when, message in stage.sender.sent if message.subscription.id != healthy.id]
+    well = [when for when, message in stage.sender.sent if message.subscription.id == healthy.id]
     assert len(well) == 60
     assert len(sick) < 10
     late = sick[4:]
@@ -181,9 +181,9 @@ def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(stage:
     stage.run_for(3 * H, 10 * S)
     arrived = [
         entry.alert.key
-        for when, parcel in stage.sender.sent
+        for when, message in stage.sender.sent
         if when >= BEGIN_NS + H
-        for entry in parcel.entries
+        for entry in message.entries
     ]
     assert sorted(arrived) == sorted(keys)
     assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
@@ -198,9 +198,9 @@ def test_in_order_nothing_overtakes_what_is_tried_again(stage: Stage) -> None:
     stage.run_for(10 * M, S)
     numbers = [
         entry.number
-        for when, parcel in stage.sender.sent
+        for when, message in stage.sender.sent
         if when >= BEGIN_NS + 4 * M
-        for entry in parcel.entries
+        for entry in message.entries
     ]
     assert numbers == list(range(1, 11))
     assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
@@ -208,19 +208,21 @@ def test_in_order_nothing_overtakes_what_is_tried_again(stage: Stage) -> None:
 
 def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
+    stage.sender.answer = lambda _: SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
     stage.fire()
     stage.run_for(100 * S, S)
     assert [(when - BEGIN_NS) // S for when, _ in stage.sender.sent] == [0, 90]
-    stage.sender.answer = lambda _: Sent(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * NANOS_PER_DAY)
+    stage.sender.answer = lambda _: SendResult(
+        Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * NANOS_PER_DAY
+    )
     stage.run_for(2 * M, S)
     assert stage.log(row)[-1].next_ns == stage.log(row)[-1].at_ns + NANOS_PER_DAY
-    assert stage.outbox.lane(row.id).failures == 0
+    assert stage.outbox.queue(row.id).failures == 0
 
 
 def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(Verdict.LATER, "status", 503, wait_ns=10 * M)
+    stage.sender.answer = lambda _: SendResult(Verdict.LATER, "status", 503, wait_ns=10 * M)
     stage.fire()
     stage.step()
     assert stage.log(row)[0].next_ns == BEGIN_NS + 10 * M
@@ -255,13 +257,13 @@ def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(stage: Stage) 
     )
     stage.fire()
     stage.run_for(S * 3, S)
-    (sent,) = [parcel for _, parcel in stage.sender.sent]
+    (sent,) = [message for _, message in stage.sender.sent]
     assert (sent.missed, len(sent.entries)) == (7, 1)
 
 
 def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(Verdict.REFUSED, "aborted", 400)
+    stage.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400)
     stage.fire()
     stage.run_for(H, M)
     assert len(stage.sender.sent) == 1
@@ -274,7 +276,7 @@ def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(st
 
 def test_no_place_in_our_own_queue_is_no_attempt(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(Verdict.BUSY, "too_busy")
+    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy")
     stage.fire()
     stage.step()
     assert stage.log(row) == []
@@ -286,7 +288,7 @@ def test_no_place_in_our_own_queue_is_no_attempt(stage: Stage) -> None:
 
 def test_a_limit_of_ours_that_lasts_is_waited_for(stage: Stage) -> None:
     stage.subscribe(stage.person(), Target.DISCORD, sealed_secret=None)
-    stage.sender.answer = lambda _: Sent(Verdict.BUSY, "too_busy", wait_ns=10 * M)
+    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy", wait_ns=10 * M)
     stage.fire()
     stage.run_for(9 * M, S)
     assert len(stage.sender.sent) == 1
@@ -296,8 +298,8 @@ def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(stage: Stage) ->
     row = stage.subscribe(stage.person())
     well = stage.subscribe(stage.person("bob@example.com"))
 
-    def broken(parcel: object) -> Sent:
-        if getattr(parcel, "subscription").id == row.id:  # noqa: B009
+    def broken(message: object) -> SendResult:
+        if getattr(message, "subscription").id == row.id:  # noqa: B009
             raise RuntimeError("a fault of ours")
         return ARRIVED
 
@@ -318,7 +320,7 @@ def test_an_address_that_opens_no_more_switches_it_off(stage: Stage) -> None:
 
 def test_three_mails_refused_for_good_switch_it_off(stage: Stage) -> None:
     row = stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None)
-    stage.sender.answer = lambda _: Sent(Verdict.BOUNCED, "mail_refused", 550)
+    stage.sender.answer = lambda _: SendResult(Verdict.BOUNCED, "mail_refused", 550)
     for _ in range(3):
         assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
         stage.fire()
@@ -333,11 +335,11 @@ def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(stage: Stag
     stage.fire(severity="critical")
     stage.run_for(H, 5 * S)
     sent = [
-        ((when - BEGIN_NS) // S, [entry.alert.severity for entry in parcel.entries])
-        for when, parcel in stage.sender.sent
+        ((when - BEGIN_NS) // S, [entry.alert.severity for entry in message.entries])
+        for when, message in stage.sender.sent
     ]
     assert sent == [(0, ["critical"]), (55 * 60 + 55, ["info", "info"])]
-    assert len({parcel.message_id for _, parcel in stage.sender.sent}) == 2
+    assert len({message.message_id for _, message in stage.sender.sent}) == 2
 
 
 def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(stage: Stage) -> None:
@@ -348,9 +350,9 @@ def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_sam
     stage.fire()
     stage.clock.ns += 61 * S
     assert stage.step() == 1
-    ((_, parcel),) = stage.sender.sent
-    assert parcel.message_id == lost[0].message_id
-    assert [entry.alert.key for entry in parcel.entries] == [alert.key]
+    ((_, message),) = stage.sender.sent
+    assert message.message_id == lost[0].message_id
+    assert [entry.alert.key for entry in message.entries] == [alert.key]
 
 
 def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None:

@@ -14,16 +14,16 @@ from tests.services.delivery_stage import ARRIVED, Stage, Told, staged
 from tests.within import within
 
 from outcry.database.errors import StoreBusy
-from outcry.delivery import announcements, dispatcher, recording
+from outcry.delivery import announcements, dispatcher, result_writer
 from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import Done, Outbox, Parcel
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import DeliveryResult, Message, Outbox
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import place_of
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
 
 S = NANOS_PER_SECOND
-GONE = Sent(Verdict.GONE, "gone", 410)
+GONE = SendResult(Verdict.GONE, "gone", 410)
 
 
 class Hindered:
@@ -62,7 +62,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked for but when woken, and what was refused is tried again without a pause."""
     monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
-    monkeypatch.setattr(recording, "_RETRY_S", 0.0)
+    monkeypatch.setattr(result_writer, "_RETRY_S", 0.0)
 
 
 def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
@@ -95,8 +95,8 @@ async def until(so: Callable[[], object], seconds: float = 60.0) -> float:
     return time.monotonic() - began
 
 
-def sent_to(stage: Stage, number: int) -> list[Parcel]:
-    return [parcel for _, parcel in stage.sender.sent if parcel.subscription.id == number]
+def sent_to(stage: Stage, number: int) -> list[Message]:
+    return [message for _, message in stage.sender.sent if message.subscription.id == number]
 
 
 def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
     bad = rows[1]
 
     def before(name: str, *given: Any) -> None:
-        if name == "record" and any(done.parcel.subscription.id == bad.id for done in given[0]):
+        if name == "record" and any(done.message.subscription.id == bad.id for done in given[0]):
             raise problem
 
     made, log = hindered(stage, before)
@@ -226,10 +226,10 @@ def test_a_message_that_cannot_be_worked_on_stops_no_other(
     rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob")]
     became = dispatcher.became
 
-    def breaking(parcel: Parcel, *given: Any) -> Any:
-        if parcel.subscription.id == rows[0].id:
+    def breaking(message: Message, *given: Any) -> Any:
+        if message.subscription.id == rows[0].id:
             raise RuntimeError("a fault of ours")
-        return became(parcel, *given)
+        return became(message, *given)
 
     monkeypatch.setattr(dispatcher, "became", breaking)
     made, log = hindered(stage, lambda *_: None)
@@ -248,14 +248,14 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(stage: Stage, way: str) -> 
     asked, free = threading.Event(), threading.Event()
 
     class Stuck(Told):
-        def switched_off(self, parcel: Parcel, reason: str) -> None:
+        def switched_off(self, message: Message, reason: str) -> None:
             asked.set()
             if way == "breaks":
                 raise RuntimeError("no mail today")
             free.wait(10)
 
     made, log = hindered(stage, lambda *_: None, notices=Stuck())
-    stage.sender.answer = lambda parcel: GONE if parcel.subscription.id == row.id else ARRIVED
+    stage.sender.answer = lambda message: GONE if message.subscription.id == row.id else ARRIVED
 
     async def live() -> None:
         async with running(made) as task:
@@ -278,10 +278,10 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
     begun, free, told = threading.Event(), threading.Event(), list[str]()
 
     class Slow:
-        def warned(self, parcel: Parcel, hours: int) -> None:
+        def warned(self, message: Message, hours: int) -> None:
             raise AssertionError
 
-        def switched_off(self, parcel: Parcel, reason: str) -> None:
+        def switched_off(self, message: Message, reason: str) -> None:
             begun.set()
             assert free.wait(10)
             told.append(reason)
@@ -289,8 +289,8 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
     log = Log()
     made = announcements.Announcements(Slow(), log)
 
-    def off(reason: str) -> Sequence[Done]:
-        return [cast("Done", type("Off", (), {"parcel": None, "disable": reason}))]
+    def off(reason: str) -> Sequence[DeliveryResult]:
+        return [cast("DeliveryResult", type("Off", (), {"message": None, "disable": reason}))]
 
     made.take([], off("0"))
     assert begun.wait(10)
@@ -309,7 +309,7 @@ def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_
     row = stage.subscribe(stage.person())
     sealed = stage.seal.close("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
 
-    def moved(_: Parcel) -> Sent:
+    def moved(_: Message) -> SendResult:
         stage.subscriptions.change_subscription(
             row.user_id, row.id, lambda kept: replace(kept, sealed_address=sealed)
         )
@@ -340,8 +340,8 @@ def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
         most = under_way = 0
         sent: set[int] = set()  # noqa: RUF012 - one test's
 
-        async def send(self, parcel: Parcel, _address: str, _secrets: Sequence[str]) -> Sent:
-            number = parcel.subscription.id
+        async def send(self, message: Message, _address: str, _secrets: Sequence[str]) -> SendResult:
+            number = message.subscription.id
             self.sent.add(number)
             if number in slow and self.known:
                 self.under_way += 1
@@ -384,9 +384,9 @@ def test_a_place_that_is_left_is_filled_though_all_others_hang(
     class Mixed:
         sent: list[int] = []  # noqa: RUF012 - one test's
 
-        async def send(self, parcel: Parcel, _address: str, _secrets: Sequence[str]) -> Sent:
-            self.sent.append(parcel.subscription.id)
-            if parcel.subscription.id in hanging:
+        async def send(self, message: Message, _address: str, _secrets: Sequence[str]) -> SendResult:
+            self.sent.append(message.subscription.id)
+            if message.subscription.id in hanging:
                 await ends.wait()
             return ARRIVED
 
@@ -449,7 +449,7 @@ def test_a_mail_that_goes_again_after_a_crash_says_the_same(stage: Stage) -> Non
     stage.step()
     stage.clock.ns += 2 * S
     stage.step()
-    first, again, rest = [parcel for _, parcel in stage.sender.sent]
+    first, again, rest = [message for _, message in stage.sender.sent]
     assert (again.message_id, again.entries) == (first.message_id, first.entries)
     assert len(first.entries) == 1
     assert [entry.alert.severity for entry in rest.entries] == ["info", "info"]
@@ -459,7 +459,7 @@ def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(stage: Stage) -> N
     stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
 
     def before(name: str, *_: object) -> None:
-        if name == "put_back":
+        if name == "return_entries":
             raise StoreBusy("not now")
 
     made, log = hindered(stage, before)
@@ -470,7 +470,7 @@ def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(stage: Stage) -> N
     assert log.said == ["message_failed"]
     stage.clock.ns += 61 * S
     stage.step()
-    assert [len(parcel.entries) for _, parcel in stage.sender.sent] == [1]
+    assert [len(message.entries) for _, message in stage.sender.sent] == [1]
 
 
 def test_what_is_past_its_use_is_not_sent(stage: Stage) -> None:

@@ -99,8 +99,8 @@ def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(ho
     assert alert.recorded_ns is not None
     assert alert.recorded_ns < NOW
     assert backlogs(house) == (Backlog(1, 0, 0), Backlog(0, 0, 0))
-    (parcel,) = SqlOutbox(house.database).claim("w", NOW, SECOND, 9, 9)
-    assert (parcel.created_ns, parcel.entries[0].alert) == (NOW, alert)
+    (message,) = SqlOutbox(house.database).claim("w", NOW, SECOND, 9, 9)
+    assert (message.created_ns, message.entries[0].alert) == (NOW, alert)
 
 
 def test_nobody_is_sent_what_is_granted_to_nobody(house: House) -> None:

@@ -10,7 +10,7 @@ from tests.services.delivery_stage import BEGIN_NS, Stage, staged
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery.notices import OwnerNotices
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.mailer import Mail, MailFailed
 from outcry.people.store import SqlIdentityStore
@@ -47,20 +47,20 @@ def notices(stage: Stage, said: list[str], post: Post | None) -> OwnerNotices:
     return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", tell_into(said))
 
 
-def claimed(stage: Stage, language: str = "en") -> Parcel:
+def claimed(stage: Stage, language: str = "en") -> Message:
     """A message to somebody who reads this language."""
     stage.subscribe(stage.person())
     stage.fire()
-    (parcel,) = stage.outbox.claim("w", stage.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
-    return replace(parcel, reader=replace(parcel.reader, language=language))
+    (message,) = stage.outbox.claim("w", stage.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
+    return replace(message, reader=replace(message.reader, language=language))
 
 
 def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said: list[str]) -> None:
-    parcel = claimed(stage)
+    message = claimed(stage)
     told = notices(stage, said, None)
-    told.warned(parcel, 24)
-    told.switched_off(parcel, "failing")
-    rows = SqlIdentityStore(stage.database).audit(parcel.subscription.user_id, None, 10)
+    told.warned(message, 24)
+    told.switched_off(message, "failing")
+    rows = SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)
     known = {"label": "Desk", "target": "https", "shown": SHOWN}
     assert [(row.event, row.details, row.at_ns) for row in reversed(rows)] == [
         ("subscription_failing", {**known, "hours": "24"}, BEGIN_NS),
@@ -79,10 +79,10 @@ def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said:
 def test_it_is_mailed_in_the_language_of_the_account(
     stage: Stage, said: list[str], language: str, warning: str, end: str, why: str
 ) -> None:
-    parcel, post = claimed(stage, language), Post()
+    message, post = claimed(stage, language), Post()
     told = notices(stage, said, post)
-    told.warned(parcel, 24)
-    told.switched_off(parcel, "failing")
+    told.warned(message, 24)
+    told.switched_off(message, "failing")
     first, last = post.mails
     assert {mail.to for mail in post.mails} == {"ann@example.com"}
     assert warning in first.subject
@@ -90,36 +90,36 @@ def test_it_is_mailed_in_the_language_of_the_account(
     assert why in last.text
     for mail in post.mails:
         assert SHOWN in mail.text
-        assert f"{URL}/account/webhooks/{parcel.subscription.id}" in mail.text
+        assert f"{URL}/account/webhooks/{message.subscription.id}" in mail.text
         assert "https://hooks.mysite.dev/0042" not in mail.text
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_every_reason_has_words_of_its_own(stage: Stage, said: list[str], language: str) -> None:
-    parcel, post = claimed(stage, language), Post()
+    message, post = claimed(stage, language), Post()
     reasons = ("gone", "failing", "bounced", "address_lost", "something new")
     for reason in reasons:
-        notices(stage, said, post).switched_off(parcel, reason)
+        notices(stage, said, post).switched_off(message, reason)
     assert len({mail.text for mail in post.mails}) == len(reasons)
 
 
 def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(stage: Stage, said: list[str]) -> None:
-    parcel, post = claimed(stage), Post()
+    message, post = claimed(stage), Post()
     post.problem = MailFailed("the server is away")
-    notices(stage, said, post).switched_off(parcel, "gone")
-    assert len(SqlIdentityStore(stage.database).audit(parcel.subscription.user_id, None, 10)) == 1
+    notices(stage, said, post).switched_off(message, "gone")
+    assert len(SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)) == 1
     assert said == ["email_failed kind=webhook_off problem=the server is away"]
 
 
 def test_where_the_store_is_busy_a_mail_goes_all_the_same(
     stage: Stage, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parcel, post = claimed(stage), Post()
+    message, post = claimed(stage), Post()
 
     def busy(*_: object) -> None:
         raise StoreBusy("database is locked")
 
     monkeypatch.setattr(SqlIdentityStore, "note", busy)
-    notices(stage, said, post).warned(parcel, 72)
+    notices(stage, said, post).warned(message, 72)
     assert len(post.mails) == 1
     assert said == ["owner_notice_failed problem=database is locked"]

@@ -15,11 +15,11 @@ from outcry.delivery.outbox_model import (
     TRANSITIONS,
     Backlog,
     EntryPhase,
-    Lane,
+    Queue,
     Sign,
     moved_by,
 )
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import place_of
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
@@ -32,8 +32,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def slower(wait_ns: int) -> Sent:
-    return Sent(Verdict.SLOWER, "rate_limited", 429, wait_ns=wait_ns, took_ms=3)
+def slower(wait_ns: int) -> SendResult:
+    return SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=wait_ns, took_ms=3)
 
 
 def sent_at(stage: Stage, since_ns: int = BEGIN_NS) -> list[int]:
@@ -65,24 +65,24 @@ def test_two_bad_hours_five_days_apart_switch_nobody_off(stage: Stage) -> None:
 
 
 def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
-    lane, said = Lane(), list[tuple[int, int]]()
+    queue, said = Queue(), list[tuple[int, int]]()
     for hours in (0, 150, 151, 161, 162, 163, 173):
         now_ns = BEGIN_NS + hours * H
-        lane = queue_breaker.failed(lane, now_ns)
-        if queue_breaker.reason_off(lane):
+        queue = queue_breaker.failed(queue, now_ns)
+        if queue_breaker.reason_off(queue):
             said.append((hours, 0))
-        after = queue_breaker.warned(lane, now_ns)
-        if after.warned > lane.warned:
+        after = queue_breaker.warned(queue, now_ns)
+        if after.warned > queue.warned:
             said.append((hours, after.warned))
-        lane = after
+        queue = after
     assert said == [(150, 1), (162, 2)]
-    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 174 * H)) == "failing"
+    assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 174 * H)) == "failing"
 
 
 def test_nobody_is_switched_off_before_five_days_however_often_warned() -> None:
-    lane = Lane(failing_since_ns=BEGIN_NS, warned=2, warned_ns=BEGIN_NS + 3 * D)
-    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 5 * D - 1)) == ""
-    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 5 * D)) == "failing"
+    queue = Queue(failing_since_ns=BEGIN_NS, warned=2, warned_ns=BEGIN_NS + 3 * D)
+    assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 5 * D - 1)) == ""
+    assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 5 * D)) == "failing"
 
 
 def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(stage: Stage) -> None:
@@ -90,14 +90,14 @@ def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(stage: St
     stage.sender.answer = lambda _: FAILED
     stage.fire()
     stage.run_for(60 * H, 10 * M)
-    lane = stage.outbox.lane(row.id)
-    assert (lane.warned, lane.failures > 0) == (1, True)
-    stage.sender.answer = lambda _: Sent(Verdict.REFUSED, "aborted", 400, took_ms=3)
+    queue = stage.outbox.queue(row.id)
+    assert (queue.warned, queue.failures > 0) == (1, True)
+    stage.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400, took_ms=3)
     stage.fire()
     stage.run_for(10 * M, M)
-    lane = stage.outbox.lane(row.id)
-    assert (lane.failures, lane.failing_since_ns, lane.failed_ns) == (0, None, None)
-    assert (lane.warned, lane.warned_ns, lane.arrived_ns) == (0, None, None)
+    queue = stage.outbox.queue(row.id)
+    assert (queue.failures, queue.failing_since_ns, queue.failed_ns) == (0, None, None)
+    assert (queue.warned, queue.warned_ns, queue.arrived_ns) == (0, None, None)
 
 
 def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(stage: Stage) -> None:
@@ -108,7 +108,7 @@ def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(stage: Stage) ->
         stage.run_for(12 * H, 30 * M)
     assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "failing")
     assert stage.told.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
-    assert stage.outbox.lane(row.id).failures == 0
+    assert stage.outbox.queue(row.id).failures == 0
     off_ns = stage.log(row)[-1].at_ns
     assert 5 * D <= off_ns - BEGIN_NS < 5 * D + 2 * H
 
@@ -133,7 +133,7 @@ def test_being_asked_for_less_costs_no_try(stage: Stage) -> None:
 @pytest.mark.parametrize("verdict", [Verdict.LATER, Verdict.REFUSED])
 def test_who_says_when_it_is_back_is_sent_nothing_at_all_until_then(stage: Stage, verdict: Verdict) -> None:
     stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: Sent(verdict, "status", 503, wait_ns=H, took_ms=3)
+    stage.sender.answer = lambda _: SendResult(verdict, "status", 503, wait_ns=H, took_ms=3)
     for _ in range(4):
         stage.fire()
         stage.run_for(5 * S, S)
@@ -157,7 +157,7 @@ def test_how_long_the_last_attempt_took_is_known(stage: Stage) -> None:
         stage.sender.answer = lambda _, sent=sent: sent
         stage.fire()
         stage.step()
-        assert stage.outbox.lane(row.id).took_ms == sent.took_ms
+        assert stage.outbox.queue(row.id).took_ms == sent.took_ms
         stage.clock.ns += 2 * S
 
 
@@ -191,10 +191,10 @@ def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(stage: Stag
     row = stage.subscribe(stage.person())
     new = stage.seal.close("https://new.dev/x", place_of(row.user_id, row.created_ns))
 
-    def gone(_parcel: object) -> Sent:
+    def gone(_parcel: object) -> SendResult:
         change(stage, row, sealed_address=new, shown="new.dev/…")
         stage.sender.answer = lambda _: ARRIVED
-        return Sent(Verdict.GONE, "gone", 410)
+        return SendResult(Verdict.GONE, "gone", 410)
 
     stage.sender.answer = gone
     stage.fire()
@@ -244,7 +244,7 @@ def test_a_chat_paused_for_days_is_told_in_one_line_and_nothing_else(stage: Stag
     assert [(one.outcome, one.code, one.status) for one in stage.log(row)] == [("dead", "expired", None)]
     stage.fire()
     stage.run_for(10 * S, S)
-    (note,) = [parcel for _, parcel in stage.sender.sent]
+    (note,) = [message for _, message in stage.sender.sent]
     assert (note.missed, len(note.entries)) == (3, 1)
 
 
@@ -255,7 +255,7 @@ def test_an_endpoint_paused_for_days_gets_what_it_wants_only_when_asked_for(stag
     stage.clock.ns += 10 * D
     change(stage, row, phase=SubscriptionPhase.ACTIVE)
     stage.step()
-    assert (stage.sender.sent, stage.outbox.lane(row.id)) == ([], Lane())
+    assert (stage.sender.sent, stage.outbox.queue(row.id)) == ([], Queue())
     assert stage.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 1)
     stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns)
     stage.clock.ns += S

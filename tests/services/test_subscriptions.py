@@ -8,7 +8,6 @@ import pytest
 
 from outcry.access.licences import Scope
 from outcry.base.encryption import Seal, SealBroken
-from outcry.delivery.address import AddressRule
 from outcry.delivery.model import (
     AttemptRow,
     Change,
@@ -18,11 +17,12 @@ from outcry.delivery.model import (
     Target,
 )
 from outcry.delivery.model import TestResult as Result
-from outcry.delivery.outbox_model import Backlog, Lane
+from outcry.delivery.outbox_model import Backlog, Queue
 from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.subscription_phases import TRANSITIONS, Sign
 from outcry.delivery.subscriptions import NoSubscription, SubscriptionRefused, Subscriptions, Wish
 from outcry.delivery.target_addresses import shown_of
+from outcry.delivery.url_rule import AddressRule
 from outcry.market.units import NANOS_PER_DAY
 
 ANN, BOB = 1, 2
@@ -82,8 +82,8 @@ class MemoryOutbox:
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
 
-    def lane(self, subscription_id: int) -> Lane:
-        return Lane(sent_ns=subscription_id)
+    def queue(self, subscription_id: int) -> Queue:
+        return Queue(sent_ns=subscription_id)
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
         return Backlog(1, 2, 3)
@@ -367,9 +367,9 @@ def test_what_is_sent_again_is_looked_at_at_once_and_nothing_wakes_nobody(desk: 
 
 def test_how_somebody_elses_lane_stands_is_not_told(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
-    assert desk.subscriptions.lane(ANN, number).sent_ns == number
+    assert desk.subscriptions.queue(ANN, number).sent_ns == number
     with pytest.raises(NoSubscription):
-        desk.subscriptions.lane(BOB, number)
+        desk.subscriptions.queue(BOB, number)
 
 
 def test_an_address_sealed_with_another_secret_is_lost_and_said_to_be(desk: Desk) -> None:

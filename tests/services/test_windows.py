@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from outcry.delivery.digest_windows import window_end_ns
 from outcry.delivery.model import Window
-from outcry.delivery.windows import window_end_ns
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
 
 NEW_YORK, BERLIN, KOLKATA = "America/New_York", "Europe/Berlin", "Asia/Kolkata"

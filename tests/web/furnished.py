@@ -18,7 +18,7 @@ from outcry.connections.model import ConnectionPhase, ConnectionRow
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
-from outcry.delivery.outbox_model import Lane
+from outcry.delivery.outbox_model import Queue
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import Wish
 from outcry.market.instruments import Contract
@@ -135,8 +135,8 @@ def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
         excerpt="<b>thanks</b> \x1b[31m", next_ns=None, message_id="msg_2yZC7cDjpkJZ", alerts=4,
         phases_ms=(("dns", 4), ("connect", 20), ("tls", 40), ("answer", 20)), shown=webhook.shown,
     )  # fmt: skip
-    failing = Lane(failures=3, failing_since_ns=now_ns - 26 * NANOS_PER_HOUR, failed_ns=now_ns)
-    for attempt, lane in (
+    failing = Queue(failures=3, failing_since_ns=now_ns - 26 * NANOS_PER_HOUR, failed_ns=now_ns)
+    for attempt, queue in (
         (tried, None),
         (
             replace(
@@ -157,7 +157,7 @@ def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
             failing,
         ),
     ):
-        outbox.keep_attempt(attempt, lane)
+        outbox.keep_attempt(attempt, queue)
     assert stage.house.sink is not None
     stage.house.sink.take(
         [("Webhook-Id", "msg_2yZC7cDjpkJZ")], b'{"version":2,"text":"ES \xe2\x80\xae","alerts":[]}'

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from tests.web.account_stage import Member, Read
-from tests.web.webhook_stage import ScriptedDeliverer, disabled, lane, made, webhook_stage
+from tests.web.webhook_stage import ScriptedDeliverer, disabled, made, queue, webhook_stage
 from tests.web.webstage import WebStage
 
 from outcry.people.model import Preferences
@@ -107,7 +107,7 @@ def test_webhooks_that_bring_nothing_are_counted(stage: WebStage) -> None:
     disabled(stage, gone)
     ann.send(f"/account/webhooks/{paused.id}/pause")
     assert "1 webhook is failing" in Read(ann.get("/account")).text
-    lane(stage, well, failing_since_ns=stage.house.clock.now_ns())
+    queue(stage, well, failing_since_ns=stage.house.clock.now_ns())
     assert "2 webhooks are failing" in Read(ann.get("/account")).text
 
 

@@ -17,10 +17,10 @@ from tests.web.webhook_stage import (
     disabled,
     fired,
     kept,
-    lane,
     made,
     phases,
     put,
+    queue,
     webhook_stage,
     wish,
 )
@@ -83,7 +83,7 @@ def text(got: Got) -> str:
 def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, hours: int, words: str) -> None:
     row = made(stage, ann)
     now_ns = stage.house.clock.now_ns()
-    lane(stage, row, failures=7, failing_since_ns=now_ns - hours * HOUR_NS, failed_ns=now_ns)
+    queue(stage, row, failures=7, failing_since_ns=now_ns - hours * HOUR_NS, failed_ns=now_ns)
     page = text(ann.get(place(row.id)))
     assert words in page
     assert "7 failed attempts in a row" in page
@@ -94,7 +94,7 @@ def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, ho
 def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
     assert "Nothing yet" in text(ann.get(place(row.id)))
-    lane(stage, row, arrived_ns=stage.house.clock.now_ns())
+    queue(stage, row, arrived_ns=stage.house.clock.now_ns())
     page = ann.get(place(row.id))
     assert "Nothing yet" not in text(page)
     assert 'class="notice warn' not in page.text
@@ -104,7 +104,7 @@ def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Mem
 def test_when_nothing_is_tried_before_is_said(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
     now_ns = stage.house.clock.now_ns()
-    lane(stage, row, failures=1, failing_since_ns=now_ns, closed_until_ns=now_ns + HOUR_NS)
+    queue(stage, row, failures=1, failing_since_ns=now_ns, closed_until_ns=now_ns + HOUR_NS)
     page = text(ann.get(place(row.id)))
     assert "Next attempt not before" in page
     assert "Next attempt not before" in page
@@ -127,7 +127,7 @@ def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_w
     attempt(stage, row, message_id="msg_c", **(waits | {"code": "rate_limited", "status": 429}))
     page = text(ann.get(place(row.id)))
     assert (page.count("Next attempt: "), page.count("Paused until ")) == (1, 1)
-    lane(stage, row, failures=2, failing_since_ns=now_ns, closed_until_ns=late)
+    queue(stage, row, failures=2, failing_since_ns=now_ns, closed_until_ns=late)
     rests = text(ann.get(place(row.id)))
     later = rests.split("Next attempt: ")[1].split(" 500")[0]
     assert later in rests.split("Next attempt not before ")[1]

@@ -13,11 +13,11 @@ from tests.web.webstage import Got, WebStage
 
 from outcry.access.licences import Audience
 from outcry.database import schema
-from outcry.delivery.address import read_rule
 from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.model import TestResult as Result
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.delivery.url_rule import read_rule
 from outcry.live.model import AlertRow, FanOut
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
@@ -101,7 +101,7 @@ def disabled(stage: WebStage, row: SubscriptionRow, reason: str = "gone") -> Sub
     return changed(stage, row, phase=SubscriptionPhase.DISABLED, reason=reason)
 
 
-def lane(stage: WebStage, row: SubscriptionRow, **values: int) -> None:
+def queue(stage: WebStage, row: SubscriptionRow, **values: int) -> None:
     """How delivering to it stands."""
     place = schema.lanes.c.subscription_id == row.id
     with stage.house.database.write("nothing") as connection:

@@ -8,12 +8,11 @@ from outcry.app.outside import mail_sender_of, mailer_of
 from outcry.app.settings import Settings
 from outcry.base.encryption import Seal
 from outcry.base.log_events import LogEvent
-from outcry.delivery.address import read_rule
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.discord import DiscordSender
 from outcry.delivery.dispatcher import MOST_UNDER_WAY, Dispatcher, Parts
 from outcry.delivery.egress import Egress, Limits
-from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
 from outcry.delivery.names import NameService
 from outcry.delivery.notices import OwnerNotices
@@ -23,6 +22,7 @@ from outcry.delivery.sender import Sender
 from outcry.delivery.service import Delivery
 from outcry.delivery.slack import SlackSender
 from outcry.delivery.trust import system_trust
+from outcry.delivery.url_rule import read_rule
 from outcry.people.store import SqlIdentityStore
 
 if TYPE_CHECKING:

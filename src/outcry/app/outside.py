@@ -27,7 +27,7 @@ def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, report
     """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
-    from outcry.delivery.digest import MailSender  # noqa: PLC0415
+    from outcry.delivery.email_sender import MailSender  # noqa: PLC0415
 
     return MailSender(
         _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report

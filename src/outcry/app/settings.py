@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outcry.delivery.address import read_rule
+from outcry.delivery.url_rule import read_rule
 from outcry.people.email_address import is_email
 
 #: Roles of a process: serve the API, serve pages, fold trades, run feeds, deliver alerts.

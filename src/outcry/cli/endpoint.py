@@ -13,9 +13,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from outcry.app.settings import read_settings
-from outcry.delivery.address import read_rule
 from outcry.delivery.lookup import OK, UNVERIFIED, Lookup
 from outcry.delivery.names import NameService, ask_system
+from outcry.delivery.url_rule import read_rule
 
 endpoint = App(name="endpoint", help="Check whether webhook URLs are accepted.")
 

@@ -41,14 +41,14 @@ def lock_user(connection: Connection, user_id: int) -> None:
     connection.execute(select(users.c.id).where(users.c.id == user_id).with_for_update(key_share=True))
 
 
-def lock_lanes(connection: Connection, subscription_ids: Sequence[int]) -> None:
+def lock_queues(connection: Connection, subscription_ids: Sequence[int]) -> None:
     """Hold lanes; their subscriptions are not removed meanwhile."""
     if connection.dialect.name == "postgresql":
         for query in _IN_ORDER:
             connection.execute(query, {"ids": list(subscription_ids)})
 
 
-def lock_lanes_of(
+def lock_queues_of(
     connection: Connection, subscription_ids: Any, values: Mapping[str, Any] | None = None
 ) -> None:
     """Hold the lanes of as many subscriptions as a query finds."""

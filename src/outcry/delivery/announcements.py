@@ -10,8 +10,8 @@ from threading import Condition, Thread
 from typing import Protocol
 
 from outcry.base.log_events import LogEvent, Report
-from outcry.delivery.outbox_model import Done, Parcel
-from outcry.delivery.outcomes import Became
+from outcry.delivery.outbox_model import DeliveryResult, Message
+from outcry.delivery.outcomes import Decision
 from outcry.delivery.queue_breaker import WARNED_AFTER_NS
 from outcry.market.units import NANOS_PER_HOUR
 
@@ -22,11 +22,11 @@ MOST_WAITING = 1_000
 class Notices(Protocol):
     """Where a subscription's owner is told of it. Called in a thread of its own, one after the other."""
 
-    def warned(self, parcel: Parcel, hours: int) -> None:
+    def warned(self, message: Message, hours: int) -> None:
         """Nothing has arrived for so many hours."""
         ...
 
-    def switched_off(self, parcel: Parcel, reason: str) -> None:
+    def switched_off(self, message: Message, reason: str) -> None:
         """Nothing is sent any more."""
         ...
 
@@ -41,14 +41,16 @@ class Announcements:
         self._telling = self._closed = False
         self._thread: Thread | None = None
 
-    def take(self, results: Sequence[Became], switched_off: Sequence[Done]) -> None:
+    def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
         """Have owners told what follows from results that were recorded; `switched_off`: those that ended it."""
         for done in switched_off:
-            self._add(lambda done=done: self._notices.switched_off(done.parcel, done.disable))
+            self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))
         for result in results:
             if result.warn and not result.done.disable:
                 hours = WARNED_AFTER_NS[result.warn - 1] // NANOS_PER_HOUR
-                self._add(lambda parcel=result.done.parcel, hours=hours: self._notices.warned(parcel, hours))
+                self._add(
+                    lambda message=result.done.message, hours=hours: self._notices.warned(message, hours)
+                )
 
     def settle(self, patience_s: float) -> None:
         """Wait until everybody is told, as far as that is soon."""

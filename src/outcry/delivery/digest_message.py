@@ -16,8 +16,8 @@ from outcry.answers import alert_phrases
 from outcry.answers.alerts import entry as told
 from outcry.base.http_dates import date_text
 from outcry.base.translations import Vocabulary
-from outcry.delivery.outbox_model import Entry, Parcel, Reader
-from outcry.delivery.windows import zone_of
+from outcry.delivery.digest_windows import zone_of
+from outcry.delivery.outbox_model import Entry, Message, Reader
 from outcry.market.units import NANOS_PER_SECOND, PRICE_SCALE, price_text
 
 FOLDERS = (Path(__file__).parent / "locale", alert_phrases.LOCALE_FOLDER)
@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DigestMessage:
     """A mail before it is one. `request`: the text without what is secret in it, for who tests."""
 
     subject: str
@@ -58,28 +58,28 @@ class Links:
     unsubscribe: str
 
 
-def letter_of(parcel: Parcel, links: Links) -> Letter:
-    """What a parcel says; one without entries is a test."""
-    words = vocabulary(parcel.reader.language)
-    shown = _shown(parcel.entries)
-    subject = _subject(parcel.entries, words)
+def render_digest(message: Message, links: Links) -> DigestMessage:
+    """What a message says; one without entries is a test."""
+    words = vocabulary(message.reader.language)
+    shown = _shown(message.entries)
+    subject = _subject(message.entries, words)
     values = {
         "words": words,
         "subject": subject,
-        "label": parcel.subscription.label,
-        "test": not parcel.entries,
-        "groups": _groups(shown, parcel.reader, words),
-        "more": _counted(words, "and %(num)d more", "and %(num)d more", len(parcel.entries) - len(shown)),
+        "label": message.subscription.label,
+        "test": not message.entries,
+        "groups": _groups(shown, message.reader, words),
+        "more": _counted(words, "and %(num)d more", "and %(num)d more", len(message.entries) - len(shown)),
         "missed": _counted(
             words, "%(num)d earlier alert could not be delivered.", "%(num)d earlier alerts could not be delivered.",
-            parcel.missed,
+            message.missed,
         ),
-        "invented": any(entry.alert.invented for entry in parcel.entries),
-        "zone": zone_of(parcel.reader.time_zone).key,
+        "invented": any(entry.alert.invented for entry in message.entries),
+        "zone": zone_of(message.reader.time_zone).key,
         "links": links,
     }  # fmt: skip
     text, html = (_template(name).render(values) for name in ("digest.txt", "digest.html"))
-    return Letter(subject, text, html, request=text.replace(links.unsubscribe, "…"))
+    return DigestMessage(subject, text, html, request=text.replace(links.unsubscribe, "…"))
 
 
 def _counted(words: Vocabulary, one: str, many: str, count: int) -> str:

@@ -11,13 +11,13 @@ from dataclasses import replace
 import msgspec
 
 from outcry.base.clock import Clock
-from outcry.delivery.channel import OUR_MESSAGE, ChatSender
-from outcry.delivery.chat import NOT_ADVICE, Told, one_line, plain
+from outcry.delivery.chat_content import NOT_ADVICE, ChatContent, one_line, plain
+from outcry.delivery.chat_sender import OUR_MESSAGE, ChatSender
 from outcry.delivery.egress import Egress, Reply
 from outcry.delivery.model import Severity, Target
 from outcry.delivery.payload import shortened
 from outcry.delivery.replies import ordinary, seconds_ns, sent_of, waited_ns
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.units import NANOS_PER_MINUTE
 
 LONGEST_CONTENT = 2000
@@ -82,12 +82,12 @@ class DiscordSender(ChatSender):
         """See `ChatSender`. Without `wait` Discord takes a message it then does not keep, and says nothing of it."""
         return f"{address}?wait=true"
 
-    def message(self, said: Told) -> dict[str, object]:
+    def payload(self, said: ChatContent) -> dict[str, object]:
         """An embed for each alert, under a line that notices show."""
         embeds: list[dict[str, object]] = [
             {
                 "title": _escaped(alert.title, _TITLE),
-                "description": _escaped(alert.message, _DESCRIPTION),
+                "description": _escaped(alert.sentence, _DESCRIPTION),
                 "url": said.url,
                 "color": COLOURS[alert.severity],
             }
@@ -98,11 +98,11 @@ class DiscordSender(ChatSender):
         content = "\n".join([_escaped(said.headline, LONGEST_CONTENT // 2), *notes])
         return {**_content(content), "embeds": embeds}
 
-    def plain_message(self, said: Told) -> dict[str, object]:
+    def plain_payload(self, said: ChatContent) -> dict[str, object]:
         """See `ChatSender`."""
         return _content(plain(said, lambda line: _escaped(line, _LINE)))
 
-    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """See `ChatSender`."""
         problem, status = _problem(reply.body), reply.status or 0
         if (

@@ -1,6 +1,6 @@
-"""Takes parcels from the outbox, has them sent, many at once, and keeps what became of them.
+"""Takes messages from the outbox, has them sent, many at once, and keeps what became of them.
 
-Rules kept: a lane carries one message at a time; what was sent is recorded before its lane is free; when the process
+Rules kept: a queue carries one message at a time; what was sent is recorded before its queue is free; when the process
 dies in between, the same message goes again under the same id. The store is asked off the event loop, by one thread,
 and what happens at about the same time is written together. Who is slow to answer takes no place of who is not.
 """
@@ -18,18 +18,18 @@ from outcry.base.encryption import Seal, SealBroken
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements, Notices
-from outcry.delivery.digests import due_now
+from outcry.delivery.digest_timing import due_now
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Outbox, Parcel
+from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Message, Outbox
 from outcry.delivery.outcomes import became, expired
-from outcry.delivery.recording import Recording
-from outcry.delivery.sender import Sender, Sent, Verdict
+from outcry.delivery.result_writer import ResultWriter
+from outcry.delivery.sender import Sender, SendResult, Verdict
 from outcry.delivery.signing_secrets import opened
 from outcry.market.units import NANOS_PER_SECOND
 
 T = TypeVar("T")
 
-#: Parcels on their way at once, of all lanes together; and of lanes whose last attempt took long.
+#: Parcels on their way at once, of all queues together; and of queues whose last attempt took long.
 MOST_UNDER_WAY, MOST_SLOW = 512, 128
 #: Claimed at once at least, however slow the store is.
 _FEWEST = 8
@@ -76,7 +76,7 @@ class Dispatcher:
         self._at_once = MOST_UNDER_WAY
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
         self._announcements = Announcements(parts.notices, self._report)
-        self._recording = Recording(parts.outbox, self._announcements, self._store_thread, self._report)
+        self._recording = ResultWriter(parts.outbox, self._announcements, self._store_thread, self._report)
         self._missing: set[Target] = set()
 
     # -- life
@@ -113,7 +113,7 @@ class Dispatcher:
         self._store_thread.shutdown()
 
     async def step(self) -> int:
-        """Deliver what is due now, record it and have owners told; return how many parcels that was. For who keeps
+        """Deliver what is due now, record it and have owners told; return how many messages that was. For who keeps
         time itself."""
         await self._claim()
         tasks = list(self._under_way)
@@ -138,7 +138,7 @@ class Dispatcher:
         room = min(MOST_UNDER_WAY - len(self._under_way), self._at_once)
         slow_room = min(room, max(0, MOST_SLOW - self._slow_under_way))
         try:
-            parcels = await self._in_thread(
+            messages = await self._in_thread(
                 lambda: parts.outbox.claim(parts.worker, parts.clock.now_ns(), LEASE_NS, room, slow_room)
             )
         except StoreBusy as problem:
@@ -147,19 +147,19 @@ class Dispatcher:
             await asyncio.sleep(_RETRY_S)
             return False
         self._at_once = min(MOST_UNDER_WAY, self._at_once * 2)
-        for parcel in parcels:
-            self._begin(parcel)
-        return len(parcels) == room
+        for message in messages:
+            self._begin(message)
+        return len(messages) == room
 
-    def _begin(self, parcel: Parcel) -> None:
-        slow = parcel.lane.took_ms >= SLOW_MS
+    def _begin(self, message: Message) -> None:
+        slow = message.queue.took_ms >= SLOW_MS
 
         def end(task: asyncio.Task[None]) -> None:
             self._under_way.discard(task)
             self._slow_under_way -= slow
             self._left.set()
 
-        task = asyncio.get_running_loop().create_task(self._deliver(parcel))
+        task = asyncio.get_running_loop().create_task(self._deliver(message))
         self._under_way.add(task)
         self._slow_under_way += slow
         task.add_done_callback(end)
@@ -177,61 +177,61 @@ class Dispatcher:
         except TimeoutError:
             return
 
-    # -- one parcel
+    # -- one message
 
-    async def _deliver(self, parcel: Parcel) -> None:
+    async def _deliver(self, message: Message) -> None:
         try:
-            if parcel.subscription.target is Target.EMAIL:
-                parcel = await self._without_rest(parcel)
-            if parcel.entries:
-                await self._attempt(parcel)
+            if message.subscription.target is Target.EMAIL:
+                message = await self._without_rest(message)
+            if message.entries:
+                await self._attempt(message)
         except Exception as problem:  # noqa: BLE001 - a supervisor: its lease runs out, and it is tried again
-            self.report(LogEvent.MESSAGE_FAILED, message_id=parcel.message_id, problem=repr(problem))
+            self.report(LogEvent.MESSAGE_FAILED, message_id=message.message_id, problem=repr(problem))
 
-    async def _without_rest(self, parcel: Parcel) -> Parcel:
+    async def _without_rest(self, message: Message) -> Message:
         """A mail with those of its entries whose time has come. The others are put back before anything is sent: what
         goes again after a crash, under the same id, says the same."""
-        now, rest_due_ns = due_now(parcel, self._parts.clock.now_ns())
+        now, rest_due_ns = due_now(message, self._parts.clock.now_ns())
         chosen = {entry.id for entry in now}
-        rest: tuple[Entry, ...] = tuple(entry for entry in parcel.entries if entry.id not in chosen)
+        rest: tuple[Entry, ...] = tuple(entry for entry in message.entries if entry.id not in chosen)
         if rest and rest_due_ns is not None:
             due_ns = rest_due_ns
-            await self._in_thread(lambda: self._parts.outbox.put_back(parcel, rest, due_ns))
-        return replace(parcel, entries=tuple(now))
+            await self._in_thread(lambda: self._parts.outbox.return_entries(message, rest, due_ns))
+        return replace(message, entries=tuple(now))
 
-    async def _attempt(self, parcel: Parcel) -> None:
-        clock, target = self._parts.clock, parcel.subscription.target
+    async def _attempt(self, message: Message) -> None:
+        clock, target = self._parts.clock, message.subscription.target
         began_ns = clock.now_ns()
-        result = expired(parcel, began_ns)
+        result = expired(message, began_ns)
         if result is None:
-            sent = await self._send(parcel)
+            sent = await self._send(message)
             self.counts[target, sent.code] += 1
-            result = became(parcel, sent, began_ns, clock.now_ns(), self._chance)
+            result = became(message, sent, began_ns, clock.now_ns(), self._chance)
         else:
             self.counts[target, "expired"] += 1
         self._recording.keep(result)
 
-    async def _send(self, parcel: Parcel) -> Sent:
-        target = parcel.subscription.target
+    async def _send(self, message: Message) -> SendResult:
+        target = message.subscription.target
         sender = self._parts.senders.get(target)
         if sender is None:
             return self._unsendable(target)
         try:
-            address, secrets = opened(self._parts.seal, parcel.subscription, self._parts.clock.now_ns())
+            address, secrets = opened(self._parts.seal, message.subscription, self._parts.clock.now_ns())
         except SealBroken:
-            return Sent(Verdict.GONE, "address_lost")
+            return SendResult(Verdict.GONE, "address_lost")
         try:
-            return await sender.send(parcel, address, secrets)
+            return await sender.send(message, address, secrets)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
             self.report(LogEvent.SENDER_FAILED, target=target.value, problem=repr(problem))
-            return Sent(Verdict.LATER, "our_fault")
+            return SendResult(Verdict.LATER, "our_fault")
 
-    def _unsendable(self, target: Target) -> Sent:
+    def _unsendable(self, target: Target) -> SendResult:
         """What came of a message that nothing here can send: mail, where its server was taken out of the settings."""
         if target not in self._missing:
             self._missing.add(target)
             self.report(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
-        return Sent(Verdict.LATER, "mail_not_set_up")
+        return SendResult(Verdict.LATER, "mail_not_set_up")
 
     # -- beside it
 
@@ -251,7 +251,9 @@ class Dispatcher:
         parts = self._parts
         while True:
             try:
-                freed = await asyncio.to_thread(parts.outbox.attend, parts.worker, parts.clock.now_ns())
+                freed = await asyncio.to_thread(
+                    parts.outbox.report_presence, parts.worker, parts.clock.now_ns()
+                )
             except StoreBusy:
                 freed = 0
             except Exception as problem:  # noqa: BLE001 - a supervisor: leases run out all the same

@@ -19,12 +19,12 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from outcry import __version__
-from outcry.delivery.address import AddressRule, Place
 from outcry.delivery.guarded_connection import Connector, Malformed
 from outcry.delivery.lookup import OK, Blocked, Lookup
 from outcry.delivery.names import NameService, Unresolvable
 from outcry.delivery.outbound_request import UNDER_WAY, Handshake, Stage, Trip
 from outcry.delivery.slots import NoTurn, Turns
+from outcry.delivery.url_rule import AddressRule, Place
 
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
 LONGEST_BODY = 16 * 1024

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from outcry.access.licences import OPERATOR, Audience, Scope
 from outcry.database import schema
-from outcry.database.lock_order import lock_lanes_of, lock_recording
+from outcry.database.lock_order import lock_queues_of, lock_recording
 from outcry.delivery.model import SubscriptionPhase
 from outcry.delivery.outbox_model import TRANSITIONS, EntryPhase, Sign, moved_by
 from outcry.delivery.queues import wake
@@ -100,7 +100,7 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
     """Forget alerts. Their entries stay, for numbers go on from them, and are sent to nobody any more."""
     seqs = select(_ALERTS.seq).where(*which)
     lock_recording(connection)
-    lock_lanes_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
+    lock_queues_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
     for phase in moved_by(Sign.FORGOTTEN):
         entries = (_OUTBOX.alert_seq.in_(seqs), _OUTBOX.phase == phase.value)
         became = TRANSITIONS[phase, Sign.FORGOTTEN].value

@@ -9,9 +9,9 @@ import asyncio
 import time
 from ipaddress import IPv6Network
 
-from outcry.delivery.address import PRIVATE, AddressRule, Number, Place, translation_networks
 from outcry.delivery.names import NameService, Unresolvable
 from outcry.delivery.slots import NoTurn
+from outcry.delivery.url_rule import PRIVATE, AddressRule, Number, Place, translation_networks
 
 OK, UNVERIFIED = "ok", "unverified"
 _DISCOVERY, _FOUND_FOR_S = "ipv4only.arpa", 3600.0

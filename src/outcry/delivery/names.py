@@ -18,8 +18,8 @@ from functools import partial
 from ipaddress import ip_address
 from queue import SimpleQueue
 
-from outcry.delivery.address import Number
 from outcry.delivery.slots import NoTurn
+from outcry.delivery.url_rule import Number
 
 PATIENCE_S = 3.0
 #: A name that takes longer than this is asked by the threads for slow ones from then on, until it is quick again.

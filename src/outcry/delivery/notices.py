@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 from outcry.people.audit import Event
 from outcry.people.mailer import Mailer, MailFailed
 from outcry.people.messages import About, build_message
@@ -43,29 +43,29 @@ class OwnerNotices:
         self._store, self._mailer, self._clock = store, mailer, clock
         self._public_url, self._report = public_url.rstrip("/"), report
 
-    def warned(self, parcel: Parcel, hours: int) -> None:
+    def warned(self, message: Message, hours: int) -> None:
         """See `Notices`."""
-        self._note(parcel, Event.SUBSCRIPTION_FAILING, hours=str(hours))
-        self._mail(parcel, "webhook_failing", hours=str(hours))
+        self._note(message, Event.SUBSCRIPTION_FAILING, hours=str(hours))
+        self._mail(message, "webhook_failing", hours=str(hours))
 
-    def switched_off(self, parcel: Parcel, reason: str) -> None:
+    def switched_off(self, message: Message, reason: str) -> None:
         """See `Notices`."""
-        self._note(parcel, Event.SUBSCRIPTION_OFF, code=reason)
-        words = _WHY.get(parcel.reader.language, _WHY["en"])
-        self._mail(parcel, "webhook_off", why=words.get(reason, words["other"]))
+        self._note(message, Event.SUBSCRIPTION_OFF, code=reason)
+        words = _WHY.get(message.reader.language, _WHY["en"])
+        self._mail(message, "webhook_off", why=words.get(reason, words["other"]))
 
-    def _note(self, parcel: Parcel, event: Event, **details: str) -> None:
-        row = parcel.subscription
+    def _note(self, message: Message, event: Event, **details: str) -> None:
+        row = message.subscription
         kept = {"label": row.label, "target": row.target.value, "shown": row.shown, **details}
         try:
             self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
         except StoreBusy as problem:
             self._report(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
 
-    def _mail(self, parcel: Parcel, about: About, **facts: str) -> None:
+    def _mail(self, message: Message, about: About, **facts: str) -> None:
         if self._mailer is None:
             return
-        row, reader = parcel.subscription, parcel.reader
+        row, reader = message.subscription, message.reader
         link = f"{self._public_url}/account/webhooks/{row.id}"
         try:
             self._mailer.send(

@@ -17,8 +17,8 @@ from enum import IntEnum
 from ipaddress import ip_address
 from typing import Any
 
-from outcry.delivery.address import Number, Place
 from outcry.delivery.slots import NoTurn, Turns
+from outcry.delivery.url_rule import Number, Place
 
 #: The trip that whatever runs now belongs to, also in the callbacks of its connection.
 UNDER_WAY: ContextVar["Trip"] = ContextVar("UNDER_WAY")

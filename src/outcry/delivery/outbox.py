@@ -12,28 +12,28 @@ from sqlalchemy import Connection, func, select, update
 from outcry.access.licences import Scope
 from outcry.database import schema
 from outcry.database.database import Database
-from outcry.database.lock_order import lock_lanes, lock_recording
-from outcry.delivery.attendance import Attendance, let_go
-from outcry.delivery.claiming import Room, claim, read_lane
+from outcry.database.lock_order import lock_queues, lock_recording
+from outcry.delivery.claiming import ClaimLimits, claim, read_queue
 from outcry.delivery.fan_out import enter_missing, seen_by
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import (
     KEPT_NS,
     Backlog,
-    Done,
+    DeliveryResult,
+    DeliveryStatus,
     Entry,
     EntryPhase,
-    Lane,
-    Parcel,
+    Message,
+    Queue,
     Sign,
-    Standing,
     moved_by,
 )
 from outcry.delivery.queues import look_again
-from outcry.delivery.settling import keep_attempts, put_back, record
+from outcry.delivery.results import keep_attempts, record, return_entries
+from outcry.delivery.worker_presence import WorkerPresence, let_go
 from outcry.market.units import NANOS_PER_MINUTE
 
-_LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
+_QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
 #: What can be sent again; and of it what never arrived.
 _OVER = sorted(phase.value for phase in moved_by(Sign.ASKED_FOR))
@@ -48,11 +48,11 @@ class SqlOutbox:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._attendance = Attendance(database)
+        self._attendance = WorkerPresence(database)
 
     # -- for who delivers
 
-    def attend(self, worker: str, now_ns: int) -> int:
+    def report_presence(self, worker: str, now_ns: int) -> int:
         """See `Outbox`."""
         gone = self._attendance.look(worker, now_ns)
         if not gone:
@@ -64,39 +64,39 @@ class SqlOutbox:
         """See `Outbox`."""
         self._attendance.leave()
 
-    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Parcel]:
+    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
-            return claim(connection, worker, now_ns, lease_ns, Room(most, most_slow))
+            return claim(connection, worker, now_ns, lease_ns, ClaimLimits(most, most_slow))
 
-    def put_back(self, parcel: Parcel, entries: Sequence[Entry], due_ns: int) -> None:
+    def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
-            put_back(connection, parcel, entries, due_ns)
+            return_entries(connection, message, entries, due_ns)
 
-    def record(self, done: Sequence[Done]) -> Sequence[Done]:
+    def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
         """See `Outbox`."""
         if not done:
             return []
         with self._database.write("people" if any(one.disable for one in done) else "nothing") as connection:
             return record(connection, done)
 
-    def keep_attempt(self, attempt: AttemptRow, lane: Lane | None) -> None:
+    def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
         """See `Outbox`."""
         number = attempt.subscription_id
         with self._database.write("nothing") as connection:
             keep_attempts(connection, [attempt])
-            if lane is not None:
-                stands = update(schema.lanes).where(_LANES.subscription_id == number)
-                connection.execute(stands.values(asdict(lane)))
+            if queue is not None:
+                stands = update(schema.lanes).where(_QUEUES.subscription_id == number)
+                connection.execute(stands.values(asdict(queue)))
                 look_again(connection, [number], attempt.at_ns)
 
-    def lane(self, subscription_id: int) -> Lane:
+    def queue(self, subscription_id: int) -> Queue:
         """See `Outbox`."""
-        query = select(schema.lanes).where(_LANES.subscription_id == subscription_id)
+        query = select(schema.lanes).where(_QUEUES.subscription_id == subscription_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
-        return Lane() if row is None else read_lane(row)
+        return Queue() if row is None else read_queue(row)
 
     # -- for whose it is
 
@@ -119,7 +119,7 @@ class SqlOutbox:
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
-            lock_lanes(connection, [subscription_id])
+            lock_queues(connection, [subscription_id])
             connection.execute(_waiting_again(now_ns).where(*message, _OUTBOX.phase.in_(_OVER)))
             look_again(connection, [subscription_id], now_ns)
             return connection.execute(select(func.count()).where(*message)).scalar_one()
@@ -135,7 +135,7 @@ class SqlOutbox:
             _OUTBOX.created_ns >= since_ns,
         )
         with self._database.write("nothing") as connection:
-            lock_lanes(connection, [subscription_id])
+            lock_queues(connection, [subscription_id])
             count = connection.execute(failed).rowcount
             look_again(connection, [subscription_id], now_ns)
             return count
@@ -144,7 +144,7 @@ class SqlOutbox:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # for numbers go on from the last that was entered
-            lock_lanes(connection, [subscription_id])
+            lock_queues(connection, [subscription_id])
             since_ns = max(since_ns, now_ns - KEPT_NS)
             count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
             look_again(connection, [subscription_id], now_ns)
@@ -152,20 +152,20 @@ class SqlOutbox:
 
     # -- for nobody
 
-    def standing(self, now_ns: int) -> Standing:
+    def standing(self, now_ns: int) -> DeliveryStatus:
         """See `Outbox`."""
         phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
         active = (
             select(func.count())
             .select_from(schema.lanes)
-            .join(schema.subscriptions, _SUBSCRIPTIONS.id == _LANES.subscription_id)
+            .join(schema.subscriptions, _SUBSCRIPTIONS.id == _QUEUES.subscription_id)
             .where(_SUBSCRIPTIONS.phase == SubscriptionPhase.ACTIVE.value)
         )
-        late = (_LANES.due_ns < now_ns - _LATE_NS, _LANES.closed_until_ns < now_ns)
+        late = (_QUEUES.due_ns < now_ns - _LATE_NS, _QUEUES.closed_until_ns < now_ns)
         with self._database.reading() as connection:
-            return Standing(
+            return DeliveryStatus(
                 {SubscriptionPhase(phase): count for phase, count in connection.execute(phases)},
-                connection.execute(active.where(_LANES.failing_since_ns.is_not(None))).scalar_one(),
+                connection.execute(active.where(_QUEUES.failing_since_ns.is_not(None))).scalar_one(),
                 connection.execute(active.where(*late)).scalar_one(),
             )
 

@@ -1,9 +1,8 @@
-"""The port for the outbox: what is to be delivered to whom, and how that went.
+"""Data types and interface of the outbox: which alerts to deliver to which subscriptions, and the results.
 
-Rules kept: an entry is written in the transaction that records its alert, once for each subscription; who delivers
-holds the lane of a subscription by a lease, so one lane carries one message at a time and no lane waits for another's;
-what became of a message is written in one transaction with its attempt; an entry moves by the one table here, whoever
-moves it.
+The transaction that records an alert also writes its outbox entries, one for each subscription. A worker leases the
+queue of a subscription, so a queue sends one message at a time and queues do not wait for each other. One transaction
+writes the result of a message and its attempt. `TRANSITIONS` lists every change of an entry's phase.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,38 +15,38 @@ from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
-#: Alerts one message carries at most. A chat's or a mail's tells of them all, though it shows only some.
+#: Maximum number of alerts in a message. Chat messages and emails show only some of them and count the rest.
 MOST_ALERTS = {Target.HTTPS: 20, Target.SLACK: 200, Target.DISCORD: 200, Target.EMAIL: 500}
-#: Between two messages of a lane at least, unless a full one waits and the target is `https`: what fires meanwhile goes
-#: together.
+#: Minimum time between two messages of a queue, so that alerts close together are batched. A full message of an
+#: `https` target does not wait.
 GATHER_NS = NANOS_PER_SECOND
-#: An endpoint whose last attempt took so long is slow: no more than a share of all places is given to those.
+#: A subscription is slow if its last attempt took at least this long. Slow subscriptions share a part of the slots.
 SLOW_MS = 1_000
-#: What is over is remembered for so long, and nothing older is sent on request: nobody would know what arrived.
+#: Retention of completed entries. Nothing older is resent, because its result is no longer known.
 KEPT_NS = 30 * NANOS_PER_DAY
 
 
 class EntryPhase(StrEnum):
-    """Where one alert stands on its way to one subscription."""
+    """Phase of one alert's delivery to one subscription."""
 
-    WAITING = "waiting"  # for its time, or for the answer to an attempt under way
+    WAITING = "waiting"  # due now or later, or in an attempt
     DELIVERED = "delivered"
-    HELD = "held"  # the subscription was disabled meanwhile: sent when its owner asks for it; a chat is told of it
-    MISSED = "missed"  # given up by a chat; the next message that arrives says so
-    DEAD = "dead"  # given up for good; sent again only when its owner asks for it
+    HELD = "held"  # the subscription was disabled: sent on the owner's request; a chat reports the number
+    MISSED = "missed"  # a chat gave up; its next message reports the number
+    DEAD = "dead"  # failed permanently; resent only on the owner's request
 
 
 class Sign(StrEnum):
-    """What moves an alert on its way to a subscription."""
+    """Event that changes the phase of an entry."""
 
     ARRIVED = "arrived"
-    AGAIN = "again"  # it failed, and is tried again
+    AGAIN = "again"  # the attempt failed and will be retried
     GIVEN_UP = "given up"
-    REFUSED = "refused"  # it will never be taken
-    SWITCHED_OFF = "switched off"  # the subscription takes nothing any more
-    TOLD = "told"  # a later message has told that it was missed
-    ASKED_FOR = "asked for"  # its owner wants it sent, or sent again
-    FORGOTTEN = "forgotten"  # the alert itself is no more, so nobody can be sent it
+    REFUSED = "refused"  # the receiver will never accept it
+    SWITCHED_OFF = "switched off"  # the subscription was disabled
+    TOLD = "told"  # a later message reported it as missed
+    ASKED_FOR = "asked for"  # the owner asked to send it, or to resend it
+    FORGOTTEN = "forgotten"  # the alert was deleted, so it cannot be sent
 
 
 _P = EntryPhase
@@ -59,13 +58,13 @@ TRANSITIONS: Mapping[tuple[EntryPhase, Sign], EntryPhase] = {
     (_P.WAITING, Sign.SWITCHED_OFF): _P.HELD,
     (_P.WAITING, Sign.ASKED_FOR): _P.WAITING,
     (_P.MISSED, Sign.TOLD): _P.DEAD,
-    (_P.HELD, Sign.TOLD): _P.DEAD,  # by a chat that is on again
+    (_P.HELD, Sign.TOLD): _P.DEAD,  # by a chat that was enabled again
     **{(phase, Sign.ASKED_FOR): _P.WAITING for phase in (_P.DELIVERED, _P.HELD, _P.MISSED, _P.DEAD)},
     **{(phase, Sign.FORGOTTEN): _P.DEAD for phase in (_P.WAITING, _P.HELD)},
     **{(phase, Sign.FORGOTTEN): phase for phase in (_P.DELIVERED, _P.MISSED, _P.DEAD)},
 }
 
-#: Only of what waits can an attempt tell anything; and only what was missed or held is told of.
+#: Only waiting entries have attempts. Only missed and held entries are reported later.
 NEVER = frozenset(
     {
         (phase, sign)
@@ -77,14 +76,14 @@ NEVER = frozenset(
 
 
 def moved_by(sign: Sign) -> frozenset[EntryPhase]:
-    """The phases that a sign moves on from: of many entries at once, those it is done to."""
+    """Return the phases that a sign changes. Updates of many entries apply to these phases only."""
     return frozenset(phase for (phase, by), to in TRANSITIONS.items() if by is sign and to is not phase)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An alert on its way to a subscription. `number`: its place among this subscription's alerts of its symbol, from
-    1, without a gap."""
+    """An alert in the outbox of a subscription. `number` counts the subscription's alerts of a symbol from 1, without
+    gaps."""
 
     id: int
     number: int
@@ -92,13 +91,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """How delivering to a subscription stands. `sent_ns`: when its last attempt began; `took_ms`: how long that took;
-    `closed_until_ns`: nothing is tried before, for it was asked for, or tries keep failing; `failures`: attempts in a
-    row that failed; `failing_since_ns`: when the first came to nothing since anything arrived, be it that fewer
-    messages were asked for, `failed_ns` the last; `arrived_ns`: when anything last arrived; `warned`: of how many of
-    the warnings about it the owner has been told, `warned_ns` when of the last; `bounces`: mails in a row that were
-    refused for good."""
+class Queue:
+    """Delivery state of a subscription.
+
+    - `sent_ns`, `took_ms`: start and duration of the last attempt.
+    - `closed_until_ns`: no attempt before this time, because the receiver asked for a pause or attempts keep failing.
+    - `failures`: consecutive failed attempts.
+    - `failing_since_ns`, `failed_ns`: first and last attempt since the last success that delivered nothing, rate
+      limits included.
+    - `arrived_ns`: last successful delivery.
+    - `warned`, `warned_ns`: how many warnings the owner received, and when the last one was sent.
+    - `bounces`: consecutive emails that the mailbox rejected permanently.
+    """
 
     sent_ns: int = 0
     closed_until_ns: int = 0
@@ -114,7 +118,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whose a subscription is, as far as delivering needs to know."""
+    """The owner's settings that messages depend on."""
 
     email: str
     language: str
@@ -123,17 +127,21 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """One message to one subscription. `message_id`: stays the same however often it is tried. `entries`: in the order
-    they were written, the same at every try; empty for a test. `missed`: of a chat or mail, entries given up or held
-    that no message has told of yet. `tries`: how much of its schedule is spent; `attempts`: how often it was tried.
-    `created_ns`: since when it is wanted: since its first entry was written, or its owner asked for it again. `lease`:
-    the claim it came by, empty for a test."""
+class Message:
+    """A message to one subscription.
+
+    - `message_id`: the same at every attempt.
+    - `entries`: in the order they were written, the same at every attempt; empty for a test.
+    - `missed`: for chats and email, entries that failed or are held and that no message has reported yet.
+    - `tries`: retries used of the schedule; `attempts`: all attempts.
+    - `created_ns`: when its first entry was written, or the owner asked to resend it.
+    - `lease`: the claim that returned it; empty for a test.
+    """
 
     message_id: str
     subscription: SubscriptionRow
     reader: Reader
-    lane: Lane
+    queue: Queue
     entries: tuple[Entry, ...]
     missed: int
     tries: int
@@ -143,16 +151,21 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What became of a parcel, and of its lane. `phase`: of all its entries; WAITING: again at `due_ns`. `lane`: as it
-    is from now on. `attempt`: None where nothing was sent (its id is ignored). `tries`: how much of its schedule is
-    spent from now on. `told`: the entries counted as `missed` have been told of, and are DEAD. `disable`: why the
-    subscription is to be switched off, empty where it is not: then whatever waits is held."""
+class DeliveryResult:
+    """The result of an attempt, and the new state of its queue.
 
-    parcel: Parcel
+    - `phase`: new phase of all entries. With WAITING they are retried at `due_ns`.
+    - `queue`: new state of the queue.
+    - `attempt`: row of the delivery log, None if nothing was sent. Its id is ignored.
+    - `tries`: retries used of the schedule.
+    - `told`: the message reported the entries counted in `missed`; they become DEAD.
+    - `disable`: code of the reason to disable the subscription and hold its waiting entries; empty to keep it.
+    """
+
+    message: Message
     phase: EntryPhase
     due_ns: int
-    lane: Lane
+    queue: Queue
     attempt: AttemptRow | None
     tries: int
     told: bool = False
@@ -161,7 +174,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many alerts of a subscription wait, are held, and were given up; those that are forgotten do not count."""
+    """Number of a subscription's alerts that wait, are held, or failed. Deleted alerts do not count."""
 
     waiting: int
     held: int
@@ -169,9 +182,9 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How delivering stands in all: subscriptions by phase; of the active ones how many `failing`, and how many are
-    `late`: something has been due there for a minute and more."""
+class DeliveryStatus:
+    """Status of all deliveries. Counts subscriptions by phase. Of the active ones, `failing` have failing attempts
+    and `late` have had a due entry for at least one minute."""
 
     phases: Mapping[SubscriptionPhase, int]
     failing: int
@@ -179,78 +192,87 @@ class Standing:
 
 
 class Outbox(Protocol):
-    """What is to be delivered. Every method may raise `StoreBusy`. Times are the machine's, ns UTC."""
+    """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
-    def attend(self, worker: str, now_ns: int) -> int:
-        """Say every few seconds that this worker is there, as long as it is; free the lanes of those that ended without
-        a word, where that can be known before their leases run out, and return how many."""
+    def report_presence(self, worker: str, now_ns: int) -> int:
+        """Report that a worker is alive, every few seconds. Release the queues of workers that have ended, if that is
+        known before their leases expire. Return the number of queues released."""
         ...
 
     def leave(self) -> None:
-        """Say that it is there no longer."""
+        """Report that this worker has ended."""
         ...
 
-    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Parcel]:
-        """Lease up to `most` lanes with something due, those first that waited longest, and return a parcel for each;
-        of lanes whose last attempt took `SLOW_MS` or more at most `most_slow`.
+    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
+        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each. Of these,
+        at most `most_slow` had a last attempt of `SLOW_MS` or more.
 
-        Due is an entry whose time has come, of a subscription that is active and whose user is not disabled, in a lane
-        that is neither leased nor closed and whose last message is `GATHER_NS` past (or, of `https`, when a full
-        message waits). The entries of a message that was tried, or claimed by a worker that died, come together again
-        under the same `message_id`; the oldest first. Entries not yet in a message are gathered into a new one, up to
-        `MOST_ALERTS` of the target; its `message_id` is on the disk before this returns."""
+        An entry is due if its time has come, its subscription is active, its user is not disabled, and its queue is
+        neither leased nor closed. The last message of the queue must be `GATHER_NS` old, unless the target is `https`
+        and a full message waits. Entries of a message that was attempted, or claimed by a worker that stopped, keep
+        their `message_id` and are returned together, oldest first. Other entries form new messages of up to
+        `MOST_ALERTS` of the target. New ids are stored before this returns.
+        """
         ...
 
-    def put_back(self, parcel: Parcel, entries: Sequence[Entry], due_ns: int) -> None:
-        """Let entries that were claimed with a parcel and are not to be sent with it be gathered anew, at `due_ns`.
-        Done before the others are sent: what is sent under an id stays what it was, whatever happens then. Where these
-        are all of them, the lane is free again too. Nothing is done where the lease is lost."""
+    def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
+        """Return claimed entries of a message to their queue; they join a new message at `due_ns`.
+
+        Call this before sending the rest, so that a message id always stands for the same alerts. If these are all
+        entries of the message, the queue is released too. Does nothing if the lease was lost.
+        """
         ...
 
-    def record(self, done: Sequence[Done]) -> Sequence[Done]:
-        """Keep what became of parcels, and free their lanes, in one transaction; return those whose subscription was
-        switched off by it. Entries removed meanwhile, and lanes that are leased anew by now, are left as they are; the
-        attempt is kept all the same. Where another address was given while it was under way, the lane is not judged by
-        it, and what did not arrive at the old one waits for the new one, due now."""
+    def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
+        """Store results and release their queues in one transaction. Return the results that disabled their
+        subscription.
+
+        Entries deleted meanwhile and queues leased by others stay unchanged, but the attempt is logged. If the URL
+        changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
+        new URL.
+        """
         ...
 
-    def keep_attempt(self, attempt: AttemptRow, lane: Lane | None) -> None:
-        """Keep an attempt that is no parcel's: a test; with it, unless None, the lane as it is from now on."""
+    def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
+        """Log an attempt without a claimed message (a test). Also store `queue`, unless it is None."""
         ...
 
-    def lane(self, subscription_id: int) -> Lane:
-        """How delivering to a subscription stands."""
+    def queue(self, subscription_id: int) -> Queue:
+        """Return the queue state of a subscription."""
         ...
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """What there is of one of this user's."""
+        """Return the backlog of a user's subscription."""
         ...
 
-    def standing(self, now_ns: int) -> Standing:
-        """How it stands with everybody's."""
+    def standing(self, now_ns: int) -> DeliveryStatus:
+        """Return the status of all subscriptions."""
         ...
 
     def resend_one(
         self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Let the alerts of one message of this user's wait again, from its first try, under the same id, unless it
-        waits already; return how many there are. Those forgotten meanwhile are left out, and
-        those of feeds that the scope, if one is given, does not see now."""
+        """Resend the alerts of one message of this user under the same id, with a full retry schedule. Return their
+        number.
+
+        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts of feeds outside
+        `scope`, if given.
+        """
         ...
 
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """The same of every entry written since then that is held, missed or dead."""
+        """Resend entries written since `since_ns` that are held, missed or dead. Return their number. `scope` as in
+        `resend_one`."""
         ...
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write entries for alerts recorded since then that one of this user's subscriptions is for and has no entry of
-        (it was paused, or made later), of the feeds that the scope sees now; return how many. It reaches back no
-        further than `KEPT_NS`, for what arrived before that is not known any more."""
+        """Write entries for alerts since `since_ns` that match a subscription and have no entry, because it was
+        paused or created later. Return their number. Only alerts that `scope` sees, none older than `KEPT_NS`."""
         ...
 
     def forget_old(self, before_ns: int) -> None:
-        """Remove attempts from before then, and entries that ended before, or were wanted before and wait still, behind
-        a pause; the newest entry of a subscription and symbol stays, for numbers go on from it."""
+        """Delete attempts before `before_ns`, and entries that completed or were due before it. Keep the newest entry
+        of each subscription and symbol, because numbering continues from it."""
         ...

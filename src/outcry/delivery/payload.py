@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 
 from outcry.answers.alerts import params
-from outcry.answers.wording import message
+from outcry.answers.wording import message as sentence
 from outcry.delivery.model import Severity
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_MS
 from outcry.wire.alerts import ParamValue
@@ -55,14 +55,14 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 _encoder = msgspec.json.Encoder()
 
 
-def body_of(parcel: Parcel, pages: str, now_ns: int) -> Body:
-    """What a parcel says. `pages`: where the pages are, without a slash at its end; `now_ns`: when a test is of."""
+def body_of(message: Message, pages: str, now_ns: int) -> Body:
+    """What a message says. `pages`: where the pages are, without a slash at its end; `now_ns`: when a test is of."""
     url = f"{pages}/alerts"
-    if not parcel.entries:
-        symbols = parcel.subscription.symbols
+    if not message.entries:
+        symbols = message.subscription.symbols
         test = _test(symbols[0] if symbols else TEST_SYMBOL, url, now_ns)
         return Body(version=VERSION, text=test.message, alerts=[test])
-    rows = [entry.alert for entry in parcel.entries]
+    rows = [entry.alert for entry in message.entries]
     alerts = [_alert(row, url) for row in rows]
     text = shortened(alerts[0].message, LONGEST_TEXT) if len(alerts) == 1 else _summary(rows)
     return Body(version=VERSION, text=text, alerts=alerts)
@@ -76,7 +76,7 @@ def encoded(body: object) -> bytes:
 def _alert(row: AlertRow, url: str) -> Alert:
     return Alert(
         kind="structure", key=row.key, symbol=row.symbol, type=row.type.value, severity=row.severity,
-        session=row.session.value, price=number(row.price_e9), ref=row.ref, message=message(row),
+        session=row.session.value, price=number(row.price_e9), ref=row.ref, message=sentence(row),
         params=params(row.params), url=url,
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""When a subscription's lane is to be looked at, and with what it goes on.
+"""When a subscription's queue is to be looked at, and with what it goes on.
 
-Rule kept: a lane is never looked at later than something in it is due; a clock that is set back makes none wait for a
+Rule kept: a queue is never looked at later than something in it is due; a clock that is set back makes none wait for a
 message to come that was sent in its future.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, null, or_, select, update
 
 from outcry.database import schema
-from outcry.database.lock_order import lock_lanes_of
+from outcry.database.lock_order import lock_queues_of
 from outcry.delivery.model import Target
 from outcry.delivery.outbox_model import GATHER_NS, MOST_ALERTS, EntryPhase
 
-_LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
+_QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _NOW = bindparam("now_ns")
 _WAITING = EntryPhase.WAITING.value
 _FULL = MOST_ALERTS[Target.HTTPS]
@@ -24,8 +24,8 @@ _NO_ID_IS_SO_HIGH = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What waits in a lane. `first_ns`: when the first of it is due, None where nothing waits; `message_id`: of the
+class QueueState:
+    """What waits in a queue. `first_ns`: when the first of it is due, None where nothing waits; `message_id`: of the
     message that goes next, None where it has to be gathered, from entries `before_id`; `full`: whether those fill a
     message, of a target that need not wait then."""
 
@@ -38,44 +38,46 @@ class Standing:
     now_ns: int
 
     def due_ns(self, sent_ns: int, closed_until_ns: int) -> int | None:
-        """When the lane is due, if it last sent then and is closed until then."""
+        """When the queue is due, if it last sent then and is closed until then."""
         if self.first_ns is None:
             return None
         gathers = not self.full and sent_ns <= self.now_ns
         return max(self.first_ns, closed_until_ns, sent_ns + GATHER_NS if gathers else 0)
 
 
-def standings(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> Mapping[int, Standing]:
-    """How the lanes of these subscriptions stand."""
+def read_states(
+    connection: Connection, subscription_ids: Sequence[int], now_ns: int
+) -> Mapping[int, QueueState]:
+    """How the queues of these subscriptions stand."""
     values = {"ids": list(subscription_ids), "now_ns": now_ns}
-    rows: Iterable[Any] = connection.execute(_standings(), values)
+    rows: Iterable[Any] = connection.execute(_states_query(), values)
     return {
-        number: Standing(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_ns, now_ns)
+        number: QueueState(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_ns, now_ns)
         for number, first_ns, message_id, before_id, full, sent_ns, closed_ns in rows
     }  # fmt: skip
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
-    """Find out when these lanes are to be looked at, which this transaction holds: what another enters meanwhile wakes
+    """Find out when these queues are to be looked at, which this transaction holds: what another enters meanwhile wakes
     them after this. One that somebody leases is looked at when it is freed."""
     rows = [
-        {"lane": number, "due": standing.due_ns(standing.sent_ns, standing.closed_until_ns), "now_ns": now_ns}
-        for number, standing in standings(connection, subscription_ids, now_ns).items()
+        {"queue": number, "due": state.due_ns(state.sent_ns, state.closed_until_ns), "now_ns": now_ns}
+        for number, state in read_states(connection, subscription_ids, now_ns).items()
     ]
     if rows:
         connection.execute(_set_due(), rows)
 
 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
-    """Have the lanes looked at for which an alert of this number or a later one waits."""
+    """Have the queues looked at for which an alert of this number or a later one waits."""
     values = {"first": first_seq, "now_ns": now_ns}
-    lock_lanes_of(connection, _that_wait(), values)
+    lock_queues_of(connection, _that_wait(), values)
     connection.execute(_wake(), values)
 
 
 @cache
 def _set_due() -> Any:
-    free = (_LANES.subscription_id == bindparam("lane"), _LANES.leased_until_ns <= _NOW)
+    free = (_QUEUES.subscription_id == bindparam("queue"), _QUEUES.leased_until_ns <= _NOW)
     return update(schema.lanes).where(*free).values(due_ns=bindparam("due"))
 
 
@@ -83,18 +85,18 @@ def _set_due() -> Any:
 def _wake() -> Any:
     """At once, unless they are held, closed, or gathering a message that is not full yet."""
     https = exists().where(
-        _SUBSCRIPTIONS.id == _LANES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
+        _SUBSCRIPTIONS.id == _QUEUES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
     )
-    gathered_ns = _LANES.sent_ns + GATHER_NS
+    gathered_ns = _QUEUES.sent_ns + GATHER_NS
     soonest_ns = case(
-        (_LANES.leased_until_ns > _NOW, _LANES.leased_until_ns),
-        (_LANES.closed_until_ns > _NOW, _LANES.closed_until_ns),
-        (and_(gathered_ns > _NOW, _LANES.sent_ns <= _NOW, or_(~https, ~_fills_a_message())), gathered_ns),
+        (_QUEUES.leased_until_ns > _NOW, _QUEUES.leased_until_ns),
+        (_QUEUES.closed_until_ns > _NOW, _QUEUES.closed_until_ns),
+        (and_(gathered_ns > _NOW, _QUEUES.sent_ns <= _NOW, or_(~https, ~_fills_a_message())), gathered_ns),
         else_=_NOW,
     )
-    later = or_(_LANES.due_ns.is_(None), _LANES.due_ns > _NOW)
+    later = or_(_QUEUES.due_ns.is_(None), _QUEUES.due_ns > _NOW)
     return (
-        update(schema.lanes).where(_LANES.subscription_id.in_(_that_wait()), later).values(due_ns=soonest_ns)
+        update(schema.lanes).where(_QUEUES.subscription_id.in_(_that_wait()), later).values(due_ns=soonest_ns)
     )
 
 
@@ -105,10 +107,10 @@ def _that_wait() -> Any:
 
 
 @cache
-def _standings() -> Any:
+def _states_query() -> Any:
     ordered = _SUBSCRIPTIONS.ordered == 1
     head, waiting = schema.outbox.alias("head"), schema.outbox.alias("waiting")
-    mine = and_(waiting.c.subscription_id == _LANES.subscription_id, waiting.c.phase == _WAITING)
+    mine = and_(waiting.c.subscription_id == _QUEUES.subscription_id, waiting.c.phase == _WAITING)
     # What goes next is the oldest that is due; where order counts the oldest, which the others wait for.
     oldest = select(waiting.c.id).where(mine, or_(ordered, waiting.c.due_ns <= _NOW)).order_by(waiting.c.id)
     earliest = select(func.min(waiting.c.due_ns)).where(mine).scalar_subquery()
@@ -116,13 +118,13 @@ def _standings() -> Any:
     https = _SUBSCRIPTIONS.target == Target.HTTPS.value
     return (
         select(
-            _LANES.subscription_id,
+            _QUEUES.subscription_id,
             case((head.c.id.is_not(None), head.c.due_ns), else_=earliest),
             head.c.message_id,
             case((ordered, in_message.scalar_subquery()), else_=null()),
             and_(https, _fills_a_message()),
-            _LANES.sent_ns,
-            _LANES.closed_until_ns,
+            _QUEUES.sent_ns,
+            _QUEUES.closed_until_ns,
         )
         .select_from(
             schema.lanes.join(schema.subscriptions).outerjoin(
@@ -130,14 +132,14 @@ def _standings() -> Any:
                 head.c.id == oldest.limit(1).correlate(schema.lanes, schema.subscriptions).scalar_subquery(),
             )
         )
-        .where(_LANES.subscription_id.in_(bindparam("ids", expanding=True)))
+        .where(_QUEUES.subscription_id.in_(bindparam("ids", expanding=True)))
     )
 
 
 def _fills_a_message() -> Any:
     """Whether so many entries are in no message yet that they fill one of an `https` target."""
     free = (
-        _OUTBOX.subscription_id == _LANES.subscription_id,
+        _OUTBOX.subscription_id == _QUEUES.subscription_id,
         _OUTBOX.phase == _WAITING,
         _OUTBOX.message_id.is_(None),
     )

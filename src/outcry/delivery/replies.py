@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from outcry.delivery.egress import Reply
 from outcry.delivery.schedule import LONGEST_WAIT_NS
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import MARK
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -33,16 +33,16 @@ _LONGEST_NUMBER = 20
 def sent_of(
     reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None,
     secrets: Sequence[str] = (),
-) -> Sent:  # fmt: skip
+) -> SendResult:  # fmt: skip
     """A verdict on a reply, with all that is known of it. `request`: the body that was sent; `secrets`: what it was
     signed with."""
-    return Sent(
+    return SendResult(
         verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
         phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address, secrets), request=request.decode(),
     )  # fmt: skip
 
 
-def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> Sent | None:
+def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> SendResult | None:
     """What it means where there is no HTTP answer to judge; None where there is one."""
     if reply.code == "ok":
         return None
@@ -50,7 +50,9 @@ def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str
     return sent_of(reply, verdict, reply.code, address, request, secrets=secrets)
 
 
-def ordinary(reply: Reply, address: str, request: bytes, now_ns: int, secrets: Sequence[str] = ()) -> Sent:
+def ordinary(
+    reply: Reply, address: str, request: bytes, now_ns: int, secrets: Sequence[str] = ()
+) -> SendResult:
     """What an HTTP answer means where nothing more is known of who gave it."""
     verdict, code = _meaning(reply.status or 0)
     asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None

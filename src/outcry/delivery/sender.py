@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 
 
 class Verdict(StrEnum):
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendResult:
     """What came of one attempt. `code`: `ok`, or a stable code that has words; `status`: HTTP or SMTP status, None
     without an answer; `wait_ns`: how long the other side asks to be left alone, None where it does not; `excerpt`: of
     the answer, as it came; `request`: what was sent, without secrets, for who tests; `told`: whether it told of the
@@ -44,7 +44,7 @@ class Sent:
 class Sender(Protocol):
     """Sends to one kind of target. Used on the event loop."""
 
-    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
-        """Try once, within 20 seconds in all. A parcel without entries is the test. `address`: the target's, opened;
+    async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
+        """Try once, within 20 seconds in all. A message without entries is the test. `address`: the target's, opened;
         `secrets`: what to sign with, newest first, empty where the target is not signed for."""
         ...

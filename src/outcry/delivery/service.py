@@ -16,9 +16,9 @@ from outcry.database.errors import StoreBusy
 from outcry.delivery import queue_breaker
 from outcry.delivery.dispatcher import Dispatcher
 from outcry.delivery.model import SubscriptionRow, Target, TestResult
-from outcry.delivery.outbox_model import Lane, Outbox, Parcel, Reader
+from outcry.delivery.outbox_model import Message, Outbox, Queue, Reader
 from outcry.delivery.outcomes import attempt_of
-from outcry.delivery.sender import Sender, Sent, Verdict
+from outcry.delivery.sender import Sender, SendResult, Verdict
 
 T = TypeVar("T")
 
@@ -125,31 +125,31 @@ class Delivery:
     def _tested(
         self, sender: Sender, row: SubscriptionRow, address: str, secrets: Sequence[str]
     ) -> TestResult:
-        lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
+        queue, reader = self._outbox.queue(row.id), self._readers(row.user_id)
         now_ns = self._clock.now_ns()
-        parcel = Parcel(f"test_{chance.token_hex(12)}", row, reader, lane, (), 0, 0, now_ns)
+        message = Message(f"test_{chance.token_hex(12)}", row, reader, queue, (), 0, 0, now_ns)
 
-        async def send() -> Sent:
+        async def send() -> SendResult:
             try:
-                return await sender.send(parcel, address, secrets)
+                return await sender.send(message, address, secrets)
             except Exception as problem:  # noqa: BLE001 - it is in the log as any other attempt
                 self._dispatcher.report(
                     LogEvent.SENDER_FAILED, target=row.target.value, problem=repr(problem)
                 )
-                return Sent(Verdict.LATER, "our_fault")
+                return SendResult(Verdict.LATER, "our_fault")
 
-        sent = self._in_loop(send, _TESTING_S, Sent(Verdict.LATER, "answer_timeout"))
-        self._note(parcel, sent)
+        sent = self._in_loop(send, _TESTING_S, SendResult(Verdict.LATER, "answer_timeout"))
+        self._note(message, sent)
         return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
 
-    def _note(self, parcel: Parcel, sent: Sent) -> None:
-        """Keep the test in the log. One that arrived opens the lane; one that failed does not count against it."""
+    def _note(self, message: Message, sent: SendResult) -> None:
+        """Keep the test in the log. One that arrived opens the queue; one that failed does not count against it."""
         now_ns = self._clock.now_ns()
         arrived = sent.verdict is Verdict.ARRIVED
-        lane: Lane | None = queue_breaker.arrived(parcel.lane, now_ns) if arrived else None
-        attempt = attempt_of(parcel, sent, "delivered" if arrived else "failed", now_ns)
+        queue: Queue | None = queue_breaker.arrived(message.queue, now_ns) if arrived else None
+        attempt = attempt_of(message, sent, "delivered" if arrived else "failed", now_ns)
         try:
-            self._outbox.keep_attempt(attempt, lane)
+            self._outbox.keep_attempt(attempt, queue)
         except StoreBusy as problem:
             self._dispatcher.report(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
 

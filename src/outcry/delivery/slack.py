@@ -4,13 +4,13 @@ Rules kept: what comes from data is escaped as Slack asks, so it calls nobody an
 than Slack takes; what Slack says of a channel that is gone is believed at once.
 """
 
-from outcry.delivery.channel import OUR_MESSAGE, ChatSender
-from outcry.delivery.chat import NOT_ADVICE, Told, one_line, plain
+from outcry.delivery.chat_content import NOT_ADVICE, ChatContent, one_line, plain
+from outcry.delivery.chat_sender import OUR_MESSAGE, ChatSender
 from outcry.delivery.egress import Reply
 from outcry.delivery.model import Target
 from outcry.delivery.payload import shortened
 from outcry.delivery.replies import ordinary, sent_of
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 
 LONGEST_HEADER, LONGEST_SECTION, LONGEST_LINE = 150, 3000, 300
 #: What Slack answers once it will take nothing by this address any more.
@@ -38,23 +38,23 @@ class SlackSender(ChatSender):
 
     target = Target.SLACK
 
-    def message(self, said: Told) -> dict[str, object]:
+    def payload(self, said: ChatContent) -> dict[str, object]:
         """Blocks, and text for notices and for who cannot see blocks."""
         headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
         blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
         for alert in said.shown:
             name = f"*{_escaped(alert.title)}*\n" if len(said.shown) > 1 else ""
-            blocks.append(_section(name + _escaped(alert.message, LONGEST_SECTION // 2)))
+            blocks.append(_section(name + _escaped(alert.sentence, LONGEST_SECTION // 2)))
         link = f"<{said.url.replace('&', '&amp;')}|All alerts>"
         blocks += [_section(f"{note}: {link}") for note in said.notes]
         blocks.append({"type": "context", "elements": [_text(f"{NOT_ADVICE} {link}")]})
-        return {**self.plain_message(said), "blocks": blocks}
+        return {**self.plain_payload(said), "blocks": blocks}
 
-    def plain_message(self, said: Told) -> dict[str, object]:
+    def plain_payload(self, said: ChatContent) -> dict[str, object]:
         """See `ChatSender`."""
         return {"text": plain(said, _escaped), "unfurl_links": False}
 
-    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """See `ChatSender`: a refusal is one word."""
         word = reply.body[:100].decode("utf-8", "replace").strip()
         refused = 400 <= (reply.status or 0) < 500

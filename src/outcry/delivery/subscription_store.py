@@ -20,7 +20,7 @@ from outcry.delivery.model import (
     SubscriptionRow,
     Target,
 )
-from outcry.delivery.outbox_model import EntryPhase, Lane
+from outcry.delivery.outbox_model import EntryPhase, Queue
 
 
 class SqlSubscriptionStore:
@@ -108,20 +108,20 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
 
 def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
     """Have what waits go by what the subscription has become: whoever claims finds out when it is due now."""
-    lanes, outbox = schema.lanes, schema.outbox
-    lane = update(lanes).where(lanes.c.subscription_id == before.id)
+    queues, outbox = schema.lanes, schema.outbox
+    queue = update(queues).where(queues.c.subscription_id == before.id)
     waits = update(outbox).where(
         outbox.c.subscription_id == before.id, outbox.c.phase == EntryPhase.WAITING.value
     )
     if after.sealed_address != before.sealed_address:
-        connection.execute(lane.values(asdict(Lane())))  # first, for whoever records holds the lane's row
+        connection.execute(queue.values(asdict(Queue())))  # first, for whoever records holds the queue's row
         connection.execute(waits.values(due_ns=0, tries=0))
     elif (after.window, after.at_once) != (before.window, before.at_once):
         # What is in a message already is to be sent, or tried again, whatever the window.
         connection.execute(waits.where(outbox.c.message_id.is_(None)).values(due_ns=0))
     elif after.ordered == before.ordered:
         return
-    connection.execute(lane.where(lanes.c.due_ns.is_not(None)).values(due_ns=0))
+    connection.execute(queue.where(queues.c.due_ns.is_not(None)).values(due_ns=0))
 
 
 def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:

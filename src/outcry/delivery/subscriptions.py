@@ -24,7 +24,7 @@ from outcry.delivery.model import (
     TestResult,
     Window,
 )
-from outcry.delivery.outbox_model import Backlog, Lane, Outbox, Standing
+from outcry.delivery.outbox_model import Backlog, DeliveryStatus, Outbox, Queue
 from outcry.delivery.signing_secrets import (
     OVERLAP_NS,
     end_of,
@@ -227,15 +227,15 @@ class Subscriptions:
 
     # -- what waits, and what is sent again
 
-    def lane(self, user_id: int, subscription_id: int) -> Lane:
+    def queue(self, user_id: int, subscription_id: int) -> Queue:
         """How delivering to one of this user's stands."""
-        return self._outbox.lane(self.one(user_id, subscription_id).id)
+        return self._outbox.queue(self.one(user_id, subscription_id).id)
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
         """What waits for one of this user's, is held, or was given up."""
         return self._outbox.backlog(user_id, subscription_id)
 
-    def standing(self, now_ns: int) -> Standing:
+    def standing(self, now_ns: int) -> DeliveryStatus:
         """How delivering stands with everybody's, for the operator."""
         return self._outbox.standing(now_ns)
 

@@ -6,9 +6,9 @@ Rule kept: what worries is said with what it means and what can be done; what is
 from dataclasses import dataclass
 from typing import Literal
 
+from outcry.delivery.digest_windows import window_end_ns
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.subscriptions import NoSubscription, Subscriptions
-from outcry.delivery.windows import window_end_ns
 from outcry.market.units import NANOS_PER_DAY
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.page_context import PageContext, PageRequest
@@ -41,16 +41,18 @@ class Health:
 def health_of(context: PageContext, request: PageRequest, row: SubscriptionRow) -> Health:
     """How delivering to one of this user's stands. Raises `NoSubscription`."""
     subscriptions, now_ns = context.services.subscriptions, context.now_ns()
-    lane = subscriptions.lane(row.user_id, row.id)
+    queue = subscriptions.queue(row.user_id, row.id)
     backlog = subscriptions.backlog(row.user_id, row.id)
     sends = row.phase is SubscriptionPhase.ACTIVE
     return Health(
-        state=_state(lane.failing_since_ns, now_ns) if sends else "well",
-        arrived=local_time(request, lane.arrived_ns),
-        since=local_time(request, lane.failing_since_ns),
-        failures=lane.failures,
-        closed=local_time(request, lane.closed_until_ns) if sends and lane.closed_until_ns > now_ns else None,
-        closed_ns=lane.closed_until_ns,
+        state=_state(queue.failing_since_ns, now_ns) if sends else "well",
+        arrived=local_time(request, queue.arrived_ns),
+        since=local_time(request, queue.failing_since_ns),
+        failures=queue.failures,
+        closed=local_time(request, queue.closed_until_ns)
+        if sends and queue.closed_until_ns > now_ns
+        else None,
+        closed_ns=queue.closed_until_ns,
         mail=local_time(request, _next_mail_ns(request, row, now_ns)) if sends else None,
         waiting=backlog.waiting,
         held=backlog.held,
@@ -85,6 +87,6 @@ def _worries(subscriptions: Subscriptions, row: SubscriptionRow) -> bool:
     if row.phase is not SubscriptionPhase.ACTIVE:
         return row.phase is not SubscriptionPhase.PAUSED
     try:
-        return subscriptions.lane(row.user_id, row.id).failing_since_ns is not None
+        return subscriptions.queue(row.user_id, row.id).failing_since_ns is not None
     except NoSubscription:  # removed meanwhile
         return False

@@ -12,10 +12,10 @@ from gettext import NullTranslations
 
 from outcry.answers.alert_phrases import SHAPES, event
 from outcry.answers.alerts import entry as entry_of
+from outcry.delivery.digest_windows import zone_of
 from outcry.delivery.model import Severity
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 from outcry.delivery.payload import Body
-from outcry.delivery.windows import zone_of
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -34,11 +34,11 @@ class Shown:
 
     severity: Severity
     title: str
-    message: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChatContent:
     """What is told. `headline`: all of it in a line; `shown`: the newest alerts, oldest of them first; `notes`: what is
     not shown; `url`: of the page that shows everything."""
 
@@ -48,15 +48,15 @@ class Told:
     url: str
 
 
-def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
-    """What is told of a parcel whose body this is, and of the alerts that no message told of. `now_ns`: when."""
+def told(message: Message, body: Body, now_ns: int) -> ChatContent:
+    """What is told of a message whose body this is, and of the alerts that no message told of. `now_ns`: when."""
     alerts, url = body.alerts, body.alerts[0].url
-    rows: list[AlertRow | None] = [entry.alert for entry in parcel.entries] or [None]
+    rows: list[AlertRow | None] = [entry.alert for entry in message.entries] or [None]
     shown = tuple(
-        Shown(alert.severity, title(alert.severity, row), alert.message + _when(row, parcel, now_ns))
+        Shown(alert.severity, title(alert.severity, row), alert.message + _when(row, message, now_ns))
         for alert, row in list(zip(alerts, rows, strict=True))[-MOST_SHOWN:]
     )
-    more, missed = len(alerts) - len(shown), parcel.missed
+    more, missed = len(alerts) - len(shown), message.missed
     notes: list[str] = []
     if more:
         notes.append(f"and {more} more")
@@ -68,7 +68,7 @@ def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
         )
         notes.append(text % missed)
     headline = shown[0].title if len(alerts) == 1 else one_line(body.text)
-    return Told(headline, shown, tuple(notes), url)
+    return ChatContent(headline, shown, tuple(notes), url)
 
 
 def title(severity: Severity, row: AlertRow | None) -> str:
@@ -79,11 +79,11 @@ def title(severity: Severity, row: AlertRow | None) -> str:
     return f"{MARKS[severity]} · {one_line(f'{row.symbol} {happened} ({row.type.value})')}"
 
 
-def _when(row: AlertRow | None, parcel: Parcel, now_ns: int) -> str:
+def _when(row: AlertRow | None, message: Message, now_ns: int) -> str:
     """When an alert fired, by its reader's clock, with the day unless it is this one; nothing of the test."""
     if row is None:
         return ""
-    zone = zone_of(parcel.reader.time_zone)
+    zone = zone_of(message.reader.time_zone)
     at, now = (
         datetime.fromtimestamp(ns // NANOS_PER_SECOND, UTC).astimezone(zone) for ns in (row.at_ns, now_ns)
     )
@@ -96,9 +96,9 @@ def one_line(text: str) -> str:
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-def plain(said: Told, escape: Callable[[str], str]) -> str:
+def plain(said: ChatContent, escape: Callable[[str], str]) -> str:
     """All of it as lines of text. `escape`: makes a line of words harmless for the chat."""
     lines = [said.headline] if len(said.shown) > 1 else []
-    lines += [f"{alert.title}: {alert.message}" for alert in said.shown]
+    lines += [f"{alert.title}: {alert.sentence}" for alert in said.shown]
     notes = [f"{note}: {said.url}" for note in said.notes]
     return "\n".join([*map(escape, lines), *notes, NOT_ADVICE])

@@ -23,7 +23,7 @@ GONE_AFTER_NS = 10 * NANOS_PER_SECOND
 _PATIENCE_S = 45.0
 #: Names our locks among whatever else uses the database.
 _SEATS = 0x4F75_7477  # "Outw"
-_LANES = schema.lanes.c
+_QUEUES = schema.lanes.c
 _HOLD = text("SELECT pg_try_advisory_lock_shared(:seats, :number)")
 _HELD = text(
     "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND classid = :seats AND granted"
@@ -31,7 +31,7 @@ _HELD = text(
 )
 
 
-class Attendance:
+class WorkerPresence:
     """The seat of one worker, and who else has one. Safe in any thread."""
 
     def __init__(self, database: Database) -> None:
@@ -41,7 +41,7 @@ class Attendance:
         self._missed_ns: dict[str, int] = {}
 
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
-        """Have a seat; of the workers that hold lanes now, return those that have had none for long enough. Raises
+        """Have a seat; of the workers that hold queues now, return those that have had none for long enough. Raises
         `StoreBusy`."""
         with self._looking:
             try:
@@ -72,16 +72,16 @@ class Attendance:
 
 
 def let_go(connection: Connection, workers: Sequence[str], now_ns: int) -> int:
-    """Let go of the lanes that these hold, to be looked at now; return how many."""
+    """Let go of the queues that these hold, to be looked at now; return how many."""
     theirs = (
-        select(_LANES.subscription_id)
+        select(_QUEUES.subscription_id)
         .where(*_held(now_ns), _holder().in_(workers))
-        .order_by(_LANES.subscription_id)
+        .order_by(_QUEUES.subscription_id)
         .with_for_update(skip_locked=True)
     )
     freed = {"worker": "", "leased_until_ns": 0, "due_ns": now_ns}
     return connection.execute(
-        update(schema.lanes).where(_LANES.subscription_id.in_(theirs)).values(freed)
+        update(schema.lanes).where(_QUEUES.subscription_id.in_(theirs)).values(freed)
     ).rowcount
 
 
@@ -90,14 +90,14 @@ def _number(worker: str) -> int:
 
 
 def _holder() -> Any:
-    """The worker of a lane's claim, which is named `worker/…`."""
-    return func.split_part(_LANES.worker, "/", 1)
+    """The worker of a queue's claim, which is named `worker/…`."""
+    return func.split_part(_QUEUES.worker, "/", 1)
 
 
 def _holding(now_ns: int) -> Any:
-    """Workers whose leases are not over; such lanes are due when these are, and so come by the index."""
+    """Workers whose leases are not over; such queues are due when these are, and so come by the index."""
     return select(_holder()).where(*_held(now_ns)).distinct()
 
 
 def _held(now_ns: int) -> Any:
-    return (_LANES.due_ns > now_ns, _LANES.leased_until_ns > now_ns, _LANES.worker != "")
+    return (_QUEUES.due_ns > now_ns, _QUEUES.leased_until_ns > now_ns, _QUEUES.worker != "")

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from outcry.base.clock import Clock
-from outcry.delivery.chat import Told, told
+from outcry.delivery.chat_content import ChatContent, told
 from outcry.delivery.egress import Egress, Reply
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.outbox_model import Message
 from outcry.delivery.payload import body_of, encoded
 from outcry.delivery.replies import LONGEST_EXCERPT, unanswered
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.target_addresses import form_fault
 
 #: The code of a message that the chat cannot read.
@@ -36,15 +36,15 @@ class ChatSender(ABC):
         self._egress, self._pages, self._clock = egress, pages, clock
 
     @abstractmethod
-    def message(self, said: Told) -> dict[str, object]:
+    def payload(self, said: ChatContent) -> dict[str, object]:
         """What is posted."""
 
     @abstractmethod
-    def plain_message(self, said: Told) -> dict[str, object]:
+    def plain_payload(self, said: ChatContent) -> dict[str, object]:
         """The same as nothing but text."""
 
     @abstractmethod
-    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """What an HTTP answer to `body` means; `our_message` where it is malformed."""
 
     def held_ns(self, now_ns: int) -> int:
@@ -55,29 +55,29 @@ class ChatSender(ABC):
         """What to post to, given a subscription's address."""
         return address
 
-    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
+    async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
         """See `Sender`."""
         if form_fault(self.target, address):
-            return Sent(Verdict.GONE, "endpoint_invalid")
+            return SendResult(Verdict.GONE, "endpoint_invalid")
         now_ns = self._clock.now_ns()
         held_ns = self.held_ns(now_ns)
         if held_ns > 0:
-            return Sent(Verdict.BUSY, "too_busy", wait_ns=held_ns)
-        said = told(parcel, body_of(parcel, self._pages, now_ns), now_ns)
-        sent = await self._post(address, self.message(said))
+            return SendResult(Verdict.BUSY, "too_busy", wait_ns=held_ns)
+        said = told(message, body_of(message, self._pages, now_ns), now_ns)
+        sent = await self._post(address, self.payload(said))
         if sent.code == OUR_MESSAGE:
             if sent.took_ms > _TIME_FOR_TWO_MS:
                 return replace(sent, verdict=Verdict.LATER)
-            sent = _both(sent, await self._post(address, self.plain_message(said)))
-        return replace(sent, told=parcel.missed > 0 and sent.verdict is Verdict.ARRIVED)
+            sent = _both(sent, await self._post(address, self.plain_payload(said)))
+        return replace(sent, told=message.missed > 0 and sent.verdict is Verdict.ARRIVED)
 
-    async def _post(self, address: str, message: dict[str, object]) -> Sent:
-        body = encoded(message)
+    async def _post(self, address: str, payload: dict[str, object]) -> SendResult:
+        body = encoded(payload)
         reply = await self._egress.post(self.posted_to(address), body, _HEADERS)
         return unanswered(reply, address, body) or self.judged(reply, address, body, self._clock.now_ns())
 
 
-def _both(first: Sent, second: Sent) -> Sent:
+def _both(first: SendResult, second: SendResult) -> SendResult:
     """The second of two messages, with what was answered to the first: it is a bug that shall be seen."""
     excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
         :LONGEST_EXCERPT

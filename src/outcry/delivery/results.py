@@ -1,6 +1,6 @@
-"""How what became of messages is written: entries, lanes, the subscription, the line of the log.
+"""How what became of messages is written: entries, queues, the subscription, the line of the log.
 
-Rules kept: a claim that was lost changes no entry and no lane; what became of a message is written in one transaction
+Rules kept: a claim that was lost changes no entry and no queue; what became of a message is written in one transaction
 with its attempt; an old address is no judgement on a new one.
 """
 
@@ -12,46 +12,46 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from outcry.database import schema
-from outcry.database.lock_order import lock_lanes
-from outcry.delivery.claiming import LANE_FIELDS, MISSED_PHASES
+from outcry.database.lock_order import lock_queues
+from outcry.delivery.claiming import MISSED_PHASES, QUEUE_FIELDS
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
-from outcry.delivery.outbox_model import Done, Entry, EntryPhase, Parcel, Sign, moved_by
-from outcry.delivery.queues import look_again, standings
+from outcry.delivery.outbox_model import DeliveryResult, Entry, EntryPhase, Message, Sign, moved_by
+from outcry.delivery.queues import look_again, read_states
 from outcry.delivery.subscription_store import write_attempt
 
-_LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
+_QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
 _HELD_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
 
 
-def record(connection: Connection, done: Sequence[Done]) -> Sequence[Done]:
-    """Write what became of parcels; return those whose subscription was switched off by it."""
-    kept = _kept(connection, [one.parcel.subscription.id for one in done])
-    mine = [one for one in done if _is_mine(one.parcel, kept)]
+def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
+    """Write what became of messages; return those whose subscription was switched off by it."""
+    kept = _kept(connection, [one.message.subscription.id for one in done])
+    mine = [one for one in done if _is_mine(one.message, kept)]
     off = [one for one in mine if one.disable and _switch_off(connection, one)]
-    switched_off = {one.parcel.subscription.id for one in off}
+    switched_off = {one.message.subscription.id for one in off}
     _settle_entries(connection, [_as_it_stands(one, kept, switched_off) for one in mine])
     _hold(connection, switched_off)
-    _free_lanes(connection, [one for one in mine if not _has_moved(one.parcel, kept)])
-    _let_go(connection, [one.parcel.subscription.id for one in mine if _has_moved(one.parcel, kept)])
+    _free_queues(connection, [one for one in mine if not _has_moved(one.message, kept)])
+    _let_go(connection, [one.message.subscription.id for one in mine if _has_moved(one.message, kept)])
     _keep_attempts(connection, [one.attempt for one in done if one.attempt is not None], kept)
     return off
 
 
-def put_back(connection: Connection, parcel: Parcel, entries: Sequence[Entry], due_ns: int) -> None:
-    """Let entries be gathered anew at that time; where they are all of a parcel, its lane is free."""
-    number, ids = parcel.subscription.id, {entry.id for entry in entries}
-    if not entries or not _is_mine(parcel, _kept(connection, [number])):
+def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
+    """Let entries be gathered anew at that time; where they are all of a message, its queue is free."""
+    number, ids = message.subscription.id, {entry.id for entry in entries}
+    if not entries or not _is_mine(message, _kept(connection, [number])):
         return
-    rows = [{"entry": entry_id, "message": parcel.message_id, "due": due_ns} for entry_id in ids]
+    rows = [{"entry": entry_id, "message": message.message_id, "due": due_ns} for entry_id in ids]
     connection.execute(_put_back(), rows)
-    if ids.issuperset(entry.id for entry in parcel.entries):
+    if ids.issuperset(entry.id for entry in message.entries):
         _let_go(connection, [number])
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A subscription as it is now: the claim that holds its lane, where it leads, and how it stands."""
+    """A subscription as it is now: the claim that holds its queue, where it leads, and how it stands."""
 
     lease: str
     sealed_address: bytes
@@ -59,34 +59,36 @@ class _Kept:
 
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
-    """Those subscriptions that there still are; their lanes stay as they are until this ends."""
-    lock_lanes(connection, subscription_ids)
+    """Those subscriptions that there still are; their queues stay as they are until this ends."""
+    lock_queues(connection, subscription_ids)
     rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
 
 
 @cache
 def _as_they_are() -> Any:
-    columns = (_LANES.subscription_id, _LANES.worker, _SUBSCRIPTIONS.sealed_address, _SUBSCRIPTIONS.phase)
+    columns = (_QUEUES.subscription_id, _QUEUES.worker, _SUBSCRIPTIONS.sealed_address, _SUBSCRIPTIONS.phase)
     query = select(*columns).select_from(schema.lanes.join(schema.subscriptions))
-    return query.where(_LANES.subscription_id.in_(bindparam("ids", expanding=True)))
+    return query.where(_QUEUES.subscription_id.in_(bindparam("ids", expanding=True)))
 
 
-def _is_mine(parcel: Parcel, kept: Mapping[int, _Kept]) -> bool:
-    """Whether its lane is still held by the claim that it came by."""
-    now = kept.get(parcel.subscription.id)
-    return now is not None and now.lease == parcel.lease != ""
+def _is_mine(message: Message, kept: Mapping[int, _Kept]) -> bool:
+    """Whether its queue is still held by the claim that it came by."""
+    now = kept.get(message.subscription.id)
+    return now is not None and now.lease == message.lease != ""
 
 
-def _has_moved(parcel: Parcel, kept: Mapping[int, _Kept]) -> bool:
+def _has_moved(message: Message, kept: Mapping[int, _Kept]) -> bool:
     """Whether another address was given since it was claimed."""
-    return kept[parcel.subscription.id].sealed_address != parcel.subscription.sealed_address
+    return kept[message.subscription.id].sealed_address != message.subscription.sealed_address
 
 
-def _as_it_stands(done: Done, kept: Mapping[int, _Kept], switched_off: Collection[int]) -> Done:
-    """What became of a parcel, given what became of its subscription meanwhile."""
-    number = done.parcel.subscription.id
-    if _has_moved(done.parcel, kept) and done.phase is not EntryPhase.DELIVERED:
+def _as_it_stands(
+    done: DeliveryResult, kept: Mapping[int, _Kept], switched_off: Collection[int]
+) -> DeliveryResult:
+    """What became of a message, given what became of its subscription meanwhile."""
+    number = done.message.subscription.id
+    if _has_moved(done.message, kept) and done.phase is not EntryPhase.DELIVERED:
         return replace(done, phase=EntryPhase.WAITING, due_ns=0, tries=0)
     off = number in switched_off or kept[number].phase == SubscriptionPhase.DISABLED.value
     if done.phase is EntryPhase.HELD and not off:
@@ -94,25 +96,25 @@ def _as_it_stands(done: Done, kept: Mapping[int, _Kept], switched_off: Collectio
     return done
 
 
-def _settle_entries(connection: Connection, done: Sequence[Done]) -> None:
+def _settle_entries(connection: Connection, done: Sequence[DeliveryResult]) -> None:
     settled = [
-        {"entry": entry.id, "message": one.parcel.message_id} | _became(one)
+        {"entry": entry.id, "message": one.message.message_id} | _became(one)
         for one in done
-        for entry in one.parcel.entries
+        for entry in one.message.entries
     ]
     if settled:
         connection.execute(_settle(), settled)
-    told = [one.parcel.subscription.id for one in done if one.told and one.parcel.missed]
+    told = [one.message.subscription.id for one in done if one.told and one.message.missed]
     if told:
         missed = (_OUTBOX.subscription_id.in_(told), _OUTBOX.phase.in_(MISSED_PHASES))
         connection.execute(update(schema.outbox).where(*missed).values(phase=EntryPhase.DEAD.value))
 
 
-def _became(done: Done) -> dict[str, Any]:
+def _became(done: DeliveryResult) -> dict[str, Any]:
     ended_ns = None
     if done.phase is not EntryPhase.WAITING:
-        ended_ns = done.attempt.at_ns if done.attempt else max(done.due_ns, done.parcel.created_ns)
-    attempts = done.parcel.attempts + (done.attempt is not None)
+        ended_ns = done.attempt.at_ns if done.attempt else max(done.due_ns, done.message.created_ns)
+    attempts = done.message.attempts + (done.attempt is not None)
     became = {"became": done.phase.value, "due": done.due_ns, "ended": ended_ns}
     return became | {"tried": done.tries, "attempted": attempts}
 
@@ -141,10 +143,10 @@ def _put_back() -> Any:
     return update(schema.outbox).where(*_in_message()).values(message_id=None, due_ns=bindparam("due"))
 
 
-def _switch_off(connection: Connection, done: Done) -> bool:
+def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
     """Switch a subscription off, unless another address was given while the last attempt was under way, or it is off
     already; return whether it was."""
-    tried = done.parcel.subscription
+    tried = done.message.subscription
     there = update(schema.subscriptions).where(
         _SUBSCRIPTIONS.id == tried.id,
         _SUBSCRIPTIONS.sealed_address == tried.sealed_address,
@@ -162,33 +164,33 @@ def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
 
 
 def _let_go(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Free lanes that are to stand as they do; they are due as soon as anything in them may be."""
+    """Free queues that are to stand as they do; they are due as soon as anything in them may be."""
     if subscription_ids:
-        mine = update(schema.lanes).where(_LANES.subscription_id.in_(subscription_ids))
+        mine = update(schema.lanes).where(_QUEUES.subscription_id.in_(subscription_ids))
         connection.execute(mine.values(worker="", leased_until_ns=0))
         look_again(connection, subscription_ids, 0)
 
 
-def _free_lanes(connection: Connection, done: Sequence[Done]) -> None:
+def _free_queues(connection: Connection, done: Sequence[DeliveryResult]) -> None:
     if not done:
         return
-    now_ns = max(one.lane.sent_ns for one in done)
-    standing = standings(connection, [one.parcel.subscription.id for one in done], now_ns)
+    now_ns = max(one.queue.sent_ns for one in done)
+    states = read_states(connection, [one.message.subscription.id for one in done], now_ns)
     rows: list[dict[str, Any]] = []
     for one in done:
-        number, lane = one.parcel.subscription.id, one.lane
-        due_ns = standing[number].due_ns(lane.sent_ns, lane.closed_until_ns)
+        number, queue = one.message.subscription.id, one.queue
+        due_ns = states[number].due_ns(queue.sent_ns, queue.closed_until_ns)
         rows.append(
-            {f"new_{name}": getattr(lane, name) for name in LANE_FIELDS} | {"lane": number, "due": due_ns}
+            {f"new_{name}": getattr(queue, name) for name in QUEUE_FIELDS} | {"queue": number, "due": due_ns}
         )
     connection.execute(_free(), rows)
 
 
 @cache
 def _free() -> Any:
-    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in LANE_FIELDS}
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in QUEUE_FIELDS}
     values |= {"worker": "", "leased_until_ns": 0, "due_ns": bindparam("due")}
-    return update(schema.lanes).where(_LANES.subscription_id == bindparam("lane")).values(values)
+    return update(schema.lanes).where(_QUEUES.subscription_id == bindparam("queue")).values(values)
 
 
 def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:

@@ -13,14 +13,14 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements
 from outcry.delivery.outbox_model import Outbox
-from outcry.delivery.outcomes import Became
+from outcry.delivery.outcomes import Decision
 
 _RETRY_S = 1.0
 #: So often one batch is refused while others could be written, until its messages are recorded one by one.
 _MOST_REFUSALS = 3
 
 
-class Recording:
+class ResultWriter:
     """What became of messages and is not in the outbox yet. `thread`: one, by which the outbox is asked."""
 
     def __init__(
@@ -28,10 +28,10 @@ class Recording:
     ) -> None:
         self._outbox, self._announcements, self._thread, self._report = outbox, announcements, thread, report
         self._numbers = count()
-        self._waiting: dict[int, Became] = {}
+        self._waiting: dict[int, Decision] = {}
         self._some = asyncio.Event()
 
-    def keep(self, result: Became) -> None:
+    def keep(self, result: Decision) -> None:
         """Have it written."""
         self._waiting[next(self._numbers)] = result
         self._some.set()
@@ -69,7 +69,7 @@ class Recording:
             for number in numbers:
                 await self._write([number], 1)
         elif numbers[0] in self._waiting:
-            message_id = self._waiting.pop(numbers[0]).done.parcel.message_id
+            message_id = self._waiting.pop(numbers[0]).done.message.message_id
             self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:

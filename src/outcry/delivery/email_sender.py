@@ -12,10 +12,10 @@ from email.message import EmailMessage
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
-from outcry.delivery.digest_message import Letter, Links, letter_of
+from outcry.delivery.digest_message import DigestMessage, Links, render_digest
 from outcry.delivery.model import SubscriptionRow
-from outcry.delivery.outbox_model import Parcel
-from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.outbox_model import Message
+from outcry.delivery.sender import SendResult, Verdict
 from outcry.people.smtp import HandedOver, Outcome, SmtpServer, hand_over, new_message
 
 #: Connections to the mail server at a time: at the full hour many mails are due, and servers limit who asks for more.
@@ -42,46 +42,46 @@ class MailSender:
         self._unsubscribe, self._clock, self._report = unsubscribe, clock, report
         self._places = asyncio.Semaphore(AT_A_TIME)
 
-    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
+    async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
         """See `Sender`."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._places.acquire()
         except TimeoutError:
-            return Sent(Verdict.BUSY, "too_busy")
+            return SendResult(Verdict.BUSY, "too_busy")
         try:
-            return await self._send(parcel, address)
+            return await self._send(message, address)
         finally:
             self._places.release()
 
-    async def _send(self, parcel: Parcel, address: str) -> Sent:
-        row, began = parcel.subscription, time.perf_counter()
+    async def _send(self, message: Message, address: str) -> SendResult:
+        row, began = message.subscription, time.perf_counter()
         links = Links(
             f"{self._site}/alerts", f"{self._site}/account/webhooks/{row.id}", self._unsubscribe(row)
         )
-        letter = await asyncio.to_thread(letter_of, parcel, links)
+        digest = await asyncio.to_thread(render_digest, message, links)
         try:
-            message = self._message(parcel.message_id, address, letter, links)
+            email = self._email(message.message_id, address, digest, links)
         except (MessageError, ValueError):  # an address that would add a header: none that was saved is
-            return Sent(Verdict.REFUSED, "email_form")
-        done = await hand_over(self._server, message, _WITHIN_S)
+            return SendResult(Verdict.REFUSED, "email_form")
+        done = await hand_over(self._server, email, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]
         if verdict is Verdict.LATER:
             self._report(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
-        return Sent(
+        return SendResult(
             verdict, code, done.status,
             took_ms=round((time.perf_counter() - began) * 1000), phases_ms=done.phases_ms, excerpt=_excerpt(done),
-            request=f"{letter.subject}\n\n{letter.request}",
-            told=verdict is Verdict.ARRIVED and parcel.missed > 0,
+            request=f"{digest.subject}\n\n{digest.request}",
+            told=verdict is Verdict.ARRIVED and message.missed > 0,
         )  # fmt: skip
 
-    def _message(self, message_id: str, address: str, letter: Letter, links: Links) -> EmailMessage:
-        message = new_message(self._from, address, letter.subject, self._clock.now_ns(), message_id)
-        message["List-Unsubscribe"] = f"<{links.unsubscribe}>"
-        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-        message.set_content(letter.text)
-        message.add_alternative(letter.html, subtype="html")
-        return message
+    def _email(self, message_id: str, address: str, digest: DigestMessage, links: Links) -> EmailMessage:
+        email = new_message(self._from, address, digest.subject, self._clock.now_ns(), message_id)
+        email["List-Unsubscribe"] = f"<{links.unsubscribe}>"
+        email["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        email.set_content(digest.text)
+        email.add_alternative(digest.html, subtype="html")
+        return email
 
 
 def _excerpt(done: HandedOver) -> str:

@@ -9,8 +9,8 @@ from multidict import CIMultiDict
 
 from outcry.delivery.egress import Reply
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
-from outcry.delivery.outbox_model import Entry, Lane, Parcel, Reader
-from outcry.delivery.sender import Sender, Sent
+from outcry.delivery.outbox_model import Entry, Message, Queue, Reader
+from outcry.delivery.sender import Sender, SendResult
 from outcry.live.model import AlertRow
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
@@ -54,23 +54,23 @@ def alert(
     )  # fmt: skip
 
 
-def parcel(
+def make_message(
     target: Target,
     alerts: Sequence[AlertRow] = (),
     *,
     missed: int = 0,
     symbols: tuple[str, ...] = (),
     first: int = 41,
-) -> Parcel:
+) -> Message:
     """A message of these alerts, numbered from `first`; without any, the test."""
     numbers: dict[str, int] = {}
     entries: list[Entry] = []
     for place, row in enumerate(alerts):
         numbers[row.symbol] = numbers.get(row.symbol, first - 1) + 1
         entries.append(Entry(id=100 + place, number=numbers[row.symbol], alert=row))
-    return Parcel(
+    return Message(
         "msg_2yZC7cDjpkJZ", subscription(target, symbols=symbols),
-        Reader("ann@example.com", "en", "Europe/Berlin", 7), Lane(), tuple(entries), missed, 0, NOW_NS,
+        Reader("ann@example.com", "en", "Europe/Berlin", 7), Queue(), tuple(entries), missed, 0, NOW_NS,
     )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ class ToldEgress:
         return self.replies[min(len(self.posts), len(self.replies)) - 1]
 
 
-def send(sender: Sender, sent: Parcel, address: str = "", secrets: Sequence[str] = ()) -> Sent:
+def send(sender: Sender, sent: Message, address: str = "", secrets: Sequence[str] = ()) -> SendResult:
     """Send it, to the address of its target unless another is given."""
     return asyncio.run(sender.send(sent, address or ADDRESSES[sent.subscription.target], secrets))
 
