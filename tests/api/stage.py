@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from tests.within import seconds_until
 
-from outcry.access.keys import KeyRing, Licences
+from outcry.access.keys import ApiKeys, Licences
 from outcry.access.licences import Scope
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.answers.live_answers import LiveAnswer
 from outcry.answers.query import SymbolStatus
@@ -232,7 +232,7 @@ class Stage:
     app: Application
     accounts: MemoryAccounts
     query: FakeQuery
-    keys: KeyRing
+    keys: ApiKeys
     clock: HandClock
     log: io.BytesIO
     #: The monotonic clock that limits go by.
@@ -278,8 +278,8 @@ def build_stage(
     """`parts`: more of what the application answers from."""
     accounts, clock, steady, log = MemoryAccounts(), HandClock(), HandClock(), io.BytesIO()
     query = make_query(accounts)
-    keys = KeyRing(accounts, SERVER_SECRET, clock)
-    limiter = SlidingLog(steady.now_ns)
+    keys = ApiKeys(accounts, SERVER_SECRET, clock)
+    limiter = SlidingWindowLimiter(steady.now_ns)
     services = Services(
         query, keys, Licences(accounts), limiter, clock, registry or Registry(), **parts or {}
     )

@@ -7,7 +7,7 @@ import pytest
 from tests.api.stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
 from tests.within import seconds_until
 
-from outcry.access.keys import KeyRing
+from outcry.access.keys import ApiKeys
 from outcry.access.model import GrantRow
 from outcry.api.endpoints import ENDPOINTS
 
@@ -265,7 +265,7 @@ def test_names_that_only_contain_such_a_word_are_ignored(stage: Stage, query: st
 
 def test_a_key_made_by_another_process_works_at_once(stage: Stage) -> None:
     """The next look at the store is waited for before a well-formed key is called unknown."""
-    key = KeyRing(stage.accounts, SERVER_SECRET, stage.clock).create(
+    key = ApiKeys(stage.accounts, SERVER_SECRET, stage.clock).create(
         "bob@example.com", "pro", stage.clock.now_ns()
     )
     assert stage.get(LEVELS, key).status == 200
@@ -275,7 +275,7 @@ def test_a_revocation_by_another_process_holds_within_a_second(stage: Stage) -> 
     """The service looks at the store several times a second: the next look is enough."""
     key = stage.key()
     assert stage.get(LEVELS, key).status == 200
-    KeyRing(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
+    ApiKeys(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
     known(stage)
     assert reason(stage.get(LEVELS, key)) == "revoked"
 

@@ -38,7 +38,7 @@ def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
         assert json.loads(stage.get("/healthz").body) == {"status": "ok"}
         stage.query.thawed.clear()  # type: ignore[attr-defined]
         try:
-            seconds_until(lambda: monotonic_ns() >= stage.app.edge.pulse.fresh_until_ns)
+            seconds_until(lambda: monotonic_ns() >= stage.app.edge.poller.fresh_until_ns)
             frozen[0] = True
             assert stage.get(LEVELS, key).status == 200
             for probe in ("/readyz", "/healthz"):

@@ -10,7 +10,7 @@ from tests.api.stage import SECOND, SERVER_SECRET, Stage, build_stage, known, se
 from tests.api.wire import Wire, plain
 from tests.within import seconds_until
 
-from outcry.access.keys import KeyRing
+from outcry.access.keys import ApiKeys
 
 MASKS = [
     (rb"x-request-id: [0-9a-f]{12}-[0-9a-f]{8}", b"x-request-id: ID"),
@@ -29,7 +29,7 @@ def masked(response: bytes) -> bytes:
 
 
 def hot_count(stage: Stage) -> int:
-    return len(stage.app.hot)
+    return len(stage.app.fast_path)
 
 
 #: Every pair of path, tier and white space around the key.
@@ -88,14 +88,14 @@ def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
 
 def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     served_hot: list[bool] = []
-    serve = stage.app.hot.serve
+    serve = stage.app.fast_path.serve
 
     def watched(*args: object) -> object:
         parts = serve(*args)  # type: ignore[arg-type]
         served_hot.append(parts is not None)
         return parts
 
-    monkeypatch.setattr(stage.app.hot, "serve", watched)
+    monkeypatch.setattr(stage.app.fast_path, "serve", watched)
     key = stage.key()
     with Wire(stage) as wire, Wire(stage) as second:
         for _ in range(3):
@@ -147,7 +147,7 @@ def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stag
     with Wire(stage) as wire:
         for _ in range(3):
             wire.ask(plain(key))
-        KeyRing(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
+        ApiKeys(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
         assert b'"revoked"' in refused(stage, wire, key)
     assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
 

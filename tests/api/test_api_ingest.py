@@ -16,7 +16,7 @@ import pytest
 from tests.api.stage import Got, Stage, build_stage, served
 
 from outcry.access.keys import Licences
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.agent import pusher
 from outcry.agent.pusher import Pusher
 from outcry.api.app import Options, Services, create_app
@@ -98,7 +98,7 @@ class Reader:
 def taking(stage: Stage, reader: Reader | None) -> Stage:
     """The stage, with a reader of pushed feeds behind it."""
     services = Services(
-        stage.query, stage.keys, Licences(stage.accounts), SlidingLog(stage.steady.now_ns), stage.clock,
+        stage.query, stage.keys, Licences(stage.accounts), SlidingWindowLimiter(stage.steady.now_ns), stage.clock,
         pushes=reader.feeds if reader else None,
     )  # fmt: skip
     stage.app = create_app(services, Options(log=stage.log))

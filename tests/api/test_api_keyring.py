@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
 from outcry.access import key_format as form
-from outcry.access.keys import GRACES_NS, KeyFault, KeyRefusal, KeyRefused, KeyRing, Licences
+from outcry.access.keys import GRACES_NS, ApiKeys, KeyFault, KeyRefusal, KeyRefused, Licences
 from outcry.access.model import GrantRow, KeyRow, Role
 from outcry.database.errors import StoreBusy
 from outcry.market.units import NANOS_PER_DAY
@@ -17,7 +17,7 @@ EVERYONE = GrantRow(0, "everyone", "completed", (), None, None, 0, None)
 
 
 def test_a_key_is_found_until_it_is_revoked() -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("Ann@example.com", "pro", START_NS)
     row = ring.find(key, START_NS)
     assert isinstance(row, KeyRow)
@@ -31,24 +31,24 @@ def test_a_key_is_found_until_it_is_revoked() -> None:
 
 
 def test_a_key_is_made_for_reading_unless_said_otherwise() -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     rows = [ring.find(ring.create("ann@example.com", "pro", START_NS, **role), START_NS) for role in ROLES]
     assert [row.role for row in rows if isinstance(row, KeyRow)] == ["read", "read", "ingest"]
 
 
 def test_nothing_kept_contains_the_key_or_finds_it_under_another_secret() -> None:
     accounts = MemoryAccounts()
-    key = KeyRing(accounts, SERVER_SECRET, HandClock()).create("ann@example.com", "free", START_NS)
+    key = ApiKeys(accounts, SERVER_SECRET, HandClock()).create("ann@example.com", "free", START_NS)
     assert re.fullmatch(r"outcry_[0-9A-Za-z]{49}", key)
     assert key[15:] not in repr(accounts.rows)
     assert (
-        KeyRing(accounts, b"another secret, as long", HandClock()).find(key, START_NS) is KeyRefusal.UNKNOWN
+        ApiKeys(accounts, b"another secret, as long", HandClock()).find(key, START_NS) is KeyRefusal.UNKNOWN
     )
 
 
 @pytest.mark.parametrize("length", [9, 15, 16, 40, 55, 56])
 def test_a_key_is_revoked_by_any_beginning_up_to_the_whole_key(length: int) -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     first, second = (ring.create(f"{name}@example.com", "free", START_NS) for name in ("ann", "bob"))
     while first[:9] == second[:9]:
         second = ring.create("bob@example.com", "free", START_NS)
@@ -60,7 +60,7 @@ def test_a_key_is_revoked_by_any_beginning_up_to_the_whole_key(length: int) -> N
 
 def test_a_beginning_of_several_keys_revokes_none_of_them() -> None:
     """Two keys share their first eight characters, which 63 keys always do: one character of 62 follows `outcry_`."""
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     by_beginning: dict[str, str] = {}
     while True:
         second = ring.create("ann@example.com", "free", START_NS)
@@ -78,7 +78,7 @@ def test_a_beginning_of_several_keys_revokes_none_of_them() -> None:
 
 
 def test_what_all_keys_begin_with_revokes_none_even_of_one() -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "free", START_NS)
     assert ring.revoke("outcry_", START_NS) is None
     assert isinstance(ring.known(key), KeyRow)
@@ -86,7 +86,7 @@ def test_what_all_keys_begin_with_revokes_none_even_of_one() -> None:
 
 def test_a_whole_key_of_the_same_beginning_is_another_key() -> None:
     """It is well-formed and its first 15 characters are those of a key there is: its digest tells them apart."""
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "free", START_NS)
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     start = sum(digits.index(sign) * 62 ** (42 - place) for place, sign in enumerate(key[7:15]))
@@ -101,11 +101,11 @@ def test_a_whole_key_of_the_same_beginning_is_another_key() -> None:
 @pytest.mark.parametrize("secret", [b"", b"fifteen bytes!!", b"x" * 65])
 def test_a_secret_too_short_or_long_is_refused(secret: bytes) -> None:
     with pytest.raises(ValueError, match="16 to 64"):
-        KeyRing(MemoryAccounts(), secret, HandClock())
+        ApiKeys(MemoryAccounts(), secret, HandClock())
 
 
 def test_a_malformed_key_is_refused_without_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "free", START_NS)
     monkeypatch.setattr(ring, "digest", lambda _key: pytest.fail("looked up"))
     assert ring.known(key[:-1] + ("0" if key[-1] != "0" else "1")) is KeyRefusal.MALFORMED
@@ -115,8 +115,8 @@ def test_a_malformed_key_is_refused_without_a_digest(monkeypatch: pytest.MonkeyP
 def test_a_change_by_another_process_is_seen_when_the_store_is_asked_again_200_ms_later() -> None:
     accounts = MemoryAccounts()
     here, elsewhere = (
-        KeyRing(accounts, SERVER_SECRET, HandClock()),
-        KeyRing(accounts, SERVER_SECRET, HandClock()),
+        ApiKeys(accounts, SERVER_SECRET, HandClock()),
+        ApiKeys(accounts, SERVER_SECRET, HandClock()),
     )
     key = here.create("ann@example.com", "free", START_NS)
     elsewhere.revoke(key[:15], START_NS)
@@ -129,15 +129,15 @@ def test_a_change_by_another_process_is_seen_when_the_store_is_asked_again_200_m
 
 def test_a_clock_set_back_does_not_stop_the_asking() -> None:
     accounts = MemoryAccounts()
-    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring = ApiKeys(accounts, SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "free", START_NS)
-    KeyRing(accounts, SERVER_SECRET, HandClock()).revoke(key[:15], START_NS)
+    ApiKeys(accounts, SERVER_SECRET, HandClock()).revoke(key[:15], START_NS)
     assert ring.find(key, START_NS - 3600 * SECOND) is KeyRefusal.REVOKED
 
 
 def test_a_store_that_failed_once_is_asked_again() -> None:
     accounts = MemoryAccounts(busy=True)
-    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring = ApiKeys(accounts, SERVER_SECRET, HandClock())
     with pytest.raises(StoreBusy):
         ring.refresh(START_NS)
     accounts.busy = False
@@ -147,7 +147,7 @@ def test_a_store_that_failed_once_is_asked_again() -> None:
 
 def test_an_import_does_not_look_like_a_change_of_keys() -> None:
     accounts = MemoryAccounts()
-    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring = ApiKeys(accounts, SERVER_SECRET, HandClock())
     ring.create("ann@example.com", "free", START_NS)
     before = ring.generation
     accounts.moves += 1
@@ -159,14 +159,14 @@ def fault(refused: pytest.ExceptionInfo[KeyRefused]) -> KeyFault:
     return refused.value.fault
 
 
-def ids(ring: KeyRing, user_id: int = 1) -> list[int]:
+def ids(ring: ApiKeys, user_id: int = 1) -> list[int]:
     return [row.id for row in ring.of(user_id)]
 
 
 def test_a_keys_time_is_over_by_this_machines_clock_and_no_other() -> None:
     """The instants given are those of a market long ago: when to look at the store goes by them, the end does not."""
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     key = ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
     lasting = ring.create("ann@example.com", "pro", START_NS)
     before = ring.generation
@@ -183,7 +183,7 @@ def test_a_keys_time_is_over_by_this_machines_clock_and_no_other() -> None:
 
 def test_the_end_of_a_key_is_noticed_while_the_store_does_not_answer() -> None:
     clock, accounts = HandClock(), MemoryAccounts()
-    ring = KeyRing(accounts, SERVER_SECRET, clock)
+    ring = ApiKeys(accounts, SERVER_SECRET, clock)
     ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
     before = ring.generation
     accounts.busy = True
@@ -201,7 +201,7 @@ def test_the_end_of_a_key_is_noticed_while_the_store_does_not_answer() -> None:
 def test_a_key_is_good_until_its_end_and_every_end_is_told(ends: list[int | None], steps: list[int]) -> None:
     """The generation moves at a look if and only if a key ended since the last one."""
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     made = [
         (ring.create("ann@example.com", "pro", START_NS, expires_ns=end and START_NS + end), end)
         for end in ends
@@ -218,7 +218,7 @@ def test_a_key_is_good_until_its_end_and_every_end_is_told(ends: list[int | None
 
 
 def test_a_key_cannot_be_over_when_it_is_made() -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     with pytest.raises(KeyRefused) as refused:
         ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS)
     assert fault(refused) is KeyFault.EXPIRY
@@ -226,7 +226,7 @@ def test_a_key_cannot_be_over_when_it_is_made() -> None:
 
 @pytest.mark.parametrize("label", ["x" * 61, "two\nlines", "tab\tbed", "\u202e", "\x00"])
 def test_a_name_that_cannot_be_shown_in_a_line_is_refused(label: str) -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     ring.create("ann@example.com", "pro", START_NS, label=" Größe <b>  ")
     with pytest.raises(KeyRefused) as refused:
         ring.create("ann@example.com", "pro", START_NS, label=label)
@@ -242,7 +242,7 @@ def test_a_name_that_cannot_be_shown_in_a_line_is_refused(label: str) -> None:
 
 def test_a_new_name_or_a_use_lets_nothing_be_concluded_anew() -> None:
     accounts = MemoryAccounts()
-    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring = ApiKeys(accounts, SERVER_SECRET, HandClock())
     ring.create("ann@example.com", "pro", START_NS)
     before = ring.generation
     ring.change_own(1, 1, "notebook")
@@ -255,7 +255,7 @@ def test_a_new_name_or_a_use_lets_nothing_be_concluded_anew() -> None:
 
 def test_of_the_keys_a_user_asked_for_twenty_are_good_at_a_time() -> None:
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     ring.create_own("ann@example.com", "pro", START_NS, expires_ns=START_NS + 1)
     for _ in range(19):
         ring.create_own("ann@example.com", "pro", START_NS)
@@ -275,7 +275,7 @@ def test_of_the_keys_a_user_asked_for_twenty_are_good_at_a_time() -> None:
 @pytest.mark.parametrize("grace_ns", GRACES_NS)
 def test_a_key_that_is_replaced_is_good_until_the_grace_is_over(grace_ns: int) -> None:
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     lasts_ns = 30 * NANOS_PER_DAY
     old = ring.create(
         "ann@example.com", "pro", START_NS, role="ingest", label="bot", expires_ns=START_NS + lasts_ns
@@ -297,7 +297,7 @@ def test_a_key_that_is_replaced_is_good_until_the_grace_is_over(grace_ns: int) -
 
 def test_a_grace_does_not_make_a_key_last_longer_and_one_without_end_has_none() -> None:
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
     ring.create("ann@example.com", "pro", START_NS)
     ring.rotate(1, 1, NANOS_PER_DAY, START_NS)
@@ -310,7 +310,7 @@ def test_a_grace_does_not_make_a_key_last_longer_and_one_without_end_has_none() 
 
 def test_what_is_not_ones_own_or_no_good_is_not_replaced_nor_replaced_twice() -> None:
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     for expires_ns in (None, None, START_NS + 1, None):
         ring.create("ann@example.com", "pro", START_NS, expires_ns=expires_ns)
     ring.create("bob@example.com", "pro", START_NS)
@@ -327,7 +327,7 @@ def test_what_is_not_ones_own_or_no_good_is_not_replaced_nor_replaced_twice() ->
 
 
 def test_nobody_revokes_anothers_key() -> None:
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "pro", START_NS)
     ring.create("bob@example.com", "pro", START_NS)
     assert ring.revoke_own(2, 1, START_NS) is None
@@ -341,7 +341,7 @@ def test_nobody_revokes_anothers_key() -> None:
 
 def test_a_user_is_shown_what_ended_within_thirty_days_newest_first() -> None:
     clock = HandClock()
-    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     for expires_ns in (START_NS + 1, None, None):
         ring.create("ann@example.com", "pro", START_NS, expires_ns=expires_ns)
     ring.create("bob@example.com", "pro", START_NS)
@@ -357,7 +357,7 @@ def test_a_user_is_shown_what_ended_within_thirty_days_newest_first() -> None:
 
 def test_a_disabled_users_keys_are_no_good_until_the_user_is_enabled_again() -> None:
     accounts = MemoryAccounts()
-    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring = ApiKeys(accounts, SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "pro", START_NS)
     accounts.change(1, disabled_ns=START_NS)
     assert ring.find(key, START_NS + SECOND) is KeyRefusal.DISABLED
@@ -368,7 +368,7 @@ def test_a_disabled_users_keys_are_no_good_until_the_user_is_enabled_again() -> 
 
 def test_licences_follow_grants() -> None:
     accounts = MemoryAccounts()
-    licences, ring = Licences(accounts), KeyRing(accounts, SERVER_SECRET, HandClock())
+    licences, ring = Licences(accounts), ApiKeys(accounts, SERVER_SECRET, HandClock())
     row = ring.find(ring.create("ann@example.com", "free", START_NS), START_NS)
     assert isinstance(row, KeyRow)
     licences.refresh(START_NS)
@@ -397,7 +397,7 @@ def test_a_tier_changes_no_licence_unless_the_grant_names_it() -> None:
 def test_a_key_whose_end_was_moved_is_good_until_the_new_one() -> None:
     """By the minute: 100 of life, of which a replacement leaves 60; the new key has 100 of its own."""
     accounts, clock = MemoryAccounts(), HandClock()
-    ring = KeyRing(accounts, SERVER_SECRET, clock)
+    ring = ApiKeys(accounts, SERVER_SECRET, clock)
     begin_ns, minute_ns = clock.now_ns(), 60_000_000_000
     old = ring.create("ann@example.com", "free", begin_ns, expires_ns=begin_ns + 100 * minute_ns)
     new = ring.rotate(1, 1, GRACES_NS[1], begin_ns)

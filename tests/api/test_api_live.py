@@ -178,14 +178,14 @@ def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
     shown = Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
     served_hot: list[bool] = []
-    serve = market.stage.app.hot.serve
+    serve = market.stage.app.fast_path.serve
 
     def watched(*args: Any) -> Any:
         parts = serve(*args)
         served_hot.append(parts is not None)
         return parts
 
-    monkeypatch.setattr(market.stage.app.hot, "serve", watched)
+    monkeypatch.setattr(market.stage.app.fast_path, "serve", watched)
     with Wire(market.stage) as wire, Wire(market.stage) as other:
         wire.ask(plain(ann))
         served_hot.clear()

@@ -10,7 +10,7 @@ from tests.api.stage import SERVER_SECRET, HandClock, known, served
 from tests.services.memory_identity import MemoryIdentity
 
 from outcry.access.licences import VISITOR, Scope
-from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageDoor
+from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageAuthenticator
 from outcry.people.browser_sessions import IDLE_NS, LONGEST_NS, BrowserSessions, Origin
 from outcry.people.model import UserRow
 
@@ -47,8 +47,8 @@ class Hall:
 def hall() -> Iterator[Hall]:
     people, clock, visitors = MemoryIdentity(), HandClock(), list[Scope]()
     browser_sessions = BrowserSessions(people, SERVER_SECRET, clock)
-    door = PageDoor(browser_sessions, clock, lambda: visitors[0] if visitors else None)
-    market = Market({"page_authenticator": door})
+    authenticator = PageAuthenticator(browser_sessions, clock, lambda: visitors[0] if visitors else None)
+    market = Market({"page_authenticator": authenticator})
     with served(market.stage):
         yield Hall(market, people, browser_sessions, clock, visitors)
 

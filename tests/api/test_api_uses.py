@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
 
-from outcry.access.keys import KeyRing
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.keys import ApiKeys
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.api import uses
 from outcry.api.uses import Uses
 from outcry.database import migrate as migration
@@ -29,8 +29,8 @@ class BusyOnce(MemoryAccounts):
         super().used_keys(times)
 
 
-def ring_of(accounts: MemoryAccounts, clock: HandClock) -> KeyRing:
-    ring = KeyRing(accounts, SERVER_SECRET, clock)
+def ring_of(accounts: MemoryAccounts, clock: HandClock) -> ApiKeys:
+    ring = ApiKeys(accounts, SERVER_SECRET, clock)
     for _ in range(3):
         ring.create("ann@example.com", "free", START_NS)
     return ring
@@ -38,7 +38,7 @@ def ring_of(accounts: MemoryAccounts, clock: HandClock) -> KeyRing:
 
 def test_uses_are_written_by_this_machines_clock_whatever_the_limiter_goes_by() -> None:
     accounts, machine, steady = MemoryAccounts(), HandClock(), HandClock(5 * SECOND)
-    ring, limiter = ring_of(accounts, machine), SlidingLog(steady.now_ns)
+    ring, limiter = ring_of(accounts, machine), SlidingWindowLimiter(steady.now_ns)
     limiter.take("key:1", 30)
     limiter.take("ip:192.0.2.1", 30)
     steady.at_ns += 20 * SECOND
@@ -50,7 +50,7 @@ def test_uses_are_written_by_this_machines_clock_whatever_the_limiter_goes_by() 
 
 def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     accounts, clock = BusyOnce(), HandClock()
-    limiter = SlidingLog(clock.now_ns)
+    limiter = SlidingWindowLimiter(clock.now_ns)
     monkeypatch.setattr(uses, "EVERY_S", 0.01)
     ring = ring_of(accounts, clock)
     limiter.take("key:2", 30)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from tests.services.limiting_stage import HandTime, Here, Stage, patience
 
 from outcry.access.limiter import WINDOW_NS, PromptLimiter, Verdict
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.cluster.limits.owner import LimitOwner
 from outcry.cluster.limits.replica import SharedLimiter
 from outcry.cluster.limits.threads import LimiterFromThreads
@@ -29,7 +29,7 @@ class Moved:
     @property
     def subjects(self) -> int:
         """How many subjects are held in memory."""
-        assert isinstance(self._limiter, SlidingLog)
+        assert isinstance(self._limiter, SlidingWindowLimiter)
         return self._limiter.subjects
 
     def _move(self, now_ns: int) -> None:
@@ -53,7 +53,7 @@ class Moved:
 def alone(max_subjects: int = 50_000) -> Moved:
     """The limiter of a single process."""
     time = HandTime()
-    return Moved(SlidingLog(time, max_subjects=max_subjects), time)
+    return Moved(SlidingWindowLimiter(time, max_subjects=max_subjects), time)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from outcry.access.keys import Licences
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.api.app import Options, Services, create_app
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
@@ -68,7 +68,12 @@ def serving(data: Path, port: int = 0) -> Iterator[Service]:
     with open_house(read_settings({}, data=str(data))) as house:
         service = Service(house)
         parts = Services(
-            house.query, house.keys, Licences(house.store), SlidingLog(), house.clock, pushes=service.pushes
+            house.query,
+            house.keys,
+            Licences(house.store),
+            SlidingWindowLimiter(),
+            house.clock,
+            pushes=service.pushes,
         )
         up = threading.Event()
 

@@ -8,7 +8,7 @@ from argon2 import PasswordHasher
 from support.events import tell_into
 from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
 from outcry.people.model import BrowserSession, UserRow
 from outcry.people.openid_model import OpenIdProvider
@@ -38,7 +38,7 @@ class IdentityStage:
     def __post_init__(self) -> None:
         self.browser_sessions = BrowserSessions(self.store, SECRET, self.clock)
         self.identity = Identity(
-            self.store, self.browser_sessions, SlidingLog(self.clock.now_ns), self.clock, SECRET, self.post,
+            self.store, self.browser_sessions, SlidingWindowLimiter(self.clock.now_ns), self.clock, SECRET, self.post,
             SITE if self.post else "", later=self._later, openid=self.openid,
         )  # fmt: skip
         self.identity.report_to(tell_into(self.reports))

@@ -9,7 +9,7 @@ from support.events import tell_into
 from tests.deliver.mailed import SUBSCRIPTION
 from tests.services.memory_identity import HandClock
 
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.delivery.consent_links import ConsentLinks, Purpose
 from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
@@ -61,9 +61,11 @@ class Post:
         self.mails.append(mail)
 
 
-def limiters(clock: HandClock) -> tuple[SlidingLog, SlidingLog]:
+def limiters(clock: HandClock) -> tuple[SlidingWindowLimiter, SlidingWindowLimiter]:
     """What counts the questions of an hour and of a week."""
-    return SlidingLog(lambda: clock.now_ns() // HOURLY), SlidingLog(lambda: clock.now_ns() // WEEKLY)
+    return SlidingWindowLimiter(lambda: clock.now_ns() // HOURLY), SlidingWindowLimiter(
+        lambda: clock.now_ns() // WEEKLY
+    )
 
 
 class Desk:

@@ -15,7 +15,7 @@ from tests.api.stage import SERVER_SECRET, build_stage, known, served
 from tests.licence_world import CONTRACTS, DAYS, OPERATOR, STANDINGS, TIERS, World, prices_in
 from tests.live_views import NOW_NS, REFERENCE
 
-from outcry.access.keys import KeyRing, Licences
+from outcry.access.keys import ApiKeys, Licences
 from outcry.access.licences import Scope
 from outcry.access.model import KeyRow
 from outcry.answers.query import Query
@@ -45,7 +45,7 @@ class Service:
         self.query = Query(sessions, REFERENCE.universe, REFERENCE.calendar, world.registry, alerts)
         self.licences = Licences(world.accounts)  # type: ignore[arg-type]
         self.tail = AlertTail(world.registry, alerts)
-        ring = KeyRing(world.accounts, SERVER_SECRET, Clock(world))  # type: ignore[arg-type]
+        ring = ApiKeys(world.accounts, SERVER_SECRET, Clock(world))  # type: ignore[arg-type]
         for number, tier in enumerate(tiers):
             ring.create(f"user{number % USERS}@example.com", tier, NOW_NS)  # type: ignore[arg-type]
         self.keys = list(world.accounts.rows)

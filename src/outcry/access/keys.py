@@ -62,7 +62,7 @@ class KeyRefused(Exception):
         self.fault = fault
 
 
-class KeyRing(RevisionCache):
+class ApiKeys(RevisionCache):
     """All keys by keyed digest. `server_secret`: 16 to 64 bytes; without it the stored digests find nothing. `clock`:
     what keys expire by."""
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from time import monotonic_ns
 
 from outcry.access.limiter import WINDOW_NS, Verdict
-from outcry.access.sliding_window import PASSED, Passes, Subjects, passed, refused, until_ms
+from outcry.access.sliding_window import PASSED, SlidingWindowLog, Subjects, passed, refused, until_ms
 
 _PREPARED = len(PASSED)
 
 
-class SlidingLog:
+class SlidingWindowLimiter:
     """Implement `PromptLimiter` for one event loop or thread. `now_ns`: a monotonic clock;
     `max_subjects`: see `Subjects`."""
 
@@ -70,5 +70,5 @@ class SlidingLog:
         return Verdict(allowed=True, remaining=limit - live, reset_ms=reset_ms, retry_after_ms=0)
 
 
-def _new_log(_subject: str) -> Passes:
-    return Passes()
+def _new_log(_subject: str) -> SlidingWindowLog:
+    return SlidingWindowLog()

@@ -26,16 +26,16 @@ else:
     _Stamps = array  # cannot be subscripted before Python 3.12
 
 
-class Passes(_Stamps):
+class SlidingWindowLog(_Stamps):
     """When requests passed (ns), ascending; those before `head` have left the window. With thousands of subjects in
     turn a take mostly waits for memory, and 8 bytes side by side are a fifth of what a queue of integers touches."""
 
     __slots__ = ("head",)
     head: int
 
-    def __new__(cls) -> "Passes":
+    def __new__(cls) -> "SlidingWindowLog":
         """An empty log."""
-        made = cast("Passes", super().__new__(cls, "q"))
+        made = cast("SlidingWindowLog", super().__new__(cls, "q"))
         made.head = 0
         return made
 
@@ -133,7 +133,7 @@ def passed(remaining: int) -> Verdict:
     return PASSED[remaining] if remaining < _PREPARED else _passing(remaining)
 
 
-def refused(passes: Passes, limit: int, now_ns: int) -> Verdict:
+def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
     """Say when the next request would pass: when the `limit`-th newest entry leaves the window."""
     if not passes:  # a limit of zero
         return Verdict(allowed=False, remaining=0, reset_ms=0, retry_after_ms=WINDOW_NS // _NS_PER_MS)

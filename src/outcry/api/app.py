@@ -11,7 +11,7 @@ from functools import partial
 from secrets import token_bytes
 from typing import Any, BinaryIO, Protocol
 
-from outcry.access.keys import KeyRing, Licences
+from outcry.access.keys import ApiKeys, Licences
 from outcry.access.limiter import Limiter
 from outcry.api.dispatch import Dispatcher
 from outcry.api.hub import Hub
@@ -23,16 +23,16 @@ from outcry.api.query import Query
 from outcry.api.tickets import Tickets
 from outcry.api.uses import Uses
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, report_to_writer
-from outcry.http.auth import Door, PageDoor
+from outcry.base.log_events import EventLog, LogEvent, report_to_writer
+from outcry.http.auth import Authenticator, PageAuthenticator
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
-from outcry.http.fastpath import HotAnswers
-from outcry.http.logs import AccessLog, Journal, open_journal
+from outcry.http.fastpath import FastPathCache
+from outcry.http.logs import AccessLog, open_event_log
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.protocol import MOST_HEAD_BYTES
 from outcry.http.requests import RequestIds
-from outcry.http.revision_poller import Pulse
+from outcry.http.revision_poller import RevisionPoller
 from outcry.live.model import LiveStore
 from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
@@ -71,7 +71,7 @@ class Services:
     `ticket_secret`: what tickets of streams are sealed with, the same at every process that answers."""
 
     query: Query
-    keys: KeyRing
+    keys: ApiKeys
     licences: Licences
     limiter: Limiter
     clock: Clock
@@ -81,8 +81,8 @@ class Services:
     pushes: Intake | None = None
     live: Background | None = None
     delivery: Background | None = None
-    page_authenticator: PageDoor | None = None
-    pages: Callable[[Journal], AsgiApp] | None = None
+    page_authenticator: PageAuthenticator | None = None
+    pages: Callable[[EventLog], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     degraded: Mapping[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     frozen: Callable[[], bool] = lambda: False
@@ -107,13 +107,13 @@ class Application:
     """An ASGI application with its edge and fast path; what `http.server` serves."""
 
     def __init__(
-        self, edge: Edge, hot: HotAnswers, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
+        self, edge: Edge, fast_path: FastPathCache, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
         pages: AsgiApp, beside: Sequence[Background], uses: Uses,
     ) -> None:  # fmt: skip
         self._beside = beside
         self._uses = uses
         self.edge = edge
-        self.hot = hot
+        self.fast_path = fast_path
         self.hub = hub
         self._dispatchers = dispatchers
         self._probes, self._pages = probes, pages
@@ -135,12 +135,12 @@ class Application:
 
     async def start(self) -> None:
         """Begin to watch the store, waiting a moment for it; without it the answer is `starting`."""
-        self.edge.pulse.start()
-        await self.edge.pulse.ensure(1.0)
+        self.edge.poller.start()
+        await self.edge.poller.ensure(1.0)
         self.hub.start()
         self._uses.start()
         for background in self._beside:
-            await background.start(report_to_writer(self.edge.journal))
+            await background.start(report_to_writer(self.edge.event_log))
 
     def drain(self) -> None:
         """End the streams: a server that stops would wait for them."""
@@ -152,7 +152,7 @@ class Application:
         await self.hub.stop()
         for background in self._beside:
             await background.stop()
-        await self.edge.pulse.stop()
+        await self.edge.poller.stop()
         for dispatcher in self._dispatchers.values():
             dispatcher.cache.close()
         self.edge.access_log.flush()
@@ -173,7 +173,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     """Build the application from its services."""
     options = options or Options()
     edge = _edge(services, options)
-    hot = HotAnswers(edge)
+    fast_path = FastPathCache(edge)
     live = LiveSide(services.registry, services.universe, services.alerts)
     tickets = Tickets(services.ticket_secret, services.clock)
     hub = Hub(edge, services.query, live, options.query_timeout_s, tickets)
@@ -181,10 +181,10 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     timeout_s = options.query_timeout_s
     dispatchers: dict[str, Dispatcher] = {}
     if options.api:
-        dispatchers["api"] = Dispatcher(edge, services.query, hot, hub, timeout_s, ingest)
+        dispatchers["api"] = Dispatcher(edge, services.query, fast_path, hub, timeout_s, ingest)
     if services.page_authenticator is not None:
-        dispatchers["page"] = Dispatcher(edge, services.query, hot, hub, timeout_s, pages=True)
-    _measure(edge, services, hot, hub)
+        dispatchers["page"] = Dispatcher(edge, services.query, fast_path, hub, timeout_s, pages=True)
+    _measure(edge, services, fast_path, hub)
     _measure_feeds(edge.metrics, services)
     probes = edge.around(
         build_probes(
@@ -195,22 +195,22 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
             degraded=services.degraded,
         )
     )
-    pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
+    pages = edge.around(services.pages(edge.event_log)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]
-    return Application(edge, hot, hub, dispatchers, probes, pages, beside, _uses(services, hub))
+    return Application(edge, fast_path, hub, dispatchers, probes, pages, beside, _uses(services, hub))
 
 
 def _edge(services: Services, options: Options) -> Edge:
-    clock, journal = services.clock, open_journal(options.log, services.clock)
+    clock, event_log = services.clock, open_event_log(options.log, services.clock)
     return Edge(
-        door=Door(services.keys, services.licences, services.page_authenticator),
+        authenticator=Authenticator(services.keys, services.licences, services.page_authenticator),
         limiter=services.limiter,
-        pulse=_pulse(services, journal),
+        poller=_poller(services, event_log),
         clock=clock,
         catalogue=load_catalogue(),
         metrics=Metrics(),
         access_log=AccessLog(options.log if options.access_log else None, clock),
-        journal=journal,
+        event_log=event_log,
         ids=RequestIds(),
         roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
     )
@@ -226,7 +226,7 @@ def _uses(services: Services, hub: Hub) -> Uses:
     return Uses(services.limiter, streaming, services.keys, browser_sessions)
 
 
-def _pulse(services: Services, journal: Journal) -> Pulse:
+def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
     """Looks at the store now and then: at what has changed, and first of all whether every part is ready."""
     checks = dict(services.checks)
 
@@ -242,23 +242,23 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
 
     def on_change(error: BaseException | None) -> None:
         if error is None:
-            journal.info(LogEvent.DATABASE_AVAILABLE)
+            event_log.info(LogEvent.DATABASE_AVAILABLE)
         else:
-            journal.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
+            event_log.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
 
-    pulse = Pulse(look, services.clock, on_change, services.registry, services.frozen)
+    poller = RevisionPoller(look, services.clock, on_change, services.registry, services.frozen)
     services.query.frozen = services.frozen
-    services.query.revision_seen = lambda: pulse.store_revision if pulse.fresh else None
-    return pulse
+    services.query.revision_seen = lambda: poller.store_revision if poller.fresh else None
+    return poller
 
 
-def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:
+def _measure(edge: Edge, services: Services, fast_path: FastPathCache, hub: Hub) -> None:
     """How the store, the keys, the fast path and the streams stand."""
-    metrics, pulse = edge.metrics, edge.pulse
+    metrics, poller = edge.metrics, edge.poller
     metrics.gauge("outcry_keys_live", "API keys that are good.", lambda: services.keys.live_count)
-    metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision)
-    metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
-    metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
+    metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: poller.store_revision)
+    metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: poller.age_s)
+    metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(fast_path))
     metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
     metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
 

@@ -26,7 +26,7 @@ from outcry.api.telling import tell
 from outcry.base.errors import ServiceError
 from outcry.database.errors import StoreBusy
 from outcry.http.auth import Caller, anonymous
-from outcry.http.cache import AnswerCache, Computed, Encoded, Kept, Moving, names_etag
+from outcry.http.cache import AnswerCache, CacheEntry, Computed, Encoded, LiveContent, names_etag
 from outcry.http.edge import Edge, Headers, Receive, Reply, Send
 from outcry.http.errors import (
     NOT_FOUND,
@@ -38,8 +38,8 @@ from outcry.http.errors import (
     unauthorized,
     wrong_key,
 )
-from outcry.http.fastpath import HotAnswers
-from outcry.http.requests import Asked
+from outcry.http.fastpath import FastPathCache
+from outcry.http.requests import Request
 
 ALLOWED = ("GET", "HEAD")
 API, PAGE = "/api", "/page"
@@ -58,7 +58,7 @@ class Dispatcher:
         self,
         edge: Edge,
         query: Query,
-        hot: HotAnswers,
+        fast_path: FastPathCache,
         hub: Hub,
         timeout_s: float,
         ingest: Ingest | None = None,
@@ -67,12 +67,14 @@ class Dispatcher:
     ) -> None:
         self._edge = edge
         self._hub = hub
-        self._admit = edge.door.admit_page if pages else edge.door.admit
+        self._authenticate = (
+            edge.authenticator.authenticate_page if pages else edge.authenticator.authenticate
+        )
         self._streams = Streams(edge, hub)
         self._streamed = (STREAM,) if pages else (STREAM, TICKET)
         self._pages = pages
         self._query = query
-        self._hot = hot
+        self._fast_path = fast_path
         self._timeout_s = timeout_s
         self._ingest = ingest
         self._questions: dict[tuple[str, bytes], Prepared] = {}
@@ -82,98 +84,103 @@ class Dispatcher:
         """Handle one request; nothing raised here reaches the server."""
         edge = self._edge
         started_ns = monotonic_ns()
-        asked = Asked(scope, edge.ids)
+        request = Request(scope, edge.ids)
         if self._pages:
-            asked.place = API + asked.path.removeprefix(PAGE)
-        endpoint = _ROUTES.get(asked.place)
-        route = asked.path if endpoint or asked.place in self._streamed else UNKNOWN_ROUTE
+            request.place = API + request.path.removeprefix(PAGE)
+        endpoint = _ROUTES.get(request.place)
+        route = request.path if endpoint or request.place in self._streamed else UNKNOWN_ROUTE
         try:
-            reply = await self._reply(asked, endpoint, route, receive)
+            reply = await self._reply(request, endpoint, route, receive)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
-            reply = edge.failed(asked, route, error)
+            reply = edge.failed(request, route, error)
         if isinstance(reply, Opened):
-            await tell(edge, self._hub, asked, reply, started_ns, receive, send)
+            await tell(edge, self._hub, request, reply, started_ns, receive, send)
         else:
-            await edge.send(asked, reply, started_ns, send)
+            await edge.send(request, reply, started_ns, send)
 
-    async def _reply(self, asked: Asked, endpoint: Endpoint | None, route: str, receive: Receive) -> Reply:
+    async def _reply(
+        self, request: Request, endpoint: Endpoint | None, route: str, receive: Receive
+    ) -> Reply:
         """Admit and count the caller, then answer or refuse."""
         edge = self._edge
-        if not edge.pulse.started:
-            caller = anonymous(asked.client)
-            return edge.refuse(asked, route, caller, edge.uncounted(caller), STARTING)
-        current = edge.pulse.fresh or await edge.pulse.ensure(self._timeout_s)
-        streams = self._streams if asked.place in self._streamed else None
-        caller, reason = self._admit(asked) if streams is None or self._pages else streams.admit(asked)
-        if streams is not None and streams.full(asked, caller):
-            return streams.too_many(route, asked, caller, edge.uncounted(caller))
-        ingest = self._ingest if asked.place == INGEST_PATH else None
-        counted = ingest is None or ingest.counts(caller)
-        if counted:
-            verdict = await edge.counted(caller)
+        if not edge.poller.started:
+            caller = anonymous(request.client)
+            return edge.refuse(request, route, caller, edge.limit_state(caller), STARTING)
+        current = edge.poller.fresh or await edge.poller.ensure(self._timeout_s)
+        streams = self._streams if request.place in self._streamed else None
+        caller, reason = (
+            self._authenticate(request) if streams is None or self._pages else streams.authenticate(request)
+        )
+        if streams is not None and streams.full(request, caller):
+            return streams.too_many(route, request, caller, edge.limit_state(caller))
+        ingest = self._ingest if request.place == INGEST_PATH else None
+        count_request = ingest is None or ingest.counts(caller)
+        if count_request:
+            verdict = await edge.count_request(caller)
         else:
-            verdict = edge.uncounted(caller)
+            verdict = edge.limit_state(caller)
         if reason is KeyRefusal.UNKNOWN and verdict.allowed:
-            caller, reason, verdict = await self._ask_again(asked, caller, verdict)
-        if not verdict.allowed and counted:
+            caller, reason, verdict = await self._ask_again(request, caller, verdict)
+        if not verdict.allowed and count_request:
             edge.metrics.refuse(caller.tier)
             problem = rate_limited(verdict.retry_after_ms, caller.limit, caller.tier)
-            return edge.refuse(asked, route, caller, verdict, problem)
+            return edge.refuse(request, route, caller, verdict, problem)
         if reason is not None:
-            return edge.refuse(asked, route, caller, verdict, unauthorized(reason))
+            return edge.refuse(request, route, caller, verdict, unauthorized(reason))
         if ingest is not None:
-            return await ingest.reply(asked, receive, caller, verdict, current=current)
+            return await ingest.reply(request, receive, caller, verdict, current=current)
         if streams is not None:
-            return await streams.reply(asked, caller, verdict, current=current)
-        return await self._read(asked, endpoint, route, caller, verdict, current=current)
+            return await streams.reply(request, caller, verdict, current=current)
+        return await self._read(request, endpoint, route, caller, verdict, current=current)
 
     async def _read(
-        self, asked: Asked, endpoint: Endpoint | None, route: str, caller: Caller, verdict: Verdict, *, current: bool
+        self, request: Request, endpoint: Endpoint | None, route: str, caller: Caller, verdict: Verdict, *,
+        current: bool,
     ) -> Reply:  # fmt: skip
         """Answer a caller who was admitted, at one of the addresses that are read; `current`: whether what is known
         of keys is fresh."""
         edge = self._edge
         if endpoint is None:
-            return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
-        if asked.method not in ("GET", "HEAD"):
-            return edge.refuse(asked, route, caller, verdict, method_not_allowed(ALLOWED))
+            return edge.refuse(request, route, caller, verdict, NOT_FOUND)
+        if request.method not in ("GET", "HEAD"):
+            return edge.refuse(request, route, caller, verdict, method_not_allowed(ALLOWED))
         if caller.role != "read":
-            return edge.refuse(asked, route, caller, verdict, wrong_key("read"))
+            return edge.refuse(request, route, caller, verdict, wrong_key("read"))
         if not current or caller.scope is None:
-            return edge.refuse(asked, route, caller, verdict, UNAVAILABLE)
+            return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
         try:
-            return await self._answer(asked, endpoint, caller, caller.scope, verdict)
+            return await self._answer(request, endpoint, caller, caller.scope, verdict)
         except ServiceError as error:
-            return edge.refuse(asked, route, caller, verdict, problem_of(error))
+            return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
-            return edge.refuse(asked, route, caller, verdict, UNAVAILABLE)
-        except Exception as error:  # noqa: BLE001 - here the caller is known, and told its own limits
-            return edge.failed(asked, route, error, caller)
+            return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
+        except Exception as error:  # noqa: BLE001 - here the caller is known
+            return edge.failed(request, route, error, caller)
 
     async def _ask_again(
-        self, asked: Asked, caller: Caller, verdict: Verdict
+        self, request: Request, caller: Caller, verdict: Verdict
     ) -> tuple[Caller, KeyRefusal | None, Verdict]:
         """A key made this instant by another process is not known yet: wait for the next look at the
         store."""
         edge = self._edge
-        await edge.pulse.next(self._timeout_s)
-        found, reason = self._admit(asked)
+        await edge.poller.next(self._timeout_s)
+        found, reason = self._authenticate(request)
         if reason is None:
-            return found, None, await edge.counted(found)
+            return found, None, await edge.count_request(found)
         return caller, reason, verdict
 
     async def _answer(
-        self, asked: Asked, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
+        self, request: Request, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
     ) -> Reply:
         """Answer from the cache or the query service, with an entity tag."""
-        terms, ask = self._question(endpoint, asked.query)
-        kept, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
-        if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
+        terms, ask = self._question(endpoint, request.query)
+        entry, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
+        if request.if_none_match is not None and names_etag(request.if_none_match, encoded.etag):
             headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
-            return Reply(304, headers, b"", asked.path, caller, verdict)
-        if asked.plain and not self._pages:
-            self._hot.conclude(asked, caller, kept, endpoint.path)
-        return Reply(200, encoded.headers, encoded.body, asked.path, caller, verdict, encoded.head)
+            return Reply(304, headers, b"", request.path, caller, verdict)
+        if request.plain and not self._pages:
+            self._fast_path.learn_request(request, caller, entry, endpoint.path)
+        return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
 
     def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
         """Read the query string, or remember having read it: clients repeat themselves."""
@@ -186,15 +193,15 @@ class Dispatcher:
                 self._questions[endpoint.path, query] = known
         return known
 
-    async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[Kept, Encoded]:
+    async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
         """What a place is answered with, and the answer to give."""
         edge = self._edge
         now_ns = edge.clock.now_ns()
-        revision = edge.pulse.revision
-        kept = self.cache.get(place, revision, now_ns)
-        encoded = kept and (kept.current() or await self.cache.renew(kept, now_ns))
-        if kept and encoded:
-            return kept, encoded
+        revision = edge.poller.revision
+        entry = self.cache.get(place, revision, now_ns)
+        encoded = entry and (entry.current() or await self.cache.renew(entry, now_ns))
+        if entry and encoded:
+            return entry, encoded
         return await self.cache.fetch(place, revision, _computation(self._query, scope, ask, now_ns))
 
 
@@ -209,6 +216,6 @@ def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[
         rendered = live_answer.render(now_ns)
         if rendered is None:  # it ended this very moment: as it was, and asked anew next time
             return Computed(Encoded.of(msgspec.json.encode(found.answer)), now_ns)
-        return Computed(Moving(live_answer, rendered), found.fresh_until_ns)
+        return Computed(LiveContent(live_answer, rendered), found.fresh_until_ns)
 
     return compute

@@ -84,7 +84,7 @@ class Hub:
 
     def knows(self, follower: Follower) -> bool:
         """Whether what is known of its key, its grants and the store is less than a second old."""
-        return self._edge.pulse.fresh and follower.caller.generation == self._edge.door.generation
+        return self._edge.poller.fresh and follower.caller.generation == self._edge.authenticator.generation
 
     def alerts_for(self, follower: Follower) -> list[tuple[int, bytes]] | None:
         """Alerts it has not been told of, in order; None where it has fallen behind what is kept here."""
@@ -109,7 +109,7 @@ class Hub:
             try:
                 await job()
             except Exception as error:  # noqa: BLE001 - a supervisor: one fault must not end all streams
-                self._edge.journal.error(LogEvent.EVENT_STREAM_FAILED, exc_info=error)
+                self._edge.event_log.error(LogEvent.EVENT_STREAM_FAILED, exc_info=error)
                 await asyncio.sleep(_REST_S)
             due_s = max(due_s + each_s, monotonic() - each_s)
             await asyncio.sleep(max(0.0, due_s - monotonic()))
@@ -128,7 +128,7 @@ class Hub:
     async def _look_after(self) -> None:
         """Look up again what has moved, for each stream that it concerns."""
         for count, follower in enumerate(list(self.followers), 1):
-            if not self._edge.pulse.fresh:
+            if not self._edge.poller.fresh:
                 return
             if not follower.ended and not follower.opening and self.lookup.due(follower):
                 marker = self.lookup.marker()

@@ -19,7 +19,7 @@ from outcry.base.errors import Occupied, ServiceError
 from outcry.http.auth import Caller
 from outcry.http.edge import Edge, Receive, Reply
 from outcry.http.errors import JSON_TYPE, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
-from outcry.http.requests import Asked
+from outcry.http.requests import Request
 from outcry.trades.push_format import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
 
 PATH = "/api/ingest"
@@ -46,29 +46,29 @@ class Ingest:
         return caller.role == "read"
 
     async def reply(
-        self, asked: Asked, receive: Receive, caller: Caller, verdict: Verdict, *, current: bool
+        self, request: Request, receive: Receive, caller: Caller, verdict: Verdict, *, current: bool
     ) -> Reply:
         """Answer one request of a known caller. `current`: whether what is known of keys is fresh."""
         edge = self._edge
         if caller.role == "read":
-            return edge.refuse(asked, PATH, caller, verdict, wrong_key("ingest"))
-        if asked.method != "POST":
+            return edge.refuse(request, PATH, caller, verdict, wrong_key("ingest"))
+        if request.method != "POST":
             problem = method_not_allowed(("POST",), "method_not_allowed.post")
-            return edge.refuse(asked, PATH, caller, verdict, problem)
+            return edge.refuse(request, PATH, caller, verdict, problem)
         if not current or caller.scope is None:
-            return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
+            return edge.refuse(request, PATH, caller, verdict, UNAVAILABLE)
         try:
-            taken = await self._admitted(asked, receive, caller, caller.scope)
+            taken = await self._admitted(request, receive, caller, caller.scope)
             usage = await self._intake.usage(owner_of(caller, caller.scope))
         except Occupied as error:
             wait_s = -(-error.details["retry_after_ms"] // 1000)
             headers = ((b"retry-after", b"%d" % wait_s),)
             problem = Problem(error.code, error.message_id, error.details, headers)
-            return edge.refuse(asked, PATH, caller, verdict, problem)
+            return edge.refuse(request, PATH, caller, verdict, problem)
         except ServiceError as error:
-            return edge.refuse(asked, PATH, caller, verdict, problem_of(error))
+            return edge.refuse(request, PATH, caller, verdict, problem_of(error))
         except ClientGone:
-            return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
+            return edge.refuse(request, PATH, caller, verdict, UNAVAILABLE)
         body = msgspec.json.encode({"next": taken} | ({"quota": usage} if usage and usage.is_near else {}))
         headers = [
             (b"content-type", JSON_TYPE.encode()),
@@ -77,20 +77,20 @@ class Ingest:
         ]
         return Reply(200, headers, body, PATH, caller, verdict)
 
-    async def _admitted(self, asked: Asked, receive: Receive, caller: Caller, scope: Scope) -> int:
+    async def _admitted(self, request: Request, receive: Receive, caller: Caller, scope: Scope) -> int:
         if self._under_way[caller.subject] >= MOST_AT_ONCE:
             raise Occupied("rate_limited.ingest", retry_after_ms=500)
         self._under_way[caller.subject] += 1
         try:
-            return await self._take(asked, receive, owner_of(caller, scope))
+            return await self._take(request, receive, owner_of(caller, scope))
         finally:
             self._under_way[caller.subject] -= 1
             if not self._under_way[caller.subject]:
                 del self._under_way[caller.subject]
 
-    async def _take(self, asked: Asked, receive: Receive, owner: int) -> int:
-        feed = read_query(asked.query, _NAMES).get("feed", "")
-        body = await _body(asked, receive)
+    async def _take(self, request: Request, receive: Receive, owner: int) -> int:
+        feed = read_query(request.query, _NAMES).get("feed", "")
+        body = await _body(request, receive)
         push = await self._read(body)
         taking = asyncio.ensure_future(self._intake.take(owner, feed, push))
         # A pusher that hangs up may come back at once with the same push: it is not to find itself in its own way.
@@ -118,9 +118,9 @@ def owner_of(caller: Caller, scope: Scope) -> int:
     return OPERATOR if caller.role == "ingest-operator" else scope.user_id
 
 
-async def _body(asked: Asked, receive: Receive) -> bytes:
+async def _body(request: Request, receive: Receive) -> bytes:
     """Read the body, no further than may be; raises `InvalidRequest` and `ClientGone`."""
-    headers: dict[bytes, bytes] = dict(asked.scope["headers"])
+    headers: dict[bytes, bytes] = dict(request.scope["headers"])
     if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != MEDIA_TYPE.encode():
         raise refused("media_type")
     length = headers.get(b"content-length", b"0")

@@ -77,7 +77,11 @@ class Lookup:
 
     def marker(self) -> tuple[int, int, int]:
         """Moves whenever a symbol may have to be answered from something else."""
-        return self._live.registry.generation, self._edge.pulse.store_revision, self._edge.door.generation
+        return (
+            self._live.registry.generation,
+            self._edge.poller.store_revision,
+            self._edge.authenticator.generation,
+        )
 
     def due(self, follower: Follower) -> bool:
         """Whether a stream's symbols have to be looked up again."""
@@ -105,7 +109,7 @@ class Lookup:
         """Find out what answers each symbol of a stream now. Raises `StoreBusy`, `StoreUnavailable`, and on opening
         `UnknownSymbol`."""
         marker, now_ns = self.marker(), self._edge.clock.now_ns()
-        caller = self._edge.door.again(follower.caller)
+        caller = self._edge.authenticator.reauthenticate(follower.caller)
         if caller is None or caller.scope is None or caller.role != "read":
             follower.end("unauthorized")
             return
@@ -173,7 +177,7 @@ class Lookup:
 
     async def _visible(self, scope: Scope, now_ns: int) -> list[str]:
         """Every product the scope is answered anything of."""
-        revision = self._edge.pulse.store_revision
+        revision = self._edge.poller.store_revision
         held = self._answered.get(scope)
         if held is None or held[0] != revision or now_ns >= held[1]:
             found = await self.in_store(lambda: self._query.symbols(scope, now_ns))
@@ -199,7 +203,7 @@ class Lookup:
     async def _fill(self, slot: Slot, scope: Scope, now_ns: int) -> int:
         """Find what a symbol says while it is not live; return until when (ns UTC) that holds if the store does not
         move. Nothing is known where it went live just now."""
-        symbol, revision = slot.asked.symbol, self._edge.pulse.store_revision
+        symbol, revision = slot.asked.symbol, self._edge.poller.store_revision
         held = self._completed.get((scope, symbol))
         if held is None or held[0] != revision or now_ns >= held[1]:
             said, until_ns = await self.in_store(lambda: self._newest(scope, symbol, now_ns))

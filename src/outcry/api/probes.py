@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request as StarletteRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -28,7 +28,7 @@ from outcry.http.errors import (
     render,
 )
 from outcry.http.metrics import CONTENT_TYPE
-from outcry.http.requests import Asked
+from outcry.http.requests import Request
 
 _FORBIDDEN = Problem("forbidden", "forbidden")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
@@ -43,9 +43,15 @@ def build_probes(
     so that a store which is away says nothing of this process: a proxy that heard so from each would send
     requests to none, and callers would not hear from us why."""
 
-    def refuse(request: Request, problem: Problem) -> Response:
-        asked: Asked = request.scope["outcry.asked"]
-        headers, body = render(problem, edge.catalogue, asked.request_id, asked.accept, asked.accept_language)
+    def refuse(request: StarletteRequest, problem: Problem) -> Response:
+        edge_request: Request = request.scope["outcry.request"]
+        headers, body = render(
+            problem,
+            edge.catalogue,
+            edge_request.request_id,
+            edge_request.accept,
+            edge_request.accept_language,
+        )
         response = Response(body, problem.status)
         response.raw_headers = list(headers)
         return response
@@ -53,13 +59,13 @@ def build_probes(
     def troubled() -> list[str]:
         return [name for name, is_degraded in degraded.items() if is_degraded()]
 
-    async def health(_request: Request) -> Response:
+    async def health(_request: StarletteRequest) -> Response:
         return _degraded(parts) if (parts := troubled()) else _json(b'{"status":"ok"}')
 
-    async def ready(request: Request) -> Response:
-        if not edge.pulse.started:
+    async def ready(request: StarletteRequest) -> Response:
+        if not edge.poller.started:
             return refuse(request, STARTING)
-        fresh = edge.pulse.fresh
+        fresh = edge.poller.fresh
         if not live() or not (fresh or shares_store):
             return refuse(request, UNAVAILABLE)
         parts = troubled() + ["store"] * (not fresh)
@@ -67,23 +73,23 @@ def build_probes(
             return _degraded(parts)
         return _json(b'{"status":"ready"}')
 
-    async def metrics(request: Request) -> Response:
-        if not open_metrics and not is_loopback(request.scope["outcry.asked"]):
+    async def metrics(request: StarletteRequest) -> Response:
+        if not open_metrics and not is_loopback(request.scope["outcry.request"]):
             return refuse(request, _FORBIDDEN)
         return _raw(edge.metrics.exposition(), CONTENT_TYPE)
 
     document = msgspec.json.encode(build_document())
     tag = entity_tag(document)
 
-    async def openapi(request: Request) -> Response:
-        asked: Asked = request.scope["outcry.asked"]
-        known = asked.if_none_match is not None and names_etag(asked.if_none_match, tag)
+    async def openapi(request: StarletteRequest) -> Response:
+        edge_request: Request = request.scope["outcry.request"]
+        known = edge_request.if_none_match is not None and names_etag(edge_request.if_none_match, tag)
         response = Response(status_code=304) if known else _raw(document, b"application/json")
         response.raw_headers = [header for header in response.raw_headers if header[0] != b"cache-control"]
         response.raw_headers += [(b"etag", tag), (b"cache-control", b"public, no-cache")]
         return response
 
-    async def on_http_error(request: Request, error: Exception) -> Response:
+    async def on_http_error(request: StarletteRequest, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             return refuse(request, INTERNAL)
         if error.status_code == 405:

@@ -34,7 +34,7 @@ from outcry.http.errors import (
     too_many_streams,
     wrong_key,
 )
-from outcry.http.requests import Asked as Request
+from outcry.http.requests import Request
 from outcry.live.model import AlertRow
 from outcry.wire.alerts import AlertEntry
 from outcry.wire.stream import Snapshot, State
@@ -74,13 +74,13 @@ class Streams:
     def __init__(self, edge: Edge, hub: Hub) -> None:
         self._edge, self._hub = edge, hub
 
-    def admit(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
+    def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
         """Return who asks: by the key in the header, or else by the ticket in the address."""
         ticket = "" if request.key_values or request.place != STREAM else _ticket(request.query)
         if not ticket or holds_key(request.query):
-            return self._edge.door.admit(request)
+            return self._edge.authenticator.authenticate(request)
         given = self._hub.tickets.take(ticket)
-        caller = self._edge.door.of_key(*given) if given is not None else None
+        caller = self._edge.authenticator.caller_of_key(*given) if given is not None else None
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
@@ -121,7 +121,7 @@ class Streams:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
-        except Exception as error:  # noqa: BLE001 - here the caller is known, and told its own limits
+        except Exception as error:  # noqa: BLE001 - here the caller is known
             return edge.failed(request, route, error, caller)
 
     def _give(self, caller: Caller, verdict: Verdict) -> Reply:

@@ -14,8 +14,8 @@ from outcry.api.hub import KEEP_ALIVE_S, PATIENCE_S, TICK_S, Hub
 from outcry.api.stream import Opened
 from outcry.base.log_events import LogEvent
 from outcry.http.edge import TRANSPORT, Edge, Receive, Send, fixed_headers
-from outcry.http.limits import varying_headers
-from outcry.http.requests import Asked as Request
+from outcry.http.limits import limit_headers
+from outcry.http.requests import Request
 
 PIECE_BYTES = 16 * 1024
 _KEEP_ALIVE = b": keep-alive\n\n"
@@ -38,13 +38,13 @@ async def tell(
     try:
         request_id = request.request_id.encode("ascii")
         headers = [*opened.headers, _CLOSE, *fixed_headers(opened.caller)]
-        headers += varying_headers(opened.verdict, request_id)
+        headers += limit_headers(opened.verdict, request_id)
         await send({"type": "http.response.start", "status": opened.status, "headers": headers})
         edge.note(request, opened.route, opened.status, opened.caller, started_ns)
         await teller.run(opened)
     except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
         path, query = request.shown
-        edge.journal.error(
+        edge.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
         )
         if transport is not None:

@@ -7,7 +7,7 @@ use is known to within a minute, and one of the last half minute before a crash 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from outcry.access.keys import SUBJECT, KeyRing
+from outcry.access.keys import SUBJECT, ApiKeys
 from outcry.access.limiter import Limiter
 from outcry.database.errors import StoreBusy
 from outcry.people.browser_sessions import BrowserSessions
@@ -24,7 +24,7 @@ class Uses:
         self,
         limiter: Limiter,
         streaming: Callable[[], Iterable[str]],
-        keys: KeyRing,
+        keys: ApiKeys,
         browser_sessions: BrowserSessions | None,
     ) -> None:
         self._limiter, self._streaming = limiter, streaming

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from outcry.access.licences import Scope
 from outcry.access.limiter import Limiter, PromptLimiter
-from outcry.access.local_limiter import SlidingLog
+from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.app.delivery import delivery_of
 from outcry.app.outside import mailer_of, provider_of
 from outcry.app.secret import derived
 from outcry.base.encryption import Seal
-from outcry.base.log_events import report_to_writer
+from outcry.base.log_events import EventLog, report_to_writer
 from outcry.connections.model import Connections
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
@@ -21,9 +21,8 @@ from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.service import Delivery
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import Subscriptions
-from outcry.http.auth import PageDoor
+from outcry.http.auth import PageAuthenticator
 from outcry.http.edge import AsgiApp
-from outcry.http.logs import Journal
 from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.service import Identity
 from outcry.people.store import SqlIdentityStore
@@ -48,24 +47,26 @@ class People:
     limiter: Limiter
 
     @property
-    def door(self) -> PageDoor:
+    def authenticator(self) -> PageAuthenticator:
         """Who comes in by a page."""
-        return PageDoor(self.browser_sessions, self.house.clock, self.visitor, self.house.settings.public_url)
+        return PageAuthenticator(
+            self.browser_sessions, self.house.clock, self.visitor, self.house.settings.public_url
+        )
 
     def visitor(self) -> Scope | None:
         """What somebody who is not signed in may see."""
         house = self.house
         return house.licences.of_visitor() if house.settings.guests or house.invented else None
 
-    def pages(self, connections: Connections, usage: "UsageOf", journal: Journal) -> AsgiApp:
+    def pages(self, connections: Connections, usage: "UsageOf", event_log: EventLog) -> AsgiApp:
         """The pages over these parts. `connections`: users' own feeds; `usage`: what one has of the quota."""
         from outcry.api.openapi import build_document  # noqa: PLC0415
         from outcry.web.app import build_pages  # noqa: PLC0415
         from outcry.web.page_services import PageServices  # noqa: PLC0415
 
         house = self.house
-        self.identity.report_to(report_to_writer(journal))
-        self.consent.report_to(report_to_writer(journal))
+        self.identity.report_to(report_to_writer(event_log))
+        self.consent.report_to(report_to_writer(event_log))
         return build_pages(
             PageServices(
                 query=house.query, hours=OpeningHours(house.reference.calendar), registry=house.registry,
@@ -74,7 +75,7 @@ class People:
                 consent=self.consent, browser_sessions=self.browser_sessions, connections=connections, usage=usage,
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
-                journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
+                event_log=event_log, form_secret=derived(house.secret, "forms"), openapi=build_document,
                 visitor=self.visitor, public_url=house.settings.public_url, demo=house.invented,
                 sink=house.sink,
             )
@@ -86,8 +87,8 @@ def people_of(house: "House") -> People:
     store = SqlIdentityStore(house.database)
     browser_sessions = BrowserSessions(store, derived(house.secret, "sessions"), house.clock)
     steady_ns = house.steady_ns
-    tries: PromptLimiter = SlidingLog(steady_ns)
-    limiter: Limiter = SlidingLog(steady_ns)
+    tries: PromptLimiter = SlidingWindowLimiter(steady_ns)
+    limiter: Limiter = SlidingWindowLimiter(steady_ns)
     if house.settings.cluster:
         tries, limiter = house.cluster.tries, house.cluster.limiter
     public_url = house.settings.public_url
@@ -100,7 +101,7 @@ def people_of(house: "House") -> People:
     links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
     delivery = delivery_of(house, store, outbox, seal, links)
     subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
-    hourly = SlidingLog(lambda: steady_ns() // HOURLY)
-    weekly = SlidingLog(lambda: steady_ns() // WEEKLY)
+    hourly = SlidingWindowLimiter(lambda: steady_ns() // HOURLY)
+    weekly = SlidingWindowLimiter(lambda: steady_ns() // WEEKLY)
     consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
     return People(house, browser_sessions, identity, subscriptions, consent, delivery, limiter)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from outcry.access.keys import KeyRing, Licences
+from outcry.access.keys import ApiKeys, Licences
 from outcry.access.licences import OPERATOR
 from outcry.answers.query import Query
 from outcry.app.secret import derived, server_secret
@@ -80,7 +80,7 @@ class House:
     store: SqlStore
     tape: TapeFolder
     disk: Disk
-    keys: KeyRing
+    keys: ApiKeys
     registry: Registry
     alerts: SqlLiveStore
     query: Query
@@ -192,7 +192,7 @@ class House:
             from outcry.app.cluster import part_of_cluster  # noqa: PLC0415 - few need its libraries
 
             return part_of_cluster(self, feeds)
-        from outcry.access.local_limiter import SlidingLog  # noqa: PLC0415
+        from outcry.access.local_limiter import SlidingWindowLimiter  # noqa: PLC0415
         from outcry.app.feeds import connections_of  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
         from outcry.live.service import LiveService  # noqa: PLC0415
@@ -209,7 +209,7 @@ class House:
         )
         live = LiveService(engine, feeds, pushes, supervisor)
         return self.answering(
-            SlidingLog(self.steady_ns), live, pushes, connections, {"log": lambda: self.log.stuck}
+            SlidingWindowLimiter(self.steady_ns), live, pushes, connections, {"log": lambda: self.log.stuck}
         )
 
     def _quotas(self, engine: "LiveEngine") -> "Quotas":
@@ -251,7 +251,7 @@ class House:
             pushes=pushes,
             live=live,
             delivery=self.people.delivery if roles & {"deliver", "web"} else None,
-            page_authenticator=self.people.door if "web" in roles else None,
+            page_authenticator=self.people.authenticator if "web" in roles else None,
             pages=partial(self.people.pages, connections, pushes.usage)
             if "web" in roles and connections
             else None,
@@ -309,7 +309,7 @@ def open_house(
             store=store,
             tape=tape,
             disk=disk,
-            keys=KeyRing(store, secret, clock),
+            keys=ApiKeys(store, secret, clock),
             registry=registry,
             alerts=alerts,
             secret=secret,

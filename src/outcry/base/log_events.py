@@ -404,7 +404,7 @@ class Report(Protocol):
         ...
 
 
-class EventWriter(Protocol):
+class EventLog(Protocol):
     """Writes events at the three levels."""
 
     def info(self, event: LogEvent, **values: Any) -> None:
@@ -424,7 +424,7 @@ def discard(event: LogEvent, **fields: Any) -> None:
     """Discard an event, for parts without a log."""
 
 
-def report_to_writer(writer: EventWriter) -> Report:
+def report_to_writer(writer: EventLog) -> Report:
     """Return a function that writes each event at its level."""
 
     def report(event: LogEvent, **fields: Any) -> object:

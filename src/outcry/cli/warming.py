@@ -8,15 +8,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from outcry.answers.warming import Warmed, warm
 from outcry.app import House
-from outcry.base.log_events import LogEvent
+from outcry.base.log_events import EventLog, LogEvent
 from outcry.database.errors import StoreBusy
-from outcry.http.logs import Journal
 
 #: Longest time the start spends on it.
 MOST_S = 20.0
 
 
-def warm_up(house: House, journal: Journal) -> None:
+def warm_up(house: House, event_log: EventLog) -> None:
     """Prepare the first answers for up to 20 seconds. If the store is unavailable, the service starts without them."""
     console = Console(stderr=True)
     bar = Progress(
@@ -33,10 +32,10 @@ def warm_up(house: House, journal: Journal) -> None:
                 lambda done, of: bar.update(task, completed=done, total=of),
             )  # fmt: skip
         except StoreBusy as problem:
-            journal.warning(LogEvent.ANSWERS_NOT_PREPARED, reason=str(problem))
+            event_log.warning(LogEvent.ANSWERS_NOT_PREPARED, reason=str(problem))
             return
     took_s = time.monotonic() - began_s
-    journal.info(LogEvent.ANSWERS_PREPARED, products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
+    event_log.info(LogEvent.ANSWERS_PREPARED, products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
     if warmed.of:
         sys.stderr.write(_line(warmed, took_s) + "\n")  # one write, because log lines share this stream
         sys.stderr.flush()

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from outcry.access.client_address import network
 from outcry.access.key_format import KEY_LENGTH
-from outcry.access.keys import KeyRefusal, KeyRing, Licences
+from outcry.access.keys import ApiKeys, KeyRefusal, Licences
 from outcry.access.licences import Scope
 from outcry.access.model import KeyRow, Role
 from outcry.access.tiers import ANONYMOUS, ApiTier, requests_allowed
 from outcry.base.clock import Clock
 from outcry.base.redaction import holds_key
-from outcry.http.host_names import is_ours, is_this_machine, name_of
-from outcry.http.requests import Asked
+from outcry.http.host_names import host_name, is_loopback_name, is_own_host
+from outcry.http.requests import Request
 from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.model import UserRow
 
@@ -53,7 +53,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class PageDoor:
+class PageAuthenticator:
     """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing. `public_url`: what this
     service is known as, besides this machine's names."""
 
@@ -63,10 +63,10 @@ class PageDoor:
     public_url: str = ""
 
 
-class Door:
-    """Admits callers from memory: it never asks the store, whose changes arrive through the pulse."""
+class Authenticator:
+    """Authenticate callers from memory. It never queries the store; the revision poller brings changes in."""
 
-    def __init__(self, keys: KeyRing, licences: Licences, pages: PageDoor | None = None) -> None:
+    def __init__(self, keys: ApiKeys, licences: Licences, pages: PageAuthenticator | None = None) -> None:
         self._keys = keys
         self._licences = licences
         self._pages = pages
@@ -80,11 +80,11 @@ class Door:
         browser_sessions = self._pages.browser_sessions.generation if self._pages else 0
         return self._keys.generation + self._licences.generation + browser_sessions  # all only grow
 
-    def admit(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
+    def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
         """Return the caller, anonymous where there is a reason against the key."""
-        if holds_key(asked.query):
-            return anonymous(asked.client), KeyRefusal.KEY_IN_QUERY
-        values = asked.key_values
+        if holds_key(request.query):
+            return anonymous(request.client), KeyRefusal.KEY_IN_QUERY
+        values = request.key_values
         if len(values) == 1:
             generation = self.generation
             if generation != self._generation:
@@ -92,30 +92,30 @@ class Door:
             caller = self._known.get(values[0])
             if caller is not None:
                 return caller, None
-            return self._look_up(values[0], asked.client, generation)
-        return anonymous(asked.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
+            return self._look_up(values[0], request.client, generation)
+        return anonymous(request.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
 
-    def admit_page(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
+    def authenticate_page(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
         """Return who asks from a page: the user of a browser signed in, or a visitor where visitors see anything."""
         pages = self._pages
-        if pages is None or not is_ours(name_of(_header(asked, b"host")), pages.public_url):
-            return anonymous(asked.client), KeyRefusal.MISSING
+        if pages is None or not is_own_host(host_name(_header(request, b"host")), pages.public_url):
+            return anonymous(request.client), KeyRefusal.MISSING
         generation = self.generation
-        secure = asked.scope.get("scheme") == "https"
-        found = pages.browser_sessions.find(session_token(asked), pages.clock.now_ns(), secure=secure)
+        secure = request.scope.get("scheme") == "https"
+        found = pages.browser_sessions.find(session_token(request), pages.clock.now_ns(), secure=secure)
         if found is not None:
             return self._of_page(found[1], found[0].id, generation), None
         scope = pages.visitor()
         if scope is None:
-            return anonymous(asked.client), KeyRefusal.MISSING
-        subject = f"visitor:{network(asked.client)}"
+            return anonymous(request.client), KeyRefusal.MISSING
+        subject = f"visitor:{network(request.client)}"
         return Caller(subject, "visitor", ANONYMOUS, PAGE_REQUESTS, scope, generation, session=0), None
 
     def _of_page(self, user: UserRow, session: int, generation: int) -> Caller:
         name, scope = f"user:{user.id}", self._licences.of_person(user.id, user.tier)
         return Caller(name, name, user.tier, PAGE_REQUESTS, scope, generation, session=session)
 
-    def _again_page(self, caller: Caller, session: int, generation: int) -> Caller | None:
+    def _reauthenticate_page(self, caller: Caller, session: int, generation: int) -> Caller | None:
         pages = self._pages
         if pages is None:
             return None
@@ -137,16 +137,16 @@ class Door:
         self._known[value] = caller  # only ever a valid key, so strangers cannot fill this
         return caller, None
 
-    def again(self, caller: Caller) -> Caller | None:
+    def reauthenticate(self, caller: Caller) -> Caller | None:
         """Return the caller of the same key as keys and grants stand now; None once the key is revoked."""
         generation = self.generation
         if caller.generation == generation:
             return caller
         if caller.session is not None:
-            return self._again_page(caller, caller.session, generation)
-        return self.of_key(caller.name, caller.subject)
+            return self._reauthenticate_page(caller, caller.session, generation)
+        return self.caller_of_key(caller.name, caller.subject)
 
-    def of_key(self, name: str, subject: str) -> Caller | None:
+    def caller_of_key(self, name: str, subject: str) -> Caller | None:
         """Return the caller of a key by its name and the limiter's; None where it is no good."""
         row = self._keys.live(name)
         found = self._caller(row, self.generation) if row is not None else None
@@ -169,10 +169,10 @@ def anonymous(client: str) -> Caller:
     return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
 
 
-def session_token(asked: Asked) -> str:
+def session_token(request: Request) -> str:
     """The token in the cookie of a browser signed in; empty without one."""
-    wanted = SECURE_COOKIE if asked.scope.get("scheme") == "https" else LOCAL_COOKIE
-    for name, value in asked.scope["headers"]:
+    wanted = SECURE_COOKIE if request.scope.get("scheme") == "https" else LOCAL_COOKIE
+    for name, value in request.scope["headers"]:
         if name == b"cookie":
             for pair in value.decode("latin-1").split(";"):
                 cookie, _, token = pair.strip().partition("=")
@@ -181,20 +181,20 @@ def session_token(asked: Asked) -> str:
     return ""
 
 
-def _header(asked: Asked, wanted: bytes) -> str:
+def _header(request: Request, wanted: bytes) -> str:
     """The first of a header's values; empty without one."""
-    return next((value.decode("latin-1") for name, value in asked.scope["headers"] if name == wanted), "")
+    return next((value.decode("latin-1") for name, value in request.scope["headers"] if name == wanted), "")
 
 
-def is_loopback(asked: Asked) -> bool:
+def is_loopback(request: Request) -> bool:
     """Whether this comes from this machine itself, under one of its names, and nobody passed it on."""
-    if not is_this_machine(name_of(_header(asked, b"host"))):
+    if not is_loopback_name(host_name(_header(request, b"host"))):
         return False
     forwarded = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
-    if any(name in forwarded for name, _ in asked.scope["headers"]):
+    if any(name in forwarded for name, _ in request.scope["headers"]):
         return False
     try:
-        address = ipaddress.ip_address(asked.client)
+        address = ipaddress.ip_address(request.client)
     except ValueError:
         return False
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

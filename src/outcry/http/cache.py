@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from outcry.answers.live_answers import LiveAnswer, Rendered
 from outcry.base.errors import StoreUnavailable
-from outcry.http.limits import Headers, written
+from outcry.http.limits import Headers, header_bytes
 from outcry.http.workers import Workers
 from outcry.wire.answers import Answer
 
@@ -45,10 +45,10 @@ class Encoded:
             (b"etag", etag),
             (b"cache-control", b"private, no-cache"),
         ]
-        return Encoded(body, etag, headers, written(headers))
+        return Encoded(body, etag, headers, header_bytes(headers))
 
 
-class Shown:
+class EncodedLiveAnswer:
     """An answer that moves by itself, as sent: encoded once each time it has moved. For one event loop."""
 
     __slots__ = ("__weakref__", "_encoded", "_rendered", "live_answer")
@@ -70,7 +70,7 @@ class Shown:
         return self._encoded
 
 
-class Moving(NamedTuple):
+class LiveContent(NamedTuple):
     """An answer that moves by itself, and its form just now."""
 
     live_answer: LiveAnswer[Answer]
@@ -81,19 +81,19 @@ class Moving(NamedTuple):
 class Computed:
     """What a question came to. `fresh_until_ns` None: good until the revision moves."""
 
-    content: Encoded | Moving
+    content: Encoded | LiveContent
     fresh_until_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class CacheEntry:
     """What one scope's question is answered with, at one revision and until `fresh_until_ns`."""
 
-    content: Encoded | Shown
+    content: Encoded | EncodedLiveAnswer
     revision: int
     fresh_until_ns: int | None
 
-    def holds(self, revision: int, now_ns: int) -> bool:
+    def is_valid(self, revision: int, now_ns: int) -> bool:
         """Whether this is still what to answer with."""
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
@@ -117,59 +117,59 @@ class AnswerCache:
     """Keeps the answers used last, within bounds of number and size. For one event loop."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
-        self._shown = WeakValueDictionary[LiveAnswer[Answer], Shown]()
-        self._asking: dict[tuple[Hashable, int], asyncio.Future[Computed]] = {}
-        self._making: dict[LiveAnswer[Answer], asyncio.Future[Rendered[Answer] | None]] = {}
+        self._kept: OrderedDict[Hashable, CacheEntry] = OrderedDict()
+        self._live = WeakValueDictionary[LiveAnswer[Answer], EncodedLiveAnswer]()
+        self._computing: dict[tuple[Hashable, int], asyncio.Future[Computed]] = {}
+        self._rendering: dict[LiveAnswer[Answer], asyncio.Future[Rendered[Answer] | None]] = {}
         self._workers = Workers(THREADS, "outcry-query", timeout_s)
         self.size_bytes = 0
 
-    def get(self, place: Hashable, revision: int, now_ns: int) -> Kept | None:
+    def get(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
         """Return what that place is answered with, if it still holds."""
-        found = self._kept.get(place)
+        found = self._kept.get(key)
         if found is None:
             return None
-        if found.holds(revision, now_ns):
-            self._kept.move_to_end(place)
+        if found.is_valid(revision, now_ns):
+            self._kept.move_to_end(key)
             return found
-        self._drop(place)
+        self._drop(key)
         return None
 
     async def fetch(
-        self, place: Hashable, revision: int, compute: Callable[[], Computed]
-    ) -> tuple[Kept, Encoded]:
+        self, key: Hashable, revision: int, compute: Callable[[], Computed]
+    ) -> tuple[CacheEntry, Encoded]:
         """Compute an answer in a thread, or wait for who is computing it; raise `StoreUnavailable` when the
         store is silent for too long.
 
         `revision` is the one known before computing: should anything move meanwhile, the entry is old at
         once.
         """
-        flight = self._asking.get((place, revision))
+        flight = self._computing.get((key, revision))
         if flight is None:
-            flight = self._asking[place, revision] = self._start(compute)
-            flight.add_done_callback(lambda done: self._land(place, revision, done))
+            flight = self._computing[key, revision] = self._start(compute)
+            flight.add_done_callback(lambda done: self._store_computed(key, revision, done))
         computed = await self._workers.wait(flight)
-        kept, content = self._kept.get(place), computed.content
-        if isinstance(content, Moving):
-            shown = self._show(content)
-            if kept is None or kept.content is not shown:
-                kept = Kept(shown, revision, computed.fresh_until_ns)
-            return kept, shown.encoded(content.rendered)
-        if kept is None or kept.content is not content:
-            kept = Kept(content, revision, computed.fresh_until_ns)
-        return kept, content
+        entry, content = self._kept.get(key), computed.content
+        if isinstance(content, LiveContent):
+            shown = self._live_entry(content)
+            if entry is None or entry.content is not shown:
+                entry = CacheEntry(shown, revision, computed.fresh_until_ns)
+            return entry, shown.encoded(content.rendered)
+        if entry is None or entry.content is not content:
+            entry = CacheEntry(content, revision, computed.fresh_until_ns)
+        return entry, content
 
-    async def renew(self, kept: Kept, now_ns: int) -> Encoded | None:
+    async def renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
         """Make the newest form of what a place is answered with, or wait for who is making it; None where there
         is none any more. Raises as `fetch` does."""
-        shown = kept.content
+        shown = entry.content
         if isinstance(shown, Encoded):
             return shown
         live_answer = shown.live_answer
-        flight = self._making.get(live_answer)
+        flight = self._rendering.get(live_answer)
         if flight is None:
-            flight = self._making[live_answer] = self._start(lambda: live_answer.render(now_ns))
-            flight.add_done_callback(lambda done: self._made(live_answer, done))
+            flight = self._rendering[live_answer] = self._start(lambda: live_answer.render(now_ns))
+            flight.add_done_callback(lambda done: self._finish_rendering(live_answer, done))
         rendered = await self._workers.wait(flight)
         return shown.encoded(rendered) if rendered is not None else None
 
@@ -178,40 +178,42 @@ class AnswerCache:
         self._workers.close()
 
     def _start(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        if len(self._asking) + len(self._making) >= _MOST_FLIGHTS:
+        if len(self._computing) + len(self._rendering) >= _MOST_FLIGHTS:
             # the store hangs: queueing more would only fill the memory
             raise StoreUnavailable("upstream_unavailable")
         return self._workers.start(work)
 
-    def _show(self, moving: Moving) -> Shown:
-        shown = self._shown.get(moving.live_answer)
+    def _live_entry(self, moving: LiveContent) -> EncodedLiveAnswer:
+        shown = self._live.get(moving.live_answer)
         if shown is None:
-            shown = self._shown[moving.live_answer] = Shown(moving.live_answer, moving.rendered)
+            shown = self._live[moving.live_answer] = EncodedLiveAnswer(moving.live_answer, moving.rendered)
         return shown
 
-    def _land(self, place: Hashable, revision: int, flight: asyncio.Future[Computed]) -> None:
-        self._asking.pop((place, revision), None)
+    def _store_computed(self, key: Hashable, revision: int, flight: asyncio.Future[Computed]) -> None:
+        self._computing.pop((key, revision), None)
         if flight.cancelled() or flight.exception() is not None:
             return
         computed = flight.result()
         content = computed.content
-        shown = self._show(content) if isinstance(content, Moving) else content
-        kept = Kept(shown, revision, computed.fresh_until_ns)
-        self._drop(place)
-        if kept.size_bytes > _MOST_BYTES // 8:
+        shown = self._live_entry(content) if isinstance(content, LiveContent) else content
+        entry = CacheEntry(shown, revision, computed.fresh_until_ns)
+        self._drop(key)
+        if entry.size_bytes > _MOST_BYTES // 8:
             return
-        self._kept[place] = kept
-        self.size_bytes += kept.size_bytes
+        self._kept[key] = entry
+        self.size_bytes += entry.size_bytes
         while self.size_bytes > _MOST_BYTES or len(self._kept) > _MOST_ENTRIES:
             self._drop(next(iter(self._kept)))
 
-    def _made(self, live_answer: LiveAnswer[Answer], flight: asyncio.Future[Rendered[Answer] | None]) -> None:
-        del self._making[live_answer]
+    def _finish_rendering(
+        self, live_answer: LiveAnswer[Answer], flight: asyncio.Future[Rendered[Answer] | None]
+    ) -> None:
+        del self._rendering[live_answer]
         if not flight.cancelled():
             flight.exception()  # seen, even where everyone who waited has gone
 
-    def _drop(self, place: Hashable) -> None:
-        found = self._kept.pop(place, None)
+    def _drop(self, key: Hashable) -> None:
+        found = self._kept.pop(key, None)
         if found is not None:
             self.size_bytes -= found.size_bytes
 

@@ -21,13 +21,13 @@ _ZSTD_BEST, _GZIP_BEST = 19, 9
 
 def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> str | None:
     """Return the encoding wanted most, the first offered of equals; None to send the body as it is."""
-    asked = dict(wishes(accept_encoding))
+    request = dict(wishes(accept_encoding))
     best, best_quality = None, 0.0
     for encoding in offered:
-        quality = asked.get(encoding, asked.get("*", 0.0))
+        quality = request.get(encoding, request.get("*", 0.0))
         if quality > best_quality:
             best, best_quality = encoding, quality
-    return best if best_quality >= asked.get("identity", 0.0) else None
+    return best if best_quality >= request.get("identity", 0.0) else None
 
 
 def compressed(body: bytes, encoding: str) -> bytes:

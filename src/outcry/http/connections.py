@@ -17,9 +17,8 @@ except ModuleNotFoundError:  # not on Windows, where there is no such limit
     resource = None
 
 from outcry.access.client_address import network
-from outcry.base.log_events import LogEvent
+from outcry.base.log_events import EventLog, LogEvent
 from outcry.http.errors import Problem
-from outcry.http.logs import Journal
 
 #: This machine: its proxy, its probes and whoever could stop the service anyway.
 LOOPBACK = "127.0.0.0/8,::1"
@@ -35,10 +34,10 @@ class Connections:
     one, comma-separated; `descriptors`: how many files the process may have open, None where nothing tells."""
 
     def __init__(
-        self, journal: Journal, most_per_client: int = 0, uncapped: str = "", descriptors: int | None = None,
+        self, event_log: EventLog, most_per_client: int = 0, uncapped: str = "", descriptors: int | None = None,
         now_s: Callable[[], float] = monotonic,
     ) -> None:  # fmt: skip
-        self._journal, self._now_s = journal, now_s
+        self._event_log, self._now_s = event_log, now_s
         self._most = most_per_client
         self._uncapped = _networks(uncapped)
         self._open = Counter[str]()
@@ -118,7 +117,7 @@ class Connections:
         now_s = self._now_s()
         if now_s >= self._silent_until_s.get(event, now_s):
             self._silent_until_s[event] = now_s + _LOG_EVERY_S
-            self._journal.warning(event, times=self._unlogged.pop(event), **values)
+            self._event_log.warning(event, times=self._unlogged.pop(event), **values)
 
 
 def most_descriptors() -> int | None:

@@ -13,15 +13,15 @@ from typing import Any, cast
 from outcry.access.limiter import Limiter, Verdict
 from outcry.access.tiers import ApiTier
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent
-from outcry.http.auth import Caller, Door, anonymous
+from outcry.base.log_events import EventLog, LogEvent
+from outcry.http.auth import Authenticator, Caller, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
-from outcry.http.limits import standing_bytes, standing_headers, varying_headers, written
-from outcry.http.logs import AccessLog, Journal, log_name
+from outcry.http.limits import header_bytes, limit_header_bytes, limit_headers, tier_headers
+from outcry.http.logs import AccessLog, log_name
 from outcry.http.messages import Catalogue
 from outcry.http.metrics import Metrics
-from outcry.http.requests import Asked, RequestIds
-from outcry.http.revision_poller import Pulse
+from outcry.http.requests import Request, RequestIds
+from outcry.http.revision_poller import RevisionPoller
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -62,69 +62,73 @@ class Reply:
 class Edge:
     """The parts shared by all surfaces of one service."""
 
-    door: Door
+    authenticator: Authenticator
     limiter: Limiter
-    pulse: Pulse
+    poller: RevisionPoller
     clock: Clock
     catalogue: Catalogue
     metrics: Metrics
     access_log: AccessLog
-    journal: Journal
+    event_log: EventLog
     ids: RequestIds
     #: Bytes a request may have, body and all, at addresses that take large ones.
     roomy: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def refuse(self, asked: Asked, route: str, caller: Caller, verdict: Verdict, problem: Problem) -> Reply:
+    def refuse(
+        self, request: Request, route: str, caller: Caller, verdict: Verdict, problem: Problem
+    ) -> Reply:
         """Word a problem for this request."""
-        headers, body = render(problem, self.catalogue, asked.request_id, asked.accept, asked.accept_language)
+        headers, body = render(
+            problem, self.catalogue, request.request_id, request.accept, request.accept_language
+        )
         return Reply(problem.status, headers, body, route, caller, verdict)
 
-    async def counted(self, caller: Caller) -> Verdict:
+    async def count_request(self, caller: Caller) -> Verdict:
         """Count a request of this caller, who may be refused."""
         limiter, subject, limit = self.limiter, caller.subject, caller.limit
         return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
-    def uncounted(self, caller: Caller) -> Verdict:
+    def limit_state(self, caller: Caller) -> Verdict:
         """Where a caller stands, for a response that is not counted."""
         return self.limiter.peek(caller.subject, caller.limit)
 
-    def failed(self, asked: Asked, route: str, error: Exception, caller: Caller | None = None) -> Reply:
+    def failed(self, request: Request, route: str, error: Exception, caller: Caller | None = None) -> Reply:
         """Log an unexpected exception and return the reply that says nothing of it."""
-        path, query = asked.shown
-        self.journal.error(
-            LogEvent.REQUEST_FAILED, request_id=asked.request_id, path=path, query=query, exc_info=error
+        path, query = request.shown
+        self.event_log.error(
+            LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
         )
-        caller = caller or anonymous(asked.client)
-        return self.refuse(asked, route, caller, self.uncounted(caller), INTERNAL)
+        caller = caller or anonymous(request.client)
+        return self.refuse(request, route, caller, self.limit_state(caller), INTERNAL)
 
-    async def send(self, asked: Asked, reply: Reply, started_ns: int, send: Send) -> None:
+    async def send(self, request: Request, reply: Reply, started_ns: int, send: Send) -> None:
         """Send a reply with everything each response carries, then note it."""
-        request_id = asked.request_id.encode("ascii")
-        body = b"" if asked.method == "HEAD" else reply.body
-        extensions = asked.scope.get("extensions")
+        request_id = request.request_id.encode("ascii")
+        body = b"" if request.method == "HEAD" else reply.body
+        extensions = request.scope.get("extensions")
         whole: WriteWhole | None = extensions.get(WHOLE) if extensions else None
         head = [
-            written(reply.headers) if reply.head is None else reply.head,
+            header_bytes(reply.headers) if reply.head is None else reply.head,
             fixed_bytes(reply.caller),
-            standing_bytes(reply.verdict),
+            limit_header_bytes(reply.verdict),
             request_id,
             b"\r\n",
         ]
         if whole is None or not whole(reply.status, head, body):
             headers = [*reply.headers, *fixed_headers(reply.caller)]
-            headers += varying_headers(reply.verdict, request_id)
+            headers += limit_headers(reply.verdict, request_id)
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
-        self.note(asked, reply.route, reply.status, reply.caller, started_ns)
+        self.note(request, reply.route, reply.status, reply.caller, started_ns)
 
-    def note(self, asked: Asked, route: str, status: int, caller: Caller, started_ns: int) -> None:
+    def note(self, request: Request, route: str, status: int, caller: Caller, started_ns: int) -> None:
         """Count a finished response and write its line."""
         took_ns = monotonic_ns() - started_ns
         self.metrics.tally(route, status, caller.tier).add(took_ns)
         if self.access_log.enabled:
             name = caller.name if caller.scope is not None else caller.subject
-            stem = self.access_log.stem(asked, route, status, caller.tier)
-            request_id = asked.request_id.encode("ascii")
+            stem = self.access_log.stem(request, route, status, caller.tier)
+            request_id = request.request_id.encode("ascii")
             self.access_log.add(self.clock.now_ns(), stem, log_name(name), request_id, took_ns)
 
     def around(self, app: AsgiApp) -> AsgiApp:
@@ -133,8 +137,8 @@ class Edge:
 
         async def wrapped(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             started_ns = monotonic_ns()
-            asked = Asked(scope, self.ids)
-            caller, _ = self.door.admit(asked)
+            request = Request(scope, self.ids)
+            caller, _ = self.authenticator.authenticate(request)
             status: int | None = None
 
             async def dressed(message: Message) -> None:
@@ -144,19 +148,19 @@ class Edge:
                     headers = list(cast("Headers", message["headers"]))
                     given = {name for name, _ in headers}
                     headers += [header for header in fixed_headers(caller) if header[0] not in given]
-                    headers += varying_headers(self.uncounted(caller), asked.request_id.encode("ascii"))
+                    headers += limit_headers(self.limit_state(caller), request.request_id.encode("ascii"))
                     message["headers"] = headers
                 await send(message)
 
-            scope["outcry.asked"] = asked
+            scope["outcry.request"] = request
             try:
                 await app(scope, receive, dressed)
             except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
-                reply = self.failed(asked, "*", error, caller)
+                reply = self.failed(request, "*", error, caller)
                 if status is None:
-                    await self.send(asked, reply, started_ns, send)
+                    await self.send(request, reply, started_ns, send)
                 return
-            self.note(asked, route_of(scope), status or 500, caller, started_ns)
+            self.note(request, route_of(scope), status or 500, caller, started_ns)
 
         return wrapped
 
@@ -173,12 +177,12 @@ def fixed_bytes(caller: Caller) -> bytes:
 
 @cache
 def _fixed(tier: ApiTier, limit: int, by_cookie: bool) -> Headers:  # noqa: FBT001 - a cache's key
-    return [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *standing_headers(tier, limit)]
+    return [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *tier_headers(tier, limit)]
 
 
 @cache
 def _fixed_bytes(tier: ApiTier, limit: int, by_cookie: bool) -> bytes:  # noqa: FBT001 - a cache's key
-    return written(_fixed(tier, limit, by_cookie))
+    return header_bytes(_fixed(tier, limit, by_cookie))
 
 
 def route_of(scope: dict[str, Any]) -> str:

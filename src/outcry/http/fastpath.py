@@ -15,12 +15,12 @@ from time import monotonic_ns
 from weakref import WeakValueDictionary
 
 from outcry.http.auth import Caller
-from outcry.http.cache import Encoded, Kept, Shown
+from outcry.http.cache import CacheEntry, Encoded, EncodedLiveAnswer
 from outcry.http.edge import Edge, fixed_bytes
-from outcry.http.limits import standing_bytes, written
+from outcry.http.limits import header_bytes, limit_header_bytes
 from outcry.http.logs import log_name
 from outcry.http.metrics import Tally
-from outcry.http.requests import Asked
+from outcry.http.requests import Request
 
 EXTENSION = "outcry.learn"
 _MOST_ENTRIES = 4096
@@ -28,13 +28,13 @@ LONGEST_REQUEST = 2048
 _HEAD_END = b"\r\n\r\n"
 
 
-class Page:
+class SharedResponse:
     """An answer as all callers of one tier get it: shared by them, so that it stays in the processor's
     cache. It is written anew when the answer moves or the second does."""
 
     __slots__ = ("__weakref__", "_dated", "_encoded", "_fixed", "begin", "content", "stem", "tally")
 
-    def __init__(self, content: Encoded | Shown, fixed: bytes, tally: Tally, stem: bytes) -> None:
+    def __init__(self, content: Encoded | EncodedLiveAnswer, fixed: bytes, tally: Tally, stem: bytes) -> None:
         self.content = content
         self.tally = tally
         self.stem = stem
@@ -47,107 +47,109 @@ class Page:
     def write(self, encoded: Encoded, dated: list[tuple[bytes, bytes]]) -> bytes:
         """Everything before the caller's own headers."""
         if self._encoded is not encoded or self._dated is not dated:
-            self.begin = b"HTTP/1.1 200 OK\r\n" + written(dated) + encoded.head + self._fixed
+            self.begin = b"HTTP/1.1 200 OK\r\n" + header_bytes(dated) + encoded.head + self._fixed
             self._encoded, self._dated = encoded, dated
         return self.begin
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class Hot:
+class CachedRequest:
     """What was concluded from a request's bytes."""
 
     subject: str
     limit: int
     generation: int
-    kept: Kept
-    page: Page
+    entry: CacheEntry
+    shared: SharedResponse
     name: bytes
 
 
-class HotAnswers:
+class FastPathCache:
     """Remembers requests by their bytes. Only those with a valid key get in, so strangers cannot fill it."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
-        self._memo: dict[bytes, Hot] = {}
-        self._pages = WeakValueDictionary[bytes, Page]()
+        self._requests: dict[bytes, CachedRequest] = {}
+        self._shared = WeakValueDictionary[bytes, SharedResponse]()
         self._take = edge.limiter.take
         self._now_ns = edge.clock.now_ns
         self._make_id = edge.ids.make_bytes
         self._log = edge.access_log
-        self._pulse = edge.pulse
-        self._door = edge.door
+        self._poller = edge.poller
+        self._authenticator = edge.authenticator
 
     def __len__(self) -> int:
-        return len(self._memo)
+        return len(self._requests)
 
     def serve(self, request: bytes, default_headers: list[tuple[bytes, bytes]]) -> tuple[bytes, ...] | None:
         """Return the whole response in parts, or None where the application has to be asked."""
-        hot = self._memo.get(request)
-        if hot is None:
+        fast_path = self._requests.get(request)
+        if fast_path is None:
             return None
         started_ns = monotonic_ns()
         now_ns = self._now_ns()
-        kept = hot.kept
+        entry = fast_path.entry
         if not (
-            started_ns < self._pulse.fresh_until_ns
-            and hot.generation == self._door.generation
-            and kept.holds(self._pulse.revision, now_ns)
+            started_ns < self._poller.fresh_until_ns
+            and fast_path.generation == self._authenticator.generation
+            and entry.is_valid(self._poller.revision, now_ns)
         ):
-            del self._memo[request]
+            del self._requests[request]
             return None
-        encoded = kept.current()
+        encoded = entry.current()
         if encoded is None:  # it has moved: the application makes it anew, once for everyone
             return None
-        verdict = self._take(hot.subject, hot.limit)
+        verdict = self._take(fast_path.subject, fast_path.limit)
         if (
             verdict is None or not verdict.allowed
         ):  # nothing was counted: the application asks, and words a refusal
             return None
-        page = hot.page
+        shared = fast_path.shared
         request_id = self._make_id()
         parts = (
-            page.write(encoded, default_headers),
-            standing_bytes(verdict),
+            shared.write(encoded, default_headers),
+            limit_header_bytes(verdict),
             request_id,
             _HEAD_END,
             encoded.body,
         )
         took_ns = monotonic_ns() - started_ns
-        page.tally.add(took_ns)
+        shared.tally.add(took_ns)
         if self._log.enabled:
-            self._log.add(now_ns, page.stem, hot.name, request_id, took_ns)
+            self._log.add(now_ns, shared.stem, fast_path.name, request_id, took_ns)
         return parts
 
-    def learn(self, request: bytes, hot: Hot) -> None:
+    def learn(self, request: bytes, fast_path: CachedRequest) -> None:
         """Remember a request; the oldest makes room."""
-        if len(self._memo) >= _MOST_ENTRIES and request not in self._memo:
-            del self._memo[next(iter(self._memo))]
-        self._memo[request] = hot
+        if len(self._requests) >= _MOST_ENTRIES and request not in self._requests:
+            del self._requests[next(iter(self._requests))]
+        self._requests[request] = fast_path
 
-    def conclude(self, asked: Asked, caller: Caller, kept: Kept, route: str) -> None:
+    def learn_request(self, request: Request, caller: Caller, entry: CacheEntry, route: str) -> None:
         """Remember a plain request answered with 200, if the protocol offered its bytes."""
-        extensions = asked.scope.get("extensions")
-        offer: Offer | None = extensions.get(EXTENSION) if extensions else None
-        if offer is None or not offer.standing:
+        extensions = request.scope.get("extensions")
+        offer: OfferedBytes | None = extensions.get(EXTENSION) if extensions else None
+        if offer is None or not offer.is_complete:
             return
-        stem = self._log.stem(asked, route, 200, caller.tier)
-        page = self._pages.get(stem)
-        if page is None or page.content is not kept.content:
+        stem = self._log.stem(request, route, 200, caller.tier)
+        shared = self._shared.get(stem)
+        if shared is None or shared.content is not entry.content:
             tally = self._edge.metrics.tally(route, 200, caller.tier)
-            page = self._pages[stem] = Page(kept.content, fixed_bytes(caller), tally, stem)
-        hot = Hot(caller.subject, caller.limit, caller.generation, kept, page, log_name(caller.name))
-        self.learn(offer.request, hot)
+            shared = self._shared[stem] = SharedResponse(entry.content, fixed_bytes(caller), tally, stem)
+        fast_path = CachedRequest(
+            caller.subject, caller.limit, caller.generation, entry, shared, log_name(caller.name)
+        )
+        self.learn(offer.request, fast_path)
 
 
-class Offer:
+class OfferedBytes:
     """The bytes of a request, as long as they are known to be one whole request and nothing else."""
 
-    __slots__ = ("request", "standing")
+    __slots__ = ("is_complete", "request")
 
     def __init__(self, request: bytes) -> None:
         self.request = request
-        self.standing = False
+        self.is_complete = False
 
 
 def whole_request(data: bytes) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 _HOST = re.compile(r"[0-9A-Za-z._\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
-def name_of(header: str) -> str:
+def host_name(header: str) -> str:
     """The name in a `Host` header, in lower case; empty where it is none. What cannot be read is no name: a framework
     would put in its place the address it listens on, which is this machine's."""
     try:
@@ -22,7 +22,7 @@ def name_of(header: str) -> str:
     return (found.hostname or "").lower() if readable else ""
 
 
-def is_number(name: str) -> bool:
+def is_ip_address(name: str) -> bool:
     """Whether it is an address rather than a name."""
     try:
         ipaddress.ip_address(name)
@@ -31,14 +31,14 @@ def is_number(name: str) -> bool:
     return True
 
 
-def is_this_machine(name: str) -> bool:
+def is_loopback_name(name: str) -> bool:
     """Whether it can mean nothing but the machine it is typed on."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    return is_number(name) and ipaddress.ip_address(name).is_loopback
+    return is_ip_address(name) and ipaddress.ip_address(name).is_loopback
 
 
-def is_ours(name: str, public_url: str) -> bool:
+def is_own_host(name: str, public_url: str) -> bool:
     """Whether it is this machine, a number, or the name of `public_url`."""
     public = urlsplit(public_url).hostname if public_url else None
-    return is_this_machine(name) or is_number(name) or (public is not None and name == public.lower())
+    return is_loopback_name(name) or is_ip_address(name) or (public is not None and name == public.lower())

@@ -11,7 +11,7 @@ from outcry.access.tiers import WINDOW_SECONDS, ApiTier
 Headers = list[tuple[bytes, bytes]]
 
 
-def standing_headers(tier: ApiTier, requests: int) -> Headers:
+def tier_headers(tier: ApiTier, requests: int) -> Headers:
     """Return what does not change from one request of a tier with that limit to the next."""
     limit = b"%d" % requests
     return [
@@ -21,8 +21,8 @@ def standing_headers(tier: ApiTier, requests: int) -> Headers:
     ]
 
 
-def varying_headers(verdict: Verdict, request_id: bytes) -> Headers:
-    """Return what is new on each response; `standing_bytes` is the same, written out."""
+def limit_headers(verdict: Verdict, request_id: bytes) -> Headers:
+    """Return what is new on each response; `limit_header_bytes` is the same, written out."""
     reset_s = -(-verdict.reset_ms // 1000)
     return [
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
@@ -40,8 +40,8 @@ _WINDOW_MS = WINDOW_SECONDS * 1000
 _PASSED = tuple(_VARYING % (left, WINDOW_SECONDS, left, WINDOW_SECONDS) for left in range(600))
 
 
-def standing_bytes(verdict: Verdict) -> bytes:
-    """`varying_headers` written out, up to the value of the last: the request id."""
+def limit_header_bytes(verdict: Verdict) -> bytes:
+    """`limit_headers` written out, up to the value of the last: the request id."""
     remaining = verdict.remaining
     if verdict.reset_ms == _WINDOW_MS and remaining < len(_PASSED):
         return _PASSED[remaining]
@@ -49,6 +49,6 @@ def standing_bytes(verdict: Verdict) -> bytes:
     return _VARYING % (remaining, reset_s, remaining, reset_s)
 
 
-def written(headers: Headers) -> bytes:
+def header_bytes(headers: Headers) -> bytes:
     """Write headers out as they go over the wire."""
     return b"".join([b"%s: %s\r\n" % header for header in headers])

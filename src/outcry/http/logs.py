@@ -10,15 +10,15 @@ import asyncio
 import logging
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import msgspec
 import structlog
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent
+from outcry.base.log_events import EventLog, LogEvent
 from outcry.base.redaction import REDACTED
-from outcry.http.requests import Asked
+from outcry.http.requests import Request
 
 _FLUSH_S = 0.1
 _PARTS = 5
@@ -28,23 +28,7 @@ _MOST_STEMS = 1024
 _LONGEST_QUERY = 128
 
 
-class Journal(Protocol):
-    """A logger of events."""
-
-    def info(self, event: LogEvent, **values: Any) -> None:
-        """Write an event that needs no action."""
-        ...
-
-    def warning(self, event: LogEvent, **values: Any) -> None:
-        """Write an event that may need action."""
-        ...
-
-    def error(self, event: LogEvent, **values: Any) -> None:
-        """Write an event that needs action."""
-        ...
-
-
-def open_journal(stream: BinaryIO, clock: Clock) -> Journal:
+def open_event_log(stream: BinaryIO, clock: Clock) -> EventLog:
     """Return a structlog logger that writes JSON lines to this stream, without touching any global
     configuration."""
 
@@ -82,16 +66,16 @@ class AccessLog:
         self._timer: asyncio.TimerHandle | None = None
         self.enabled = stream is not None
 
-    def stem(self, asked: Asked, route: str, status: int, tier: str) -> bytes:
+    def stem(self, request: Request, route: str, status: int, tier: str) -> bytes:
         """Return the part of a line that says what was asked; remembered, because clients repeat
         themselves."""
-        place = (asked.method, asked.path, asked.query, route, status, tier)
+        place = (request.method, request.path, request.query, route, status, tier)
         known = self._stems.get(place)
         if known is None:
-            path, query = asked.shown
+            path, query = request.shown
             fields = {
                 "event": LogEvent.REQUEST,
-                "method": asked.method,
+                "method": request.method,
                 "path": path,
                 "query": query,
                 "route": route,
@@ -99,7 +83,7 @@ class AccessLog:
                 "tier": tier,
             }
             known = msgspec.json.encode(fields)[:-1] + b',"caller":'
-            if len(asked.path) + len(asked.query) <= _LONGEST_QUERY and REDACTED not in {path, query}:
+            if len(request.path) + len(request.query) <= _LONGEST_QUERY and REDACTED not in {path, query}:
                 if len(self._stems) >= _MOST_STEMS:
                     self._stems.clear()
                 self._stems[place] = known
@@ -142,16 +126,16 @@ def log_name(name: str) -> bytes:
     return msgspec.json.encode(name) + b',"request_id":"'
 
 
-class JournalHandler(logging.Handler):
+class EventLogHandler(logging.Handler):
     """Carries what libraries log over to the journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, event_log: EventLog) -> None:
         super().__init__(logging.INFO)
-        self._journal = journal
+        self._event_log = event_log
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; its traceback goes to the log, never to a client."""
-        write = self._journal.error if record.levelno >= logging.ERROR else self._journal.info
+        write = self._event_log.error if record.levelno >= logging.ERROR else self._event_log.info
         if record.exc_info:
             write(
                 LogEvent.LIBRARY_MESSAGE,

@@ -23,9 +23,9 @@ from outcry.http.auth import anonymous
 from outcry.http.connections import Connections
 from outcry.http.edge import TRANSPORT, WHOLE, Edge, fixed_headers
 from outcry.http.errors import Problem
-from outcry.http.fastpath import EXTENSION, HotAnswers, Offer, whole_request
-from outcry.http.limits import varying_headers, written
-from outcry.http.requests import Asked
+from outcry.http.fastpath import EXTENSION, FastPathCache, OfferedBytes, whole_request
+from outcry.http.limits import header_bytes, limit_headers
+from outcry.http.requests import Request
 
 REQUEST_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 128 * 1024
@@ -47,10 +47,10 @@ class _Refused(Exception):
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """One connection. `hot` None switches the fast path off."""
+    """One connection. `fast_path` None switches the fast path off."""
 
     edge: Edge
-    hot: HotAnswers | None
+    fast_path: FastPathCache | None
     open_connections: Connections
     whole = True
     #: The default headers written out: uvicorn makes new ones each second, for all connections.
@@ -68,7 +68,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._in_message = False
         self._head_done = False
         self._begun = 0
-        self._offer: Offer | None = None
+        self._offer: OfferedBytes | None = None
         #: Bytes of the message being parsed so far, the last of its head, and what its body has still to come; None
         #: where only the parser can tell.
         self._message_bytes = 0
@@ -113,10 +113,10 @@ class EdgeProtocol(HttpToolsProtocol):
         """Answer from memory if these bytes are known and nothing else is under way; parse them otherwise."""
         if self._refused:
             return
-        hot = self.hot
-        if hot is not None and not self._in_message:
+        fast_path = self.fast_path
+        if fast_path is not None and not self._in_message:
             if not self._unanswered and not self.flow.write_paused and not self.transport.is_closing():
-                parts = hot.serve(data, self.server_state.default_headers)
+                parts = fast_path.serve(data, self.server_state.default_headers)
                 if parts is not None:
                     self.transport.write(b"".join(parts))
                     # The timer looks at this once it rings.
@@ -125,7 +125,7 @@ class EdgeProtocol(HttpToolsProtocol):
                     if self.timeout_keep_alive_task is None:
                         self._arm_keep_alive(self.timeout_keep_alive)
                     return
-            self._offer = Offer(data) if whole_request(data) else None
+            self._offer = OfferedBytes(data) if whole_request(data) else None
         elif self._offer is not None:
             self._offer = None
         self._parse(data)
@@ -136,7 +136,7 @@ class EdgeProtocol(HttpToolsProtocol):
         while data and not self._refused and not self.transport.is_closing():
             data = self._feed(data)
         if offer is not None:
-            offer.standing = self._begun - begun == 1 and not self._in_message
+            offer.is_complete = self._begun - begun == 1 and not self._in_message
         if self._in_message and self._patience is None and not self.transport.is_closing():
             self._lose_patience_later(on=True)
 
@@ -250,7 +250,7 @@ class EdgeProtocol(HttpToolsProtocol):
         end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
         if self.dated is not cycle.default_headers:
             shared = type(self)
-            shared.dated, shared.dated_head = cycle.default_headers, written(cycle.default_headers)
+            shared.dated, shared.dated_head = cycle.default_headers, header_bytes(cycle.default_headers)
         parts = (STATUS_LINE[status], self.dated_head, *head, end, body)
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
@@ -360,12 +360,12 @@ class EdgeProtocol(HttpToolsProtocol):
             "http_version": "1.1",
             "client": self.client,
         }
-        asked = Asked(scope, edge.ids)
-        caller = anonymous(asked.client)
-        reply = edge.refuse(asked, "*", caller, edge.uncounted(caller), problem)
+        request = Request(scope, edge.ids)
+        caller = anonymous(request.client)
+        reply = edge.refuse(request, "*", caller, edge.limit_state(caller), problem)
         headers = [*self.server_state.default_headers, *reply.headers, *fixed_headers(caller)]
-        headers += varying_headers(reply.verdict, asked.request_id.encode("ascii"))
-        self.transport.write(STATUS_LINE[problem.status] + written(headers) + b"\r\n" + reply.body)
+        headers += limit_headers(reply.verdict, request.request_id.encode("ascii"))
+        self.transport.write(STATUS_LINE[problem.status] + header_bytes(headers) + b"\r\n" + reply.body)
 
     def _arm_keep_alive(self, after_s: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
@@ -384,7 +384,11 @@ def _descriptor(transport: asyncio.Transport) -> int:
     return -1 if connection is None else connection.fileno()
 
 
-def protocol_for(edge: Edge, hot: HotAnswers | None, connections: Connections) -> type[EdgeProtocol]:
+def protocol_for(edge: Edge, fast_path: FastPathCache | None, connections: Connections) -> type[EdgeProtocol]:
     """Return the protocol class of one service: uvicorn makes the instances, so what they share is put on a
     subclass."""
-    return type("BoundProtocol", (EdgeProtocol,), {"edge": edge, "hot": hot, "open_connections": connections})
+    return type(
+        "BoundProtocol",
+        (EdgeProtocol,),
+        {"edge": edge, "fast_path": fast_path, "open_connections": connections},
+    )

@@ -50,7 +50,7 @@ class RequestIds:
         return self._front + _LAST_DIGITS[last]
 
 
-class Asked:
+class Request:
     """One request. `key_values` are all values of `x-api-key`; `plain`: no header that changes how it is answered;
     `place`: the address as the endpoints know it, wherever they are mounted."""
 

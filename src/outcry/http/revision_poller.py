@@ -17,7 +17,7 @@ INTERVAL_S = 0.2
 STALE_NS = 1_000_000_000
 
 
-class Pulse:
+class RevisionPoller:
     """Runs `look` (which returns the store's revision) in a thread of its own.
 
     `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `registry`: what of
@@ -36,7 +36,7 @@ class Pulse:
         self._look = look
         self._clock = clock
         self._on_change = on_change
-        self._thread = ThreadPoolExecutor(1, "outcry-pulse")
+        self._thread = ThreadPoolExecutor(1, "outcry-revision")
         self._beat: asyncio.Future[int] | None = None
         self._task: asyncio.Task[None] | None = None
         self._failing = False

@@ -24,8 +24,8 @@ from uvicorn.config import LoopFactoryType
 
 from outcry.http.connections import LOOPBACK, Connections, most_descriptors
 from outcry.http.edge import AsgiApp, Edge
-from outcry.http.fastpath import HotAnswers
-from outcry.http.logs import JournalHandler
+from outcry.http.fastpath import FastPathCache
+from outcry.http.logs import EventLogHandler
 from outcry.http.protocol import protocol_for
 
 BACKLOG = 2048
@@ -37,7 +37,7 @@ class Service(Protocol):
     """An application with its edge and its fast-path cache."""
 
     edge: Edge
-    hot: HotAnswers
+    fast_path: FastPathCache
 
     @property
     def asgi(self) -> AsgiApp:
@@ -126,14 +126,14 @@ def build_server(
     """
     uncapped = ",".join(filter(None, (binding.uncapped, binding.trusted_proxies)))
     connections = Connections(
-        service.edge.journal, binding.connections_per_client, uncapped, most_descriptors()
+        service.edge.event_log, binding.connections_per_client, uncapped, most_descriptors()
     )
     config = uvicorn.Config(
         service.asgi,  # pyright: ignore[reportArgumentType] - our scope is a plain dictionary
         host=binding.host,
         port=binding.port,
         loop=_loop(),
-        http=protocol_for(service.edge, service.hot if binding.fastpath else None, connections),
+        http=protocol_for(service.edge, service.fast_path if binding.fastpath else None, connections),
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -189,7 +189,7 @@ def serve(
     A signal that ends the process is raised again afterwards, so code after this call may not run.
     """
     logger = logging.getLogger("uvicorn.error")
-    handler = JournalHandler(service.edge.journal)
+    handler = EventLogHandler(service.edge.event_log)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False

@@ -20,7 +20,7 @@ from outcry.database.errors import StoreBusy
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS, allow, allowed_at
-from outcry.http.host_names import is_ours, name_of
+from outcry.http.host_names import host_name, is_own_host
 from outcry.people.model import Preferences
 from outcry.web import routes as pages
 from outcry.web.form_input import FormRefused
@@ -76,7 +76,7 @@ def build_pages(services: PageServices) -> AsgiApp:
 def _endpoint(context: PageContext, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(http: Request) -> Response:
         request = page_request(context, http)
-        if not is_ours(name_of(http.headers.get("host", "")), context.services.public_url):
+        if not is_own_host(host_name(http.headers.get("host", "")), context.services.public_url):
             return await _error(context, request, 421)
         wait_s = await _wait_s(context, request)
         if wait_s:
@@ -99,7 +99,7 @@ def _endpoint(context: PageContext, handler: Handler) -> Callable[[Request], Awa
         except ServiceError as refusal:
             return await _error(context, request, STATUS.get(refusal.code, 500))
         except Exception as error:  # noqa: BLE001 - the user gets an error page, the log the details
-            context.services.journal.error(LogEvent.PAGE_FAILED, path=http.url.path, exc_info=error)
+            context.services.event_log.error(LogEvent.PAGE_FAILED, path=http.url.path, exc_info=error)
             return await _error(context, request, 500)
 
     return answer

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from outcry.http.host_names import is_number, is_this_machine, name_of
+from outcry.http.host_names import host_name, is_ip_address, is_loopback_name
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import SecondFactorRequired
@@ -92,7 +92,7 @@ def next_of(request: PageRequest) -> str:
 
 def host_of(request: PageRequest) -> str:
     """The name the browser used for this service."""
-    return name_of(request.http.headers.get("host", ""))
+    return host_name(request.http.headers.get("host", ""))
 
 
 def site_of(request: PageRequest) -> str:
@@ -103,12 +103,12 @@ def site_of(request: PageRequest) -> str:
 
 def passkeys_work(request: PageRequest) -> bool:
     """Whether passkeys can be used under this name: they belong to a name, not to a number."""
-    return not is_number(host_of(request)) and _private_line(request)
+    return not is_ip_address(host_of(request)) and _private_line(request)
 
 
 def _private_line(request: PageRequest) -> bool:
     """Whether nobody on the way can read along: https, or this very machine."""
-    return request.secure or is_this_machine(host_of(request))
+    return request.secure or is_loopback_name(host_of(request))
 
 
 def guarded(handler: Handler) -> Handler:

@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from outcry.access.keys import KeyRing, Licences
+from outcry.access.keys import ApiKeys, Licences
 from outcry.access.licences import Scope
 from outcry.access.limiter import Limiter
 from outcry.answers.query import Query
 from outcry.base.clock import Clock
+from outcry.base.log_events import EventLog
 from outcry.connections.model import Connections
 from outcry.delivery.mail_consent import MailConsent
 from outcry.delivery.sink import Sink
 from outcry.delivery.subscriptions import Subscriptions
-from outcry.http.logs import Journal
 from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
 from outcry.people.browser_sessions import BrowserSessions
@@ -44,7 +44,7 @@ class PageServices:
     hours: OpeningHours
     registry: Registry
     universe: Universe
-    keys: KeyRing
+    keys: ApiKeys
     licences: Licences
     identity: Identity
     subscriptions: Subscriptions
@@ -55,7 +55,7 @@ class PageServices:
     limiter: Limiter
     clock: Clock
     market_clock: Clock
-    journal: Journal
+    event_log: EventLog
     form_secret: bytes
     openapi: Callable[[], dict[str, Any]]
     visitor: Callable[[], Scope | None] = lambda: None

@@ -7,7 +7,7 @@ import asyncio
 from bisect import bisect_right
 
 from outcry.access.limiter import WINDOW_NS, Verdict
-from outcry.access.sliding_window import Passes, passed, until_ms
+from outcry.access.sliding_window import SlidingWindowLog, passed, until_ms
 from outcry.cluster.limits.messages import LEASE_NS, Line, Past, Ruling
 from outcry.live.partitions import partition_of
 
@@ -34,7 +34,7 @@ class Kept:
 
     def __init__(self, subject: str) -> None:
         self.subject, self.partition = subject, partition_of(subject)
-        self.known, self.untold = Passes(), Passes()
+        self.known, self.untold = SlidingWindowLog(), SlidingWindowLog()
         self.waiting = list[Waiter]()
         self.flying = False
         self.left = self.limit = self.low = self.number = self.remaining = self.told = 0

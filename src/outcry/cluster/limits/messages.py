@@ -16,7 +16,8 @@ class Line(msgspec.Struct, array_like=True, frozen=True):
     """What a replica says of one subject.
 
     asks: how many requests wait for a verdict.
-    first, untold: the number of the first pass told of, and when each was (`Passes.told`): those no owner ruled on.
+    first, untold: the number of the first pass told of, and when each was (`SlidingWindowLog.told`): those no owner
+    ruled on.
     keeps: requests it may let pass by itself after those; lend: whether it would have more.
     """
 

@@ -14,7 +14,7 @@ from time import monotonic_ns
 import msgspec
 
 from outcry.access.limiter import WINDOW_NS
-from outcry.access.sliding_window import Passes, Subjects, heard
+from outcry.access.sliding_window import SlidingWindowLog, Subjects, heard
 from outcry.cluster.calls import BusDown, CallRefused, Calls
 from outcry.cluster.limits.messages import (
     LEASE_NS,
@@ -65,7 +65,7 @@ class _Counted:
     __slots__ = ("holders", "passes", "scarce_until_ns")
 
     def __init__(self, _subject: str) -> None:
-        self.passes = Passes()
+        self.passes = SlidingWindowLog()
         self.holders: dict[str, _Holder] = {}
         self.scarce_until_ns = 0
 

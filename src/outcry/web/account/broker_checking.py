@@ -34,7 +34,9 @@ async def check(context: PageContext, request: PageRequest) -> Response:
         except (StoreBusy, StoreUnavailable):
             return None
         except Exception as problem:  # noqa: BLE001 - nobody waits for it; the log gets it, the page that it was lost
-            context.services.journal.error(LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem)
+            context.services.event_log.error(
+                LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem
+            )
             return None
 
     async def tell(findings: Sequence[Finding] | None) -> None:
@@ -43,7 +45,7 @@ async def check(context: PageContext, request: PageRequest) -> Response:
         try:
             await note(context, request, user, Event.CONNECTION_CHECKED, row, code=code)
         except (StoreBusy, StoreUnavailable):
-            context.services.journal.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
+            context.services.event_log.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
 
     begun = context.checks.begin((user.id, row.id), look, context.now_ns, tell)
     return context.to(request, f"{place}#check" if begun else f"{place}?done=under_way")
