@@ -91,7 +91,7 @@ async def _fired(log: JetStreamLog, key: StreamKey, house: House) -> list[str]:
 
     def applied(outcome: Outcome) -> None:
         found.extend(
-            alert_row(key, tick_e9, opening, alert, invented=False).key for opening, alert in outcome.fired
+            alert_row(key, tick_e9, opening, alert, simulated=False).key for opening, alert in outcome.fired
         )
 
     with ThreadPoolExecutor(1) as thread:

@@ -104,7 +104,7 @@ class Shown:
         view: LiveView | None = VIEW, *, invented: bool = False, availability: Availability = LIVE,
     ) -> None:  # fmt: skip
         self.view, self.peeks, self.registry = view, 0, registry
-        self.channel = Channel(StreamKey(owner, feed, contract), invented=invented, peek=self._peek)
+        self.channel = Channel(StreamKey(owner, feed, contract), simulated=invented, peek=self._peek)
         self.channel.version = 1
         registry.put(self.channel)
         registry.set_availability(self.channel, availability)

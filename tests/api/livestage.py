@@ -38,7 +38,7 @@ class Feed:
 
     def __init__(self, registry: Registry, owner: int, root: str, feed: str = "demo") -> None:
         contract = Contract(root, 2026, 3)
-        self.channel = Channel(StreamKey(owner, feed, contract), invented=True, peek=lambda: None)
+        self.channel = Channel(StreamKey(owner, feed, contract), simulated=True, peek=lambda: None)
         self.price, self.poc, self.at_ms, self.pocs = 6900.0, 6890.0, 0, 1
         for source in ("personal", "shared"):
             self.channel.cached_answers["levels", source] = _Answers(self, source)

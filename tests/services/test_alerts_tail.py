@@ -104,7 +104,7 @@ def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch:
 
     async def main() -> None:
         store, registry, bus, told = Alerts([alert_row(1), alert_row(2)]), Registry(), Bus(), list[str]()
-        channel = Channel(KEY, invented=False, peek=lambda: None)
+        channel = Channel(KEY, simulated=False, peek=lambda: None)
         registry.put(channel)
         async with followed(store, registry, bus, told):
             await until(lambda: seqs(registry) == [1, 2])

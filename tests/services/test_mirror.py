@@ -127,7 +127,7 @@ def every(registry: Registry) -> list[Channel]:
 def shown(channel: Channel) -> object:
     availability = channel.availability
     stands = (availability.live, availability.reason, availability.trade_date)
-    return channel.key, channel.invented, channel.feed_code, stands, channel.view()
+    return channel.key, channel.simulated, channel.feed_code, stands, channel.view()
 
 
 @asynccontextmanager
@@ -381,11 +381,11 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
 
 
 def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
-    captured = Capture(OPENING, LADDER, LAST_NS, False, VIEW.bias, VIEW.scenarios, 3, night=LADDER)
+    captured = Capture(OPENING, LADDER, LAST_NS, False, VIEW.bias, VIEW.scenarios, 3, overnight_ladder=LADDER)
 
     async def main() -> None:
         bus, here, there = Bus(), Registry(), Registry()
-        channel = Channel(StreamKey(0, "demo", ESH26), invented=True, peek=captured.view)
+        channel = Channel(StreamKey(0, "demo", ESH26), simulated=True, peek=captured.view)
         here.put(channel)
         here.set_availability(channel, LIVE)
         into = Mirror(there, bus, bus, key_of, Clock(LAST_NS))
@@ -446,7 +446,7 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
 
         for owner in range(600):
             key = StreamKey(owner, "script", ES)
-            channel = Channel(key, invented=False, peek=lambda: None)
+            channel = Channel(key, simulated=False, peek=lambda: None)
             stream = SimpleNamespace(own_clock=False, position=1, amended=False)
             logged = SimpleNamespace(capture=capture)
             runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
@@ -484,7 +484,7 @@ def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
         bus, registry, taken = Bus(), Registry(), 0
         into = Mirror(registry, bus, bus, key_of, Clock(OPEN))
         bodies = [
-            state_of(Channel(KEY, invented=False, peek=lambda: None), None, "one", own_clock=own)
+            state_of(Channel(KEY, simulated=False, peek=lambda: None), None, "one", own_clock=own)
             for own in (False, True)
         ]
         keys = [f"{owner}/script/{ES.key}" for owner in range(300)]

@@ -54,7 +54,7 @@ class Runner:
     def __init__(self, process: "Process", key: StreamKey) -> None:
         self.process, self.key, self.logged = process, key, self
         self.stream = Stream(process.log, key.text)
-        self.channel = Channel(key, invented=False, peek=lambda: None)
+        self.channel = Channel(key, simulated=False, peek=lambda: None)
         self.channel.availability = LIVE
 
     def capture(self) -> None:

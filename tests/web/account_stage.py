@@ -111,7 +111,7 @@ def account_stage(
 
 def show(registry: Registry, owner: int, feed: str, contract: Contract, reason: str) -> None:
     """Put a stream of somebody's in the registry."""
-    channel = Channel(StreamKey(owner, feed, contract), invented=False, peek=lambda: None)
+    channel = Channel(StreamKey(owner, feed, contract), simulated=False, peek=lambda: None)
     registry.put(channel)
     registry.set_availability(
         channel,

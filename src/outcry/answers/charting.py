@@ -24,7 +24,7 @@ from outcry.market.profile import levels_of
 from outcry.market.units import price_text
 from outcry.sessions.session_history import StoredSession
 from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
-from outcry.trades.feed import INVENTED_SOURCES
+from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.answers import DataSource, DatedLevel, Method, Overnight, PriorLevels, number
 from outcry.wire.chart import (
     ChartAnswer,
@@ -205,7 +205,7 @@ def _live_part(view: LiveView, seen: VisibleChannel, fired: Sequence[AlertRow], 
     prior, average = opening.prior, opening.average_range
     return {
         "data_source": seen.source, "live": True, "as_of": None, "updated_at": iso_timestamp(view.last_ns),
-        "state": "live", "invented": seen.channel.invented, "last_price": number(view.last_ticks * tick),
+        "state": "live", "invented": seen.channel.simulated, "last_price": number(view.last_ticks * tick),
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(prior.poc, prior.vah, prior.val, tick) if prior else None,
         "overnight": describe.high_low(view.overnight, tick),
@@ -220,7 +220,7 @@ def _delayed_part(place: SessionInContext, visible: VisibleSessions | None, stat
     profile = stored.profile
     return {
         "data_source": "delayed", "live": False, "as_of": str(stored.row.trade_date), "updated_at": None,
-        "state": state, "invented": stored.row.source in INVENTED_SOURCES, "last_price": None,
+        "state": state, "invented": stored.row.source in SIMULATED_SOURCES, "last_price": None,
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(profile.poc, profile.vah, profile.val, tick),
         "overnight": describe.overnight(visible.overnight_of(stored) if visible is not None else None, tick),

@@ -21,7 +21,7 @@ from outcry.market.profile import SessionProfile
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.sessions.session_history import StoredSession
 from outcry.sessions.visible_sessions import SessionInContext
-from outcry.trades.feed import INVENTED_SOURCES
+from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.answers import (
     COMPLETE_RULE,
     BiasVotes,
@@ -233,7 +233,7 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
         day_type=day, open_type=opened.value if opened else None,
         open_type_final=opening.kind is SessionKind.RTH and view.ib_complete,  # bracket B ends with the first hour
         data=DataQuality(
-            source=feed, invented=feed in INVENTED_SOURCES,
+            source=feed, invented=feed in SIMULATED_SOURCES,
             quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
             volume=sum(ladder.volume), off_tick=None, out_of_order=None,
             first=iso_timestamp(ladder.brackets[0].first_ns), last=iso_timestamp(view.last_ns),
@@ -286,7 +286,7 @@ def quality(stored: StoredSession) -> DataQuality:
     """What a session was computed from."""
     row = stored.row
     return DataQuality(
-        source=row.source, invented=row.source in INVENTED_SOURCES, quality=row.quality.value,
+        source=row.source, invented=row.source in SIMULATED_SOURCES, quality=row.quality.value,
         complete=row.complete, rows=row.rows, volume=row.volume,
         off_tick=row.off_tick, out_of_order=row.out_of_order,
         first=iso_timestamp(row.first_ns), last=iso_timestamp(row.last_ns),

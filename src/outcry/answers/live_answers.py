@@ -139,7 +139,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
     return ContextAnswer(
         symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
         updated_at=iso_timestamp(view.last_ns), state="live", reason=state_text("live"), feed=channel.key.feed,
-        contract=channel.key.contract.key, rolled_from=opening.rolled_from, invented=channel.invented,
+        contract=channel.key.contract.key, rolled_from=opening.rolled_from, invented=channel.simulated,
         disclaimer=DISCLAIMER, method=describe.method(view.ladder),
         session=describe.open_session(view, channel.key.feed, tick_e9),
         overnight=describe.high_low(view.overnight, tick_e9),

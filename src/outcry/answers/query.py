@@ -29,7 +29,7 @@ from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
 from outcry.sessions.session_history import incomplete_sessions
 from outcry.sessions.store_model import SessionStore
 from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
-from outcry.trades.feed import INVENTED_SOURCES
+from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     DISCLAIMER,
@@ -147,7 +147,7 @@ class Query:
             symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
             updated_at=None, state=state, reason=state_text(state), feed=None,
             contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
-            invented=place.session.row.source in INVENTED_SOURCES, disclaimer=DISCLAIMER,
+            invented=place.session.row.source in SIMULATED_SOURCES, disclaimer=DISCLAIMER,
             method=describe.method(place.session.ladder),
             session=self._session(place, asked.visible, tick), overnight=describe.overnight(overnight, tick),
             ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
@@ -315,8 +315,8 @@ class Query:
             contract=seen.channel.key.contract.key if seen else contract,
             data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
             as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
-            invented=seen.channel.invented if seen else bool(place)
-            and place.session.row.source in INVENTED_SOURCES,
+            invented=seen.channel.simulated if seen else bool(place)
+            and place.session.row.source in SIMULATED_SOURCES,
         )  # fmt: skip
 
     def _hours_of(self, product: Product, day: date) -> str:

@@ -59,7 +59,7 @@ class Slot:
         reason = "live" if live else self.reason
         return State(
             symbol=self.asked.root, data_source=said.source, live=live, as_of=said.as_of, reason=reason,
-            invented=self.line.channel.invented if live and self.line else None,
+            invented=self.line.channel.simulated if live and self.line else None,
         )  # fmt: skip
 
     def tell(self, said: SymbolEvents) -> State:

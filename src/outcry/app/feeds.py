@@ -41,5 +41,5 @@ def parts_of(house: "House") -> FeedFactory:
     return FeedFactory(
         store=SqlConnectionStore(house.database), vault=house.vault, adapters=adapters(),
         universe=house.reference.universe, clock=house.clock, endpoints=settings.feed_places,
-        rules=ConnectionPolicy(local=settings.local_brokers, closed=house.invented),
+        rules=ConnectionPolicy(local=settings.local_brokers, closed=house.simulated),
     )  # fmt: skip

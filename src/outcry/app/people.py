@@ -56,7 +56,7 @@ class People:
     def visitor(self) -> Scope | None:
         """What somebody who is not signed in may see."""
         house = self.house
-        return house.licences.of_visitor() if house.settings.guests or house.invented else None
+        return house.licences.of_visitor() if house.settings.guests or house.simulated else None
 
     def pages(self, connections: Connections, usage: "UsageOf", event_log: EventLog) -> AsgiApp:
         """The pages over these parts. `connections`: users' own feeds; `usage`: what one has of the quota."""
@@ -76,7 +76,7 @@ class People:
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 event_log=event_log, form_secret=derived(house.secret, "forms"), openapi=build_document,
-                visitor=self.visitor, public_url=house.settings.public_url, demo=house.invented,
+                visitor=self.visitor, public_url=house.settings.public_url, demo=house.simulated,
                 sink=house.sink,
             )
         )  # fmt: skip

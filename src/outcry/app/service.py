@@ -89,7 +89,7 @@ class House:
     steady_ns: Callable[[], int] = time.monotonic_ns
 
     @property
-    def invented(self) -> bool:
+    def simulated(self) -> bool:
         """Whether the market is one that nobody trades."""
         return self.market_clock is not self.clock
 
@@ -159,8 +159,8 @@ class House:
             log, snapshots, self.alerts, self.store,
             Archive(lambda: self.importer, calendar.session_at),
         )  # fmt: skip
-        # A morning invented at the start happened before anybody could be told of it.
-        since_ns = self.market_clock.now_ns() if self.invented else 0
+        # A morning simulated at the start happened before anybody could be told of it.
+        since_ns = self.market_clock.now_ns() if self.simulated else 0
         fan_out = partial(self._fan_out, since_ns)
         market = Market(universe, calendar, self.market_clock, self.licences.of_user, fan_out)
         return LiveEngine(stores, market, registry, by=by)

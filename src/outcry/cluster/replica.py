@@ -43,7 +43,7 @@ class _Reflected:
 
     def __init__(self, key: StreamKey, order: Order, state: State) -> None:
         self.order, self.state, self.at_s = order, state, monotonic()
-        self.channel = Channel(key, invented=state.invented, peek=self._view)
+        self.channel = Channel(key, simulated=state.invented, peek=self._view)
         self.channel.feed_code = state.told
 
     def _view(self) -> LiveView | None:
@@ -144,7 +144,7 @@ class Mirror:
     def _change(self, text: str, reflected: _Reflected, order: Order, state: State) -> None:
         before, channel = reflected.source, reflected.channel
         reflected.order, reflected.state, reflected.at_s = order, state, monotonic()
-        channel.invented, channel.feed_code = state.invented, state.told
+        channel.simulated, channel.feed_code = state.invented, state.told
         channel.version += 1
         if reflected.source != before:
             self._leave(before, text)

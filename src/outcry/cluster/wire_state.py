@@ -54,7 +54,7 @@ def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: b
     availability = channel.availability
     packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(
-        EDITION, by, channel.invented, own_clock, channel.feed_code, availability.reason, availability.market_ns,
+        EDITION, by, channel.simulated, own_clock, channel.feed_code, availability.reason, availability.market_ns,
         availability.trade_date, packed,
     )  # fmt: skip
     return msgspec.msgpack.encode(state)

@@ -24,7 +24,7 @@ class ConnectionNotAllowed(Exception):
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
     """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
-    its market is an invented one."""
+    its market is simulated."""
 
     local: bool = False
     closed: bool = False
@@ -54,7 +54,9 @@ class FeedFactory:
     def context(self, row: ConnectionRow) -> AdapterContext:
         """What an adapter is given for a connection."""
         wanted = contract_selector(self.universe, row.symbols, self.clock)
-        return AdapterContext(self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.rush)
+        return AdapterContext(
+            self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.rush
+        )
 
     def feed(self, row: ConnectionRow) -> Feed:
         """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,

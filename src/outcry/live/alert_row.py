@@ -9,7 +9,7 @@ from outcry.market.opening import Opening
 RULE = "v2"
 
 
-def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, invented: bool) -> AlertRow:
+def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, simulated: bool) -> AlertRow:
     """Name the alert, and put its prices in 10⁻⁹."""
     measured = {
         name: value * tick_e9 if name in PRICE_PARAMS and isinstance(value, int) else value
@@ -23,5 +23,5 @@ def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, i
         owner=key.owner, feed=key.feed, contract=opening.contract, symbol=opening.root, type=fired.type,
         severity=fired.type.severity, session=opening.kind, trade_date=opening.trade_date,
         key=f"{opening.root}:{fired.type}:{fired.key_ms}", at_ns=fired.at_ns,
-        price_e9=fired.price_ticks * tick_e9, ref=fired.ref, params=common | measured, invented=invented,
+        price_e9=fired.price_ticks * tick_e9, ref=fired.ref, params=common | measured, invented=simulated,
     )  # fmt: skip

@@ -445,7 +445,7 @@ class Engine:
     def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
         tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
         rows = [
-            alert_row(runner.key, tick_e9, opening, alert, invented=runner.stream.invented)
+            alert_row(runner.key, tick_e9, opening, alert, simulated=runner.stream.simulated)
             for opening, alert in fired
         ]
         self._recorder.add(rows, runner)

@@ -97,7 +97,7 @@ class LoggedStream:
         new = all(day != known for known, _ in stream.days)
         if new and stream.begun_at != stream.position - 1:  # unless that was done, and then the disk was full
             self._log.cut(self.name)
-            self.log(entries.Began(stream.run, stream.own_clock, stream.invented, stream.lag_ns))
+            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
 
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> bool:
         """Become what the log says, from the snapshot on; return whether that could be read. The log is read on

@@ -158,7 +158,7 @@ class AlertRow:
 
     key: `<symbol>:<type>:<epoch_ms>`. params: as the interface gives them, prices in 10⁻⁹ where they are prices.
     recorded_ns: when it was recorded, by the clock of its feed, which `at_ns` is of too (the present; for a recording
-    played back how far it has come; in the demonstration the invented market's); None for one recorded before this was
+    played back how far it has come; in the demonstration the simulated market's); None for one recorded before this was
     kept. It is no part of what the alert is: the same trades give the same alert whenever they are played.
     """
 

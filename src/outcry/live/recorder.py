@@ -257,9 +257,9 @@ async def _is_kept(keeping: Awaitable[None]) -> bool:
 
 def _own_time(row: AlertRow, runner: Runner) -> int | None:
     """When an alert is recorded, where its feed's clock is not the present: that stands at the alert now, and runs on
-    as fast as it is played. An invented market has been going on all day, though nobody was here to listen: what it
+    as fast as it is played. A simulated market has been going on all day, though nobody was here to listen: what it
     tells of the time before this process came in time."""
-    if runner.stream.invented and row.at_ns < runner.since_ns:
+    if runner.stream.simulated and row.at_ns < runner.since_ns:
         return row.at_ns
     return runner.market_ns if runner.stream.own_clock else None
 

@@ -62,8 +62,8 @@ class Channel:
     version, whoever asks.
     """
 
-    def __init__(self, key: StreamKey, *, invented: bool, peek: Callable[[], LiveView | None]) -> None:
-        self.key, self.invented = key, invented
+    def __init__(self, key: StreamKey, *, simulated: bool, peek: Callable[[], LiveView | None]) -> None:
+        self.key, self.simulated = key, simulated
         self.version = 0
         #: The position of its log at which this process took the stream up: of two who did, the later goes before.
         self.acquired_at = 0

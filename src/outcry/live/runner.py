@@ -73,7 +73,7 @@ class Runner:
         self.key, self._life, self._services = key, life, services
         self.name = key.text
         self.logged = LoggedStream(key.text, tick_e9, services.log, self._applied)
-        self.channel = Channel(key, invented=False, peek=self.logged.view)
+        self.channel = Channel(key, simulated=False, peek=self.logged.view)
         self.stream = self.logged.stream
         self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
@@ -107,7 +107,7 @@ class Runner:
         """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
         if await self.logged.recover(snapshot, thread) and snapshot is not None:
             self.saved_position = snapshot[0]
-        self.channel.invented = self.stream.invented
+        self.channel.simulated = self.stream.simulated
         self.channel.version += 1
 
     @property
@@ -174,13 +174,13 @@ class Runner:
 
     def begin(self, feed: ports.Feed) -> None:
         """The feed is there: a new stream notes what it is. Raises `ValueError` for a name that says otherwise."""
-        if feed.caps.invented != (feed.name in ports.INVENTED_SOURCES):
+        if feed.caps.invented != (feed.name in ports.SIMULATED_SOURCES):
             raise ValueError(
-                f"a feed of invented trades is called {', '.join(ports.INVENTED_SOURCES)}, and no other is"
+                f"a feed of simulated trades is called {', '.join(ports.SIMULATED_SOURCES)}, and no other is"
             )
         if not self.stream.position:
             self.logged.log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
-            self.channel.invented = self.stream.invented
+            self.channel.simulated = self.stream.simulated
 
     async def _cursor(self) -> ports.Cursor:
         """Where a feed is to begin: a little before the newest row, for what was under way."""

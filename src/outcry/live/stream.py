@@ -56,7 +56,7 @@ class Stream:
         self._tick_e9, self._history = tick_e9, history
         self.position = 0
         self.run = ""
-        self.own_clock = self.invented = False
+        self.own_clock = self.simulated = False
         self.lag_ns = 0
         #: Position of the newest `Began`.
         self.begun_at = -1
@@ -182,7 +182,7 @@ class Stream:
                 self._note_day(entry.day)
                 self._bars(entry, done)
             case log.Began():
-                self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
+                self.run, self.own_clock, self.simulated = entry.run, entry.own_clock, entry.invented
                 self.lag_ns, self.begun_at = entry.lag_ns, self.position
             case log.Taken():
                 pass
@@ -377,7 +377,8 @@ class Stream:
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
         rest = stream_snapshot.SnapshotRecord(
-            stream_snapshot.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm,
+            stream_snapshot.VERSION, self.run, self.own_clock, self.simulated, self.lag_ns, self.begun_at,
+            [], self.warm,
             self.quality, self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending),
             list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
             stream_snapshot.night_bytes(self.night),
@@ -399,7 +400,7 @@ class Stream:
         recent, night = np.frombuffer(found.recent, LIVE_TRADE), stream_snapshot.night_of(found.night)
         self.position, self.sessions = position, sessions
         self._opened_at = [part.opened_at for part in found.sessions]
-        self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
+        self.run, self.own_clock, self.simulated = found.run, found.own_clock, found.invented
         self.lag_ns, self.begun_at = found.lag_ns, found.begun_at
         self.warm, self.quality = found.warm, found.quality
         self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns

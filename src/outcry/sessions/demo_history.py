@@ -1,4 +1,4 @@
-"""Gives the demonstration a past: invented sessions, folded and kept as if they had been recorded.
+"""Gives the demonstration a past: simulated sessions, folded and kept as if they had been recorded.
 
 Rules kept: they go under the source of the feed that invents them, so that everything computed from them says so and
 they can be removed by its name; a contract with sessions of any other source is left alone. They are kept as sessions

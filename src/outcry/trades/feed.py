@@ -19,7 +19,7 @@ from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
 
 #: Feeds whose trades nobody made. What was computed from them is known by this name, live and in the store.
-INVENTED_SOURCES = frozenset({"simulator"})
+SIMULATED_SOURCES = frozenset({"simulator"})
 
 #: A cursor lies this far before the newest row known, for what was under way when the feed broke.
 OVERLAP_NS = 2_000_000_000

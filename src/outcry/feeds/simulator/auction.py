@@ -21,7 +21,7 @@ from outcry.trades.records import Rows
 
 Floats = NDArray[np.float64]
 
-#: From an event to its receipt: every row of the invented market takes this long.
+#: From an event to its receipt: every row of the simulated market takes this long.
 DELAY_NS = 5 * NANOS_PER_MS
 #: Squared and halved, how many mean waits pass between two trades at most: a market that is open is not silent.
 _LONGEST_WAIT = 7.0

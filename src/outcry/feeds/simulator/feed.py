@@ -1,4 +1,4 @@
-"""The invented market as a live feed.
+"""The simulated market as a live feed.
 
 Rules kept: it sends exactly the rows of `market.Market.trades`, each when its time has come by the clock given, and
 goes from session to session by itself. A stream that begins has caught up at once, at the opening of its trade date:
@@ -58,7 +58,7 @@ class SimulatorFeed:
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """The front contract, by calendar, of every product of the invented market."""
+        """The front contract, by calendar, of every product of the simulated market."""
         now_ns = self._due_ns()
         return [
             self._universe.front(root, session.trade_date)
@@ -69,7 +69,7 @@ class SimulatorFeed:
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """See `Feed`. A cursor at 0 begins with the trade date it is now, its night included.
 
-        Raises `FeedRefused` for a product that is not invented, `FeedLost` only as a fault asked for.
+        Raises `FeedRefused` for a product that is not simulated, `FeedLost` only as a fault asked for.
         """
         if contract.root not in self._market.roots:
             raise FeedRefused("unsubscribed", f"{contract.key} is not in the simulated market")

@@ -1,4 +1,4 @@
-"""What the invented market traded before today: the same rows the feed would have sent then."""
+"""What the simulated market traded before today: the same rows the feed would have sent then."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""The invented market: which trades each session of each product has.
+"""The simulated market: which trades each session of each product has.
 
 Rule kept: nothing is remembered that changes an answer. The close of a day is worked out from the scripts of its block
 of twenty weekdays, whose first level is drawn by itself: no history has to be played to know where a day begins, and a
@@ -42,7 +42,7 @@ class _Block:
 
 
 class Market:
-    """Implements the invented trades. `seed`: 0 or more. Safe to call from several threads."""
+    """Implements the simulated trades. `seed`: 0 or more. Safe to call from several threads."""
 
     def __init__(self, seed: int, products: Mapping[str, Product], calendar: Calendar) -> None:
         self.seed = seed

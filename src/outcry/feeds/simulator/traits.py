@@ -1,4 +1,4 @@
-"""How each product of the invented market is: its level, its range, how often it trades. A table of the package."""
+"""How each product of the simulated market is: its level, its range, how often it trades. A table of the package."""
 
 import csv
 from collections.abc import Mapping

@@ -42,7 +42,7 @@ from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, P
 MADE = f"{LIST}/key-made"
 
 #: How a broker can be connected: here, here once the operator has installed what it needs, by the agent on the user's
-#: own machine; or it is connected already, or not at all, where the market is an invented one.
+#: own machine; or it is connected already, or not at all, where the market is simulated.
 Way = Literal["here", "not_installed", "agent", "connected", "closed"]
 
 
