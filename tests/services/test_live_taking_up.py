@@ -111,7 +111,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
 
         def overtaken(key: str) -> None:
             try:
-                with house.importer._parts.tape.exclusively():
+                with house.importer._context.tape.exclusively():
                     asked.append(False)
             except TapeInUse:
                 asked.append(True)
