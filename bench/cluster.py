@@ -48,19 +48,19 @@ from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
 
 from outcry.access import key_format as form
-from outcry.agent import carrying
+from outcry.agent import feed_runner
 from outcry.app import House, open_house
 from outcry.app.feeding import own_spool
 from outcry.app.settings import read_settings
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown, CallRefused
-from outcry.cluster.carried import CarriedStreams
-from outcry.cluster.feeding.asking import Carried, push_name
-from outcry.cluster.feeding.owners import Owners
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
+from outcry.cluster.remote_streams import RemoteStreams
+from outcry.cluster.stream_owner.client import StreamOwnerClient
+from outcry.cluster.stream_owner.messages import ForwardedPush, push_name
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
 from outcry.live.model import StreamKey
@@ -132,7 +132,9 @@ class Line:
         """Push, until all of it is taken, however often the owner changes."""
         events = self.pushes[number]
         push = Push("0" * 32, self.key.contract, CAPS, self.sent, events)
-        body = msgspec.msgpack.encode(Carried(self.key.owner, self.key.feed, Origin.RUNNER, write_push(push)))
+        body = msgspec.msgpack.encode(
+            ForwardedPush(self.key.owner, self.key.feed, Origin.RUNNER, write_push(push))
+        )
         self.sent += len(events)
         taken = 0
         while taken < self.sent:
@@ -364,9 +366,9 @@ class _Closing:
 async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
     """Bring a feed to its owners as a process of the role `feeds` does."""
     reference = load_reference()
-    market = carrying.Market(reference.universe, reference.calendar, _Closing())
+    market = feed_runner.MarketContext(reference.universe, reference.calendar, _Closing())
     with TemporaryDirectory(prefix="outcry-bench-") as place, own_spool(Path(place)) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, Registry(), lambda: False, discard)
+        streams = RemoteStreams(spool, StreamOwnerClient(calls), market, Registry(), lambda: False, discard)
         streams.attach(0, feed)
         await streams.run()
 

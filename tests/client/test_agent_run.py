@@ -15,10 +15,10 @@ from tests.e2e.test_replay_command import Service as Stage
 from tests.e2e.test_replay_command import serving
 
 from outcry.agent.agent import Agent, Source
-from outcry.agent.carrying import Market
-from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.feed_runner import MarketContext
+from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
 from outcry.agent.spool import Spool
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.cli.agent_words import table
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
@@ -99,11 +99,12 @@ class Play:
     def __init__(self, stage: Stage, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
         self.stage, self.feeds = stage, feeds
         self._log = FileLog(folder)
-        market = Market(REFERENCE.universe, REFERENCE.calendar, Stopped())
+        market = MarketContext(REFERENCE.universe, REFERENCE.calendar, Stopped())
         self.said: list[tuple[str, dict[str, object]]] = []
         self.agent = Agent(
             [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
-            OverHttp(Service(stage.url, key)), market, lambda event, **more: self.said.append((event, more)), rush=20.0,
+            HttpTransport(ServiceEndpoint(stage.url, key)), market,
+            lambda event, **more: self.said.append((event, more)), rush=20.0,
         )  # fmt: skip
 
     def events(self, name: str, contract: Contract = ES) -> list[Event]:
@@ -333,7 +334,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
 ) -> None:
     usual, tries = Spool.line, []
 
-    def busy(spool: Spool, key: StreamKey, caps: FeedCaps) -> SpooledLine:
+    def busy(spool: Spool, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
         tries.append(key)
         if len(tries) < 3:
             raise OSError(errno.EMFILE, "too many open files")

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from outcry.agent.outward import Outward
-from outcry.agent.sender import Later
+from outcry.agent.sender import RetryLater
+from outcry.agent.spool_sender import SpoolSender
 from outcry.client.errors import ApiError, Unreachable
 from outcry.live.model import StreamKey
 from outcry.market.instruments import Contract
@@ -19,7 +19,7 @@ class Told:
     longest_pause_s = 0.4
 
     def __init__(self) -> None:
-        self.answers: dict[StreamKey, Later | None] = {}
+        self.answers: dict[StreamKey, RetryLater | None] = {}
 
     async def attempt(self, key, _line):
         return self.answers[key]
@@ -27,15 +27,15 @@ class Told:
     def close(self) -> None: ...
 
 
-def away() -> Later:
-    return Later(Unreachable("the owner of the stream cannot be reached"))
+def away() -> RetryLater:
+    return RetryLater(Unreachable("the owner of the stream cannot be reached"))
 
 
 def test_a_service_is_reached_once_every_line_is_and_its_state_does_not_go_to_and_fro() -> None:
     carrier, seen = Told(), []
 
     async def run() -> None:
-        outward = Outward(carrier, lambda: seen.append(outward.reached.code))
+        outward = SpoolSender(carrier, lambda: seen.append(outward.reached.code))
         for es, nq in (
             (None, None),
             (away(), None),
@@ -57,13 +57,13 @@ def test_a_line_that_is_carried_no_more_and_one_that_is_refused_are_not_waited_f
     carrier, seen = Told(), []
 
     async def run() -> None:
-        outward = Outward(carrier, lambda: seen.append(outward.reached.code))
+        outward = SpoolSender(carrier, lambda: seen.append(outward.reached.code))
         carrier.answers = {ES: away(), NQ: away()}
         for key in (ES, NQ):
             await outward.send(key, LINE)
         outward.forget(ES)
         busy = ApiError("too_many_requests", 429, "", "wait", {"reason": "occupied"})
-        carrier.answers[NQ] = Later(busy)
+        carrier.answers[NQ] = RetryLater(busy)
         await outward.send(NQ, LINE)
         assert seen == ["service_unreachable", "ok"]
         assert outward.refused == {NQ: "occupied"}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from support.certificates import certificate
 
-from outcry.agent.pusher import _Line
-from outcry.agent.sender import LONGEST_PAUSE_S, Sender, settle
+from outcry.agent.pusher import _MemoryQueue
+from outcry.agent.sender import LONGEST_PAUSE_S, Sender, record_result
 from outcry.cli.agent_words import WORDS
 from outcry.client.errors import ApiError, Unreachable
 from outcry.market.instruments import Contract
@@ -71,10 +71,10 @@ def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[
     thread.join(5)
 
 
-def line() -> _Line:
+def line() -> _MemoryQueue:
     rows = np.zeros(1, LIVE_TRADE)
     rows["size"], rows["side"] = 1, b"N"
-    made = _Line("a" * 20, ES, CAPS)
+    made = _MemoryQueue("a" * 20, ES, CAPS)
     made.pending.append(Trades(rows))
     return made
 
@@ -139,14 +139,14 @@ def _refused(reason: str, **more: object) -> ApiError:
 
 def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not() -> None:
     """What was not taken stays to be sent in either case."""
-    line = _Line("a" * 20, ES, CAPS)
+    line = _MemoryQueue("a" * 20, ES, CAPS)
     line.pending.append(Trades(np.zeros(1, LIVE_TRADE)))
     push = line.push()
-    later = settle(line, push, _refused("disk_reserve", retry_after_ms=5000), "the service")
+    later = record_result(line, push, _refused("disk_reserve", retry_after_ms=5000), "the service")
     assert later is not None
     assert later.pause_s == 5.0
     with pytest.raises(ApiError):
-        settle(line, push, _refused("quota", used_bytes=1, limit_bytes=1), "the service")
+        record_result(line, push, _refused("quota", used_bytes=1, limit_bytes=1), "the service")
     assert len(line.pending) == 1
     assert {"quota", "disk_reserve"} <= set(WORDS)
 

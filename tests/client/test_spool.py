@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outcry.agent import spooled
+from outcry.agent import spooled_queue
 from outcry.agent.spool import Spool
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.client.errors import Unreachable
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
@@ -59,7 +59,7 @@ class Stage:
         self.folder = folder
         self._held: FileLog | None = None
 
-    def start(self, limit_bytes: int = 1 << 30) -> tuple[Spool, SpooledLine]:
+    def start(self, limit_bytes: int = 1 << 30) -> tuple[Spool, SpooledQueue]:
         self.log = FileLog(self.folder)
         self._held = self.log
         self._lock = self.log.exclusively()
@@ -80,12 +80,12 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.stop()
 
 
-def add_all(line: SpooledLine, some: range) -> None:
+def add_all(line: SpooledQueue, some: range) -> None:
     for number in some:
         line.add(trades(number))
 
 
-def drained(line: SpooledLine, service: dict[str, int] | None = None) -> list[Push]:
+def drained(line: SpooledQueue, service: dict[str, int] | None = None) -> list[Push]:
     """Push until a service that takes everything has it."""
     known, sent = service if service is not None else {}, []
     while line.waiting:
@@ -219,7 +219,7 @@ def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
 def test_a_backlog_larger_than_memory_is_read_from_disk(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spooled, "READY_BYTES", 4000)
+    monkeypatch.setattr(spooled_queue, "READY_BYTES", 4000)
     _, line = stage.start()
     for number in range(0, 3000, 3):
         line.add(trades(number, 3))
@@ -230,7 +230,7 @@ def test_a_backlog_larger_than_memory_is_read_from_disk(
 def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spooled, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
     _, line = stage.start()
     for number in range(1000):
         line.add(trades(number))
@@ -247,7 +247,7 @@ def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
 def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
     in it and the last word on history; after another start as well, until the service has it."""
-    monkeypatch.setattr(spooled, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
     spool, line = stage.start(limit_bytes=10_000)
     line.add(CaughtUp(START_NS, Quality.TICKS))
     line.add(Amend(5, "cancel"))
@@ -276,7 +276,7 @@ def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: py
 def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spooled, "MOST_UNSAVED_BYTES", 1500)
+    monkeypatch.setattr(spooled_queue, "MAX_UNSAVED_BYTES", 1500)
     spool, line = stage.start()
     line.add(trades(0))
     append = stage.log.append

@@ -13,16 +13,16 @@ from tests.brokers.memory_peer import MemoryAdapter, MemoryFeed, MemoryPeer
 from tests.brokers.stage import RUSH, PeerClock
 from tests.within import within
 
-from outcry.agent.carrying import Market as Traded
+from outcry.agent.feed_runner import MarketContext as Traded
 from outcry.app import House
 from outcry.app.feeding import own_spool
 from outcry.cluster.calls import Answerer, BusDown, Calls, NobodyServes
-from outcry.cluster.carried import CarriedStreams
-from outcry.cluster.feeding.owners import Owners
-from outcry.cluster.feeding.taking import Taking
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
-from outcry.cluster.shared_connections import DistantConnections, SharedConnections
+from outcry.cluster.remote_streams import RemoteStreams
+from outcry.cluster.shared_connections import RemoteConnections, SharedConnections
+from outcry.cluster.stream_owner.client import StreamOwnerClient
+from outcry.cluster.stream_owner.server import StreamOwnerServer
 from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter
 from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
 from outcry.connections.service import BrokerConnections
@@ -205,7 +205,7 @@ class EngineProcess:
             universe, reserved={"scid"}, reserved_of=lambda owner: reserved.get(owner, set())
         )
         self.pushes.subscribe(engine.attach_contract)
-        self._taking = Taking(calls, self.pushes, engine, universe, house.clock)
+        self._taking = StreamOwnerServer(calls, self.pushes, engine, universe, house.clock)
         self._served = AsyncExitStack()
 
     async def start(self) -> None:
@@ -245,8 +245,9 @@ class FeedsProcess:
     ) -> None:
         self.calls, self.seat, self._held = calls, Seat(), ExitStack()
         self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
-        self.streams = CarriedStreams(
-            self.spool, Owners(calls), Traded(house.reference.universe, house.reference.calendar, house.clock),
+        self.streams = RemoteStreams(
+            self.spool, StreamOwnerClient(calls),
+            Traded(house.reference.universe, house.reference.calendar, house.clock),
             house.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
         )  # fmt: skip
         self.supervisor = ConnectionSupervisor(self.streams, parts, several=True)
@@ -355,7 +356,7 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
         stage = _stage(house, peer, clock, tapes)
         stage.urls = urls
         stage.web = await stage.calls()
-        web = DistantConnections(stage.web)  # type: ignore[arg-type]
+        web = RemoteConnections(stage.web)  # type: ignore[arg-type]
         stage.connections = BrokerConnections(stage.parts, web, house.registry)  # type: ignore[arg-type]
         await stage.begin_engine()
         for _ in range(2):

@@ -14,7 +14,7 @@ from tests.within import within
 
 from outcry.access.licences import OPERATOR
 from outcry.base.errors import InvalidRequest, StoreUnavailable
-from outcry.cluster.feeding.owners import Owners, PassedOn
+from outcry.cluster.stream_owner.client import ForwardingIntake, StreamOwnerClient
 from outcry.connections.model import CheckStep, ConnectionPhase
 from outcry.feeds import push_queue
 from outcry.live import entries as log
@@ -225,7 +225,7 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
 
     async def work(stage: Cluster) -> None:
         stage.reserved[stage.user] = {"memory"}
-        intake = PassedOn(stage.house.reference.universe, Owners(LocalCalls(stage.bus)))
+        intake = ForwardingIntake(stage.house.reference.universe, StreamOwnerClient(LocalCalls(stage.bus)))
         assert await intake.take(stage.user, "mine", push()) == 1
         for feed, reason in (
             ("memory", "connected"),

@@ -10,8 +10,8 @@ from tests.services.limiting_stage import HandTime, Here, Stage, patience
 from outcry.access.limiter import WINDOW_NS, PromptLimiter, Verdict
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.cluster.limits.owner import LimitOwner
-from outcry.cluster.limits.replica import SharedLimiter
-from outcry.cluster.limits.threads import LimiterFromThreads
+from outcry.cluster.limits.shared_limiter import SharedLimiter
+from outcry.cluster.limits.thread_safe import ThreadSafeLimiter
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
 from outcry.live.partitions import PARTITIONS
@@ -105,7 +105,7 @@ def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], Moved]]
     assert up.wait(10)
     try:
         with patience():
-            yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)
+            yield lambda: Moved(ThreadSafeLimiter(limiters[0], lambda: loop), time)
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(10)

@@ -9,7 +9,7 @@ from support.engines.ports import free_ports
 from tests.within import within
 
 from outcry.base.log_events import discard
-from outcry.cluster.nats.belonging import STREAM, until_ours
+from outcry.cluster.nats.installation import STREAM, claim_bus
 from outcry.cluster.nats.link import Link
 
 
@@ -21,7 +21,7 @@ def bus() -> Iterator[JetStream]:
 
 async def settled(url: str, mark: str, report=discard) -> None:
     async with Link(url, report) as link:
-        await until_ours(link, mark, report)
+        await claim_bus(link, mark, report)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:

@@ -14,17 +14,17 @@ from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
 
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats import messages
-from outcry.cluster.nats.asking import Asking
-from outcry.cluster.nats.kept import Kept, Overtaken
+from outcry.cluster.nats import log_format
+from outcry.cluster.nats.blocking import BlockingBus
 from outcry.cluster.nats.log import STREAM, JetStreamLog
-from outcry.cluster.nats.standing import Standing
+from outcry.cluster.nats.log_stream import LogStream
+from outcry.cluster.nats.message_store import MessageStore, WriteConflict
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogDamaged, LogTakenOver
 
 T = TypeVar("T")
-SUBJECT = messages.subject_of("log", KEY)
+SUBJECT = log_format.subject_of("log", KEY)
 
 
 @contextmanager
@@ -36,10 +36,10 @@ def reached_by(url: str, **options: int) -> Iterator[tuple[JetStreamLog, LinkThr
 
 @contextmanager
 def kept_by(server: JetStream) -> Iterator[Callable[..., object]]:
-    """The messages themselves: call a method of `Kept` and wait for it."""
+    """The messages themselves: call a method of `MessageStore` and wait for it."""
     with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
-        kept = Kept(thread.link, STREAM)
+        kept = MessageStore(thread.link, STREAM)
         yield lambda name, *given: thread.call(getattr(kept, name)(*given), 10)
 
 
@@ -180,7 +180,10 @@ def test_a_message_sent_again_is_known_by_its_name(
     server: JetStream = request.getfixturevalue(nodes)
     with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
-        stream, asking = Kept(thread.link, {**STREAM, "duplicate_window": 200_000_000}), Asking(thread, "log")
+        stream, asking = (
+            MessageStore(thread.link, {**STREAM, "duplicate_window": 200_000_000}),
+            BlockingBus(thread, "log"),
+        )
 
         def add(body: bytes, after: int, name: str) -> int:
             return patiently(lambda: asking(lambda: stream.add("log.1.x", body, after, name)))
@@ -189,12 +192,12 @@ def test_a_message_sent_again_is_known_by_its_name(
         second = add(b"two", first, "a.2")
         time.sleep(wait_s)
         assert add(b"two", first, "a.2") == second
-        with pytest.raises(Overtaken):
+        with pytest.raises(WriteConflict):
             add(b"of another", first, "b.1")
         add(b"three", second, "b.2")
         time.sleep(wait_s)
         if wait_s:
-            with pytest.raises(Overtaken):  # it was written, but another has gone on from there
+            with pytest.raises(WriteConflict):  # it was written, but another has gone on from there
                 add(b"two", first, "a.2")
         assert [one.body for one in thread.call(stream.some("log.1.x", 1), 10)] == [b"one", b"two", b"three"]
 
@@ -241,7 +244,7 @@ def test_forgetting_that_was_interrupted_is_finished_by_the_next(jetstream: JetS
         log.append(KEY, 0, 3, b"a")
         kept(log)
         newest = ask("newest", SUBJECT)
-        ask("add", SUBJECT, messages.encode([]), newest.seq, "it died here")  # type: ignore[attr-defined]
+        ask("add", SUBJECT, log_format.encode([]), newest.seq, "it died here")  # type: ignore[attr-defined]
         with jetstream_log(jetstream) as other:
             assert other.last(KEY) == 0
             assert (frames(other), list(other.keys())) == ([], [])
@@ -281,7 +284,7 @@ def test_nobody_waits_for_what_is_kept_though_its_writer_has_not_noticed(
         looked, asked = threading.Event(), threading.Event()
         usual = log._take
 
-        def late(stream: Standing) -> bool:
+        def late(stream: LogStream) -> bool:
             if not stream.pending:
                 looked.set()
                 asked.wait(10)
@@ -336,7 +339,7 @@ def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: Je
         log.append(KEY, 202, 1, b"after the cut")
         line.go_on()
         kept(log)
-        held = [len(list(messages.decode(one.body))) for one in ask("some", SUBJECT, 1)]  # type: ignore[attr-defined]
+        held = [len(list(log_format.decode(one.body))) for one in ask("some", SUBJECT, 1)]  # type: ignore[attr-defined]
         assert held == [1, 1, 200, 1]
         assert [frame[0] for frame in frames(log)] == [*range(203)]
 
@@ -354,7 +357,7 @@ def test_reading_does_not_wait_for_what_is_on_its_way(jetstream: JetStream) -> N
 
 
 def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 0.3)
+    monkeypatch.setattr("outcry.cluster.nats.blocking.PATIENCE_S", 0.3)
     with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _):
         line.hold()
         for use in (log.keys, lambda: log.last(KEY), lambda: log.read(KEY, 0), lambda: log.forget(KEY)):
@@ -362,11 +365,13 @@ def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch:
                 use()
         with pytest.raises(OSError, match="cannot be reached"):
             log.append(KEY, 0, 1, b"")
-        monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 10.0)  # the way back takes what it takes
+        monkeypatch.setattr(
+            "outcry.cluster.nats.blocking.PATIENCE_S", 10.0
+        )  # the way back takes what it takes
         line.go_on()
         line.cut()
         assert log.last(KEY) == 0
-        monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 0.3)
+        monkeypatch.setattr("outcry.cluster.nats.blocking.PATIENCE_S", 0.3)
         log.append(KEY, 0, 1, b"")
         kept(log)
         line.hold()
@@ -408,10 +413,10 @@ def test_a_long_log_is_read_in_parts_from_any_entry(jetstream: JetStream) -> Non
 def test_what_was_written_twice_is_read_once_and_what_is_no_log_is_told(jetstream: JetStream) -> None:
     with kept_by(jetstream) as ask, jetstream_log(jetstream) as log:
         one, two = Frame(0, 2, b"one"), Frame(2, 1, b"two")
-        at = ask("add", SUBJECT, messages.encode([one]), 0, "1")
-        at = ask("add", SUBJECT, messages.encode([one, two]), at, "2")
+        at = ask("add", SUBJECT, log_format.encode([one]), 0, "1")
+        at = ask("add", SUBJECT, log_format.encode([one, two]), at, "2")
         assert frames(log) == [(0, 2, b"one"), (2, 1, b"two")]
-        at = ask("add", SUBJECT, messages.encode([Frame(9, 1, b"")]), at, "3")
+        at = ask("add", SUBJECT, log_format.encode([Frame(9, 1, b"")]), at, "3")
         log.last(KEY)
         with pytest.raises(LogDamaged, match="3 to 9 are missing"):
             frames(log)

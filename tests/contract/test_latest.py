@@ -16,7 +16,7 @@ from outcry.cluster.calls import BusDown
 from outcry.cluster.latest import Latest, LatestStates
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
-from outcry.cluster.nats.messages import subject_of
+from outcry.cluster.nats.log_format import subject_of
 
 ES, NQ = "0/demo/ESZ2026", "7/my.feed/NQH2027"
 

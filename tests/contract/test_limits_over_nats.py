@@ -12,7 +12,7 @@ from tests.within import within
 
 from outcry.access.limiter import Verdict
 from outcry.cluster.limits.owner import LimitOwner
-from outcry.cluster.limits.replica import SharedLimiter
+from outcry.cluster.limits.shared_limiter import SharedLimiter
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.presence import NatsPresence

@@ -18,8 +18,8 @@ from outcry.base.log_events import discard
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
-from outcry.cluster.replica import Mirror
-from outcry.cluster.state_publisher import Publisher
+from outcry.cluster.replica import StateReplica
+from outcry.cluster.state_publisher import StatePublisher
 from outcry.live.registry import Registry
 
 
@@ -29,7 +29,7 @@ async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[N
     async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         latest, calls = JetStreamLatest(link), NatsCalls(link, discard)
-        out = Publisher(staged.registry, staged.engine.runners, staged.log, latest, calls, name)
+        out = StatePublisher(staged.registry, staged.engine.runners, staged.log, latest, calls, name)
         await out.take_up(PARTITION)
         async with running(out.run()):
             for runner in staged.engine.runners.values():
@@ -43,7 +43,7 @@ async def answering(server: JetStream) -> AsyncIterator[Registry]:
     registry = Registry()
     async with Link(server.urls, discard) as link:
         calls = NatsCalls(link, discard)
-        async with running(Mirror(registry, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
+        async with running(StateReplica(registry, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
             yield registry
 
 

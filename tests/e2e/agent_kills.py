@@ -24,8 +24,8 @@ import numpy as np
 from tests.e2e.kill_worker import Worker, say
 
 from outcry.agent.agent import Agent, Source
-from outcry.agent.carrying import Market
-from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.feed_runner import MarketContext
+from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
 from outcry.agent.spool import Spool
 from outcry.app import SystemClock, open_house
 from outcry.app.settings import Settings
@@ -151,12 +151,12 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
 
     async def work() -> None:
         reference = load_reference()
-        market = Market(reference.universe, reference.calendar, clock)
+        market = MarketContext(reference.universe, reference.calendar, clock)
         log = FileLog(spool)
         with log.exclusively():
             source = Source("tape", TapeFeed(rows, clock, random.Random(seed)))
             agent = Agent(
-                [source], Spool(log, spool, 1 << 30), OverHttp(Service(url, key)), market,
+                [source], Spool(log, spool, 1 << 30), HttpTransport(ServiceEndpoint(url, key)), market,
                 lambda event, **details: sys.stderr.write(f"{event} {details}\n"), rush=4.0,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())

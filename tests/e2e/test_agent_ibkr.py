@@ -28,8 +28,8 @@ from tests.brokers.stage import (
 )
 
 from outcry.agent.agent import Agent, Source
-from outcry.agent.carrying import Market
-from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.feed_runner import MarketContext
+from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
 from outcry.agent.spool import Spool
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
@@ -77,7 +77,8 @@ class Desk:
         with log.exclusively():
             agent = Agent(
                 [Source("ibkr", self.peer.adapter.feed(self.peer.given, context))], Spool(log, self.folder, 1 << 30),
-                OverHttp(Service(self.url, self.key)), Market(reference.universe, reference.calendar, self.clock),
+                HttpTransport(ServiceEndpoint(self.url, self.key)),
+                MarketContext(reference.universe, reference.calendar, self.clock),
                 lambda *_said, **_more: None, rush=RUSH,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())

@@ -10,7 +10,7 @@ from tests.live_views import ESH26, MemoryAlerts, alert_row
 from tests.local_calls import Bus
 
 from outcry.cluster import alert_tail
-from outcry.cluster.alert_tail import AlertsTail
+from outcry.cluster.alert_tail import AlertTail
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
 from outcry.live.model import AlertRow, StreamKey
@@ -32,7 +32,7 @@ class Alerts(MemoryAlerts):
 
 @asynccontextmanager
 async def followed(store: Alerts, registry: Registry, bus: Bus, told: list[str]) -> AsyncIterator[None]:
-    tail = AlertsTail(registry, store, bus, lambda event, **more: told.append(event))  # type: ignore[arg-type]
+    tail = AlertTail(registry, store, bus, lambda event, **more: told.append(event))  # type: ignore[arg-type]
     task = asyncio.ensure_future(tail.run())
     try:
         yield
@@ -55,7 +55,7 @@ async def until(so: Callable[[], Any]) -> None:
 def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 there are, 10 are shown at the beginning; then 2,500 come at once, of several owners."""
     monkeypatch.setattr(alert_tail, "ALERTS_SHOWN", 10)
-    monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
+    monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
     async def main() -> None:
         store, registry, bus, told = (
@@ -77,7 +77,7 @@ def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch:
 
 
 def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_tail, "LOOK_S", 0.02)
+    monkeypatch.setattr(alert_tail, "POLL_S", 0.02)
 
     async def main() -> None:
         store, registry, bus, told = Alerts(), Registry(), Bus(), list[str]()
@@ -100,7 +100,7 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins anew: alerts 1 and 2 are forgotten, 4 is new and read before the registry is told that the stream went;
     3 is another's."""
-    monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
+    monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
     async def main() -> None:
         store, registry, bus, told = Alerts([alert_row(1), alert_row(2)]), Registry(), Bus(), list[str]()

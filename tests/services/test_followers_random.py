@@ -17,13 +17,13 @@ import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 
 from outcry.agent import pusher
-from outcry.agent.following import Follower
-from outcry.agent.outward import Outward
+from outcry.agent.contract_follower import ContractFollower
 from outcry.agent.spool import Spool
+from outcry.agent.spool_sender import SpoolSender
 from outcry.app import House
 from outcry.base.errors import StoreUnavailable
 from outcry.client.errors import ApiError
-from outcry.cluster.over_calls import OverCalls
+from outcry.cluster.bus_transport import BusTransport
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
@@ -169,7 +169,7 @@ class Process:
     def __init__(self, house: House, staged: Stage, folder: Path, tape: Tape, owners: Owners) -> None:
         self._reference, self._engine = house.reference, staged.engine
         self._folder, self._tape, self._owners = folder, tape, owners
-        self._outward = Outward(OverCalls(owners), lambda: None)  # type: ignore[arg-type]
+        self._outward = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
         self._held = ExitStack()
         self._starts = 0
 
@@ -181,7 +181,7 @@ class Process:
         self._held.enter_context(log.exclusively())
         self.line = Spool(log, folder, 1 << 30).line(KEY, CAPS)
         self.feed = TapeFeed(self._tape)
-        follower = Follower(
+        follower = ContractFollower(
             self.feed, self.line, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
             await self._engine.reach(KEY) if anew else None, added=lambda: None, changed=lambda: None,
         )  # fmt: skip
@@ -267,8 +267,8 @@ def test_a_program_that_pushes_itself_tells_each_trade_once(stage: House, seed: 
 
     async def work(staged: Stage) -> int:
         owners = Owners(stage, staged, chance)
-        carrier = OverCalls(owners)  # type: ignore[arg-type]
-        line = pusher._Line("a" * 20, ES, CAPS)
+        carrier = BusTransport(owners)  # type: ignore[arg-type]
+        line = pusher._MemoryQueue("a" * 20, ES, CAPS)
         line.pending.append(CaughtUp(OPEN, Quality.TICKS))
         for some in tape.since(0):
             line.pending.append(some)

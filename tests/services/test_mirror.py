@@ -46,9 +46,9 @@ from outcry.app import House
 from outcry.cluster import replica as mirror
 from outcry.cluster import state_publisher
 from outcry.cluster.latest import Latest
-from outcry.cluster.replica import Mirror
-from outcry.cluster.state_publisher import Publisher
-from outcry.cluster.wire_state import ALIVE, Alive, state_of
+from outcry.cluster.replica import StateReplica
+from outcry.cluster.state_publisher import StatePublisher
+from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
 from outcry.live import entries
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import PARTITIONS, partition_of_stream
@@ -101,9 +101,9 @@ class Pair:
 
     staged: Stage
     bus: Bus
-    out: Publisher
+    out: StatePublisher
     registry: Registry
-    mirror: Mirror
+    mirror: StateReplica
     clock: Clock
     told: list[str]
 
@@ -133,8 +133,8 @@ def shown(channel: Channel) -> object:
 @asynccontextmanager
 async def paired(staged: Stage, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
     bus, registry, clock, told = bus or Bus(), Registry(), Clock(OPEN), list[str]()
-    out = Publisher(staged.registry, staged.engine.runners, staged.log, bus, bus, name)
-    into = Mirror(registry, bus, bus, key_of, clock, lambda event, **more: told.append(event))
+    out = StatePublisher(staged.registry, staged.engine.runners, staged.log, bus, bus, name)
+    into = StateReplica(registry, bus, bus, key_of, clock, lambda event, **more: told.append(event))
     await out.take_up(PARTITION)
     async with running(out.run(), into.run()):
         yield Pair(staged, bus, out, registry, into, clock, told)
@@ -285,13 +285,13 @@ def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: Ho
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
         registry = Registry()
-        late = Mirror(registry, bus, bus, key_of, Clock(OPEN))
+        late = StateReplica(registry, bus, bus, key_of, Clock(OPEN))
         async with running(late.run()):
             await until(lambda: late.complete)
             (found,) = every(registry)
             assert found.availability.reason == "stale_link"
             assert found.view() == staged.channel().view()
-            await bus.tell(ALIVE, msgspec.msgpack.encode(Alive("one", [PARTITION], [])))
+            await bus.tell(ALIVE, msgspec.msgpack.encode(ProcessHeartbeat("one", [PARTITION], [])))
             assert found.availability.reason != "stale_link"
 
     run(house, work)
@@ -388,11 +388,11 @@ def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
         channel = Channel(StreamKey(0, "demo", ESH26), simulated=True, peek=captured.view)
         here.put(channel)
         here.set_availability(channel, LIVE)
-        into = Mirror(there, bus, bus, key_of, Clock(LAST_NS))
+        into = StateReplica(there, bus, bus, key_of, Clock(LAST_NS))
         async with running(into.run()):
             body = state_of(channel, captured, "one", own_clock=False)
             await bus.put([Latest(channel.key.text, (1, 1), body)])
-            alive = Alive("one", [partition_of_stream(channel.key.text)], [])
+            alive = ProcessHeartbeat("one", [partition_of_stream(channel.key.text)], [])
             await until(lambda: every(there))
             await bus.tell(ALIVE, msgspec.msgpack.encode(alive))
             for registry in (here, there):
@@ -414,8 +414,8 @@ def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
 def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(house: House) -> None:
     async def work(staged: Stage) -> None:
         bus, registry = Bus(), Registry()
-        into = Mirror(registry, bus, bus, key_of, Clock(OPEN))
-        out = Publisher(staged.registry, staged.engine.runners, staged.log, bus, bus, "one")
+        into = StateReplica(registry, bus, bus, key_of, Clock(OPEN))
+        out = StatePublisher(staged.registry, staged.engine.runners, staged.log, bus, bus, "one")
         await out.take_up(PARTITION)
         staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
         async with running(out.run()):
@@ -451,7 +451,7 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
             logged = SimpleNamespace(capture=capture)
             runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
         log: Any = SimpleNamespace(pending_write=lambda _key: None)
-        out = Publisher(registry, runners, log, bus, bus, "one")
+        out = StatePublisher(registry, runners, log, bus, bus, "one")
         for partition in range(PARTITIONS):
             await out.take_up(partition)
         for runner in runners.values():
@@ -482,7 +482,7 @@ def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
 
     async def main() -> None:
         bus, registry, taken = Bus(), Registry(), 0
-        into = Mirror(registry, bus, bus, key_of, Clock(OPEN))
+        into = StateReplica(registry, bus, bus, key_of, Clock(OPEN))
         bodies = [
             state_of(Channel(KEY, simulated=False, peek=lambda: None), None, "one", own_clock=own)
             for own in (False, True)

@@ -15,8 +15,8 @@ from tests.services.test_mirror import Clock, every, key_of, running, until
 
 from outcry.cluster import replica as mirror
 from outcry.cluster import state_publisher
-from outcry.cluster.replica import Mirror
-from outcry.cluster.state_publisher import Publisher
+from outcry.cluster.replica import StateReplica
+from outcry.cluster.state_publisher import StatePublisher
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import PARTITIONS
 from outcry.live.registry import Availability, Channel, Registry
@@ -78,7 +78,7 @@ class Process:
         self.name, self.log, self.chance = name, log, chance
         self.registry = Registry()
         self.runners: dict[str, Any] = {}
-        self.out = Publisher(self.registry, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
+        self.out = StatePublisher(self.registry, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
 
     def pending_write(self, text: str) -> Awaitable[None] | None:
         """As `TradeLog`."""
@@ -136,7 +136,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
     async def main() -> None:
         log, bus, registry = Log(), Bus(), Registry()
         processes = [Process(name, log, bus, chance) for name in ("a", "b", "c")]
-        into = Mirror(registry, bus, bus, key_of, Clock(NOW_NS))
+        into = StateReplica(registry, bus, bus, key_of, Clock(NOW_NS))
         shown: dict[StreamKey, list[tuple[int, int]]] = {key: [] for key in KEYS}
 
         def note() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 
-from outcry.agent.outward import Outward
 from outcry.agent.spool import Spool
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spool_sender import SpoolSender
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.app import House
-from outcry.cluster.over_calls import OverCalls
+from outcry.cluster.bus_transport import BusTransport
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
@@ -41,8 +41,8 @@ class Follower:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         log = FileLog(folder)
         stack.enter_context(log.exclusively())
-        self.line: SpooledLine = Spool(log, folder, 1 << 30).line(KEY, CAPS)
-        self._outward = Outward(OverCalls(self), lambda: None)  # type: ignore[arg-type]
+        self.line: SpooledQueue = Spool(log, folder, 1 << 30).line(KEY, CAPS)
+        self._outward = SpoolSender(BusTransport(self), lambda: None)  # type: ignore[arg-type]
         self.owner: PushedFeeds | None = None
 
     async def push(self, owner, feed, push, origin):

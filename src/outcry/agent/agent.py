@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from outcry.access.licences import OPERATOR
-from outcry.agent.carrying import SYNC_S, Carrying, Market, end_all
-from outcry.agent.outward import Carrier
+from outcry.agent.feed_runner import SYNC_S, FeedRunner, MarketContext, cancel_all
 from outcry.agent.spool import Spool
+from outcry.agent.spool_sender import PushTransport
 from outcry.base.log_events import LogEvent
 from outcry.live.model import StreamKey
 from outcry.trades.feed import Feed, FeedCaps
@@ -31,11 +31,11 @@ class Source:
     feed: Feed
 
 
-class Agent(Carrying):
+class Agent(FeedRunner):
     """Runs sources until cancelled. The service knows whose they are: here all are one owner's."""
 
     def __init__(
-        self, sources: Sequence[Source], spool: Spool, carrier: Carrier, market: Market,
+        self, sources: Sequence[Source], spool: Spool, carrier: PushTransport, market: MarketContext,
         report: Callable[..., object], rush: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(spool, carrier, market, report, rush)
@@ -53,9 +53,9 @@ class Agent(Carrying):
             await asyncio.gather(*following)
             await asyncio.Event().wait()  # every feed is over: what is in the spool is still to be sent
         finally:
-            await end_all(following)
+            await cancel_all(following)
             await self._say_goodbye()
-            await end_all([keeping, *self._clearing])
+            await cancel_all([keeping, *self._clearing])
             await self.close()
 
     async def _send_left_over(self) -> None:

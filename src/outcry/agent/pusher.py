@@ -40,7 +40,7 @@ FIRST_PAUSE_S = 0.1
 FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
 
 
-class _Line:
+class _MemoryQueue:
     """One contract, in memory. Implements `sender.Line`. `sent`: after the last event that may be known.
 
     kept: events before `next`, back to the trades of the last seconds; pending: those from `next` on.
@@ -127,7 +127,7 @@ class Pusher:
         self._sender = Sender(url, key, timeout_s=timeout_s)
         self._patience_s = patience_s
         self._stopped = threading.Event()
-        self._lines: dict[Contract, _Line] = {}
+        self._lines: dict[Contract, _MemoryQueue] = {}
 
     def push(self, contract: Contract, events: Sequence[Event]) -> None:
         """Send events of a contract; return once the service has taken them all."""
@@ -157,10 +157,10 @@ class Pusher:
         """Hang up."""
         self._sender.close()
 
-    def _line(self, contract: Contract) -> _Line:
-        return self._lines.setdefault(contract, _Line(self.session, contract, self._caps))
+    def _line(self, contract: Contract) -> _MemoryQueue:
+        return self._lines.setdefault(contract, _MemoryQueue(self.session, contract, self._caps))
 
-    def _send(self, line: _Line) -> None:
+    def _send(self, line: _MemoryQueue) -> None:
         """Send what is pending, at least one push."""
         moved_s, pauses = time.monotonic(), Pauses(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:

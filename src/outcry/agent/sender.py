@@ -26,7 +26,7 @@ _PASSING = frozenset((429, 500, 502, 503, 504))
 _MOST_ANSWER = 64 * 1024
 
 
-class Line(Protocol):
+class PushQueue(Protocol):
     """One contract of one run of a feed: what is next to be sent, and how far the service is."""
 
     def push(self) -> Push:
@@ -48,20 +48,22 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class RetryLater:
     """A push did not go forward: why, and how long to wait, 0 where nobody said."""
 
     problem: ApiError | Unreachable
     pause_s: float = 0.0
 
 
-def settle(line: Line, push: Push, answer: int | ApiError | Unreachable, whose: str) -> Later | None:
+def record_result(
+    line: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
+) -> RetryLater | None:
     """Note what came of a push: the number of the first event not taken, or what went wrong; `whose` answer it is. None
     where it went forward. Raises `ApiError` where the service refuses."""
     match answer:
         case Unreachable():
             line.tried(push)
-            return Later(answer)
+            return RetryLater(answer)
         case ApiError():
             if answer.status >= 500:
                 line.tried(push)
@@ -70,12 +72,14 @@ def settle(line: Line, push: Push, answer: int | ApiError | Unreachable, whose: 
                 return None
             if answer.status not in _PASSING and reason not in _PASSING_REASONS:
                 raise answer
-            return Later(answer, _pause_s(answer))
+            return RetryLater(answer, _pause_s(answer))
         case _:
             line.tried(push)
             if line.taken(push, answer) or not push.events:
                 return None
-            return Later(Unreachable(f"{whose} takes nothing"), 0.001)  # it has waited long enough itself
+            return RetryLater(
+                Unreachable(f"{whose} takes nothing"), 0.001
+            )  # it has waited long enough itself
 
 
 class _Answer(msgspec.Struct):
@@ -107,7 +111,7 @@ class Sender:
         self.problem: ApiError | Unreachable = Unreachable("nothing was tried")
         self.worked = False
 
-    def attempt(self, feed: str, line: Line) -> float | None:
+    def attempt(self, feed: str, line: PushQueue) -> float | None:
         """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
         said. Raises `ApiError` where the service refuses."""
         push = line.push()
@@ -116,7 +120,7 @@ class Sender:
             answer = self.post(feed, push)
         except (ApiError, Unreachable) as problem:
             answer = problem
-        later = settle(line, push, answer, self._base)
+        later = record_result(line, push, answer, self._base)
         if later is None:
             return None
         self.problem = later.problem

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from outcry.agent.memo import Memo
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spool_state import SpoolState
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.live.model import StreamKey, TradeLog
 from outcry.market.instruments import Universe, UnknownName
 from outcry.trades.feed import FeedCaps
@@ -21,14 +21,14 @@ class Spool:
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
-        self.lines: dict[StreamKey, SpooledLine] = {}
+        self.lines: dict[StreamKey, SpooledQueue] = {}
 
-    def line(self, key: StreamKey, caps: FeedCaps) -> SpooledLine:
+    def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
         """The line of a stream, read from disk at first. Raises `LogDamaged`, `OSError`."""
         found = self.lines.get(key)
         if found is None:
             memo = self._folder / key.text / _MEMO
-            found = self.lines[key] = SpooledLine(self._log, key.text, key.contract, caps, memo)
+            found = self.lines[key] = SpooledQueue(self._log, key.text, key.contract, caps, memo)
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
@@ -36,7 +36,7 @@ class Spool:
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")
-            memo = Memo.read(self._folder / text / _MEMO)
+            memo = SpoolState.read(self._folder / text / _MEMO)
             with suppress(UnknownName):
                 key = StreamKey(int(owner), feed, universe.contract(name))
                 if memo.caps is not None and key not in self.lines:

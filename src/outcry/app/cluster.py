@@ -14,14 +14,12 @@ from outcry.app.feeding import run_feeds
 from outcry.app.feeds import brokers_of, connections_elsewhere
 from outcry.app.secret import derived
 from outcry.base.log_events import LogEvent, Report, discard
-from outcry.cluster.alert_tail import AlertsTail
-from outcry.cluster.feeding.owners import Owners, PassedOn
-from outcry.cluster.feeding.taking import Taking
+from outcry.cluster.alert_tail import AlertTail
 from outcry.cluster.limits.owner import LimitOwner
-from outcry.cluster.limits.replica import SharedLimiter
-from outcry.cluster.limits.threads import LimiterFromThreads
-from outcry.cluster.nats.belonging import until_ours
+from outcry.cluster.limits.shared_limiter import SharedLimiter
+from outcry.cluster.limits.thread_safe import ThreadSafeLimiter
 from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.installation import claim_bus
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.log import JetStreamLog
@@ -29,9 +27,11 @@ from outcry.cluster.nats.partitions import NatsPartitions
 from outcry.cluster.nats.presence import NatsPresence
 from outcry.cluster.nats.snapshots import JetStreamSnapshots
 from outcry.cluster.nats.thread import LinkThread
-from outcry.cluster.partition_worker import Worker
-from outcry.cluster.replica import Mirror
-from outcry.cluster.state_publisher import Publisher
+from outcry.cluster.partition_worker import PartitionWorker
+from outcry.cluster.replica import StateReplica
+from outcry.cluster.state_publisher import StatePublisher
+from outcry.cluster.stream_owner.client import ForwardingIntake, StreamOwnerClient
+from outcry.cluster.stream_owner.server import StreamOwnerServer
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey
@@ -63,17 +63,17 @@ class ClusterSide:
         self.presence = NatsPresence(self.link)
         #: What all processes count together, and the same for threads beside the event loop.
         self.limiter = SharedLimiter(self.calls, self.presence)
-        self.tries = LimiterFromThreads(self.limiter, self._here)
+        self.tries = ThreadSafeLimiter(self.limiter, self._here)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._log: JetStreamLog | None = None
         universe = house.reference.universe
         #: The registry of this process, filled by what engines tell, and its alerts as they are in the store.
-        self._mirror = Mirror(
+        self._mirror = StateReplica(
             house.registry, JetStreamLatest(self.link), self.calls,
             lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
         )  # fmt: skip
-        self._alerts = AlertsTail(house.registry, house.alerts, self.calls, self._say)
+        self._alerts = AlertTail(house.registry, house.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
         self._faulty_until_s: dict[str, float] = {}
         #: More to run: what others put together over `calls` and `presence`.
@@ -139,7 +139,7 @@ class ClusterSide:
         counted = sorted(self._roles - {"engine", "feeds"})
         mark = derived(self._house.secret, "cluster").hex()[:16]
         async with Link(self._house.settings.cluster, self._say) as link:
-            await until_ours(link, mark, self._say)
+            await claim_bus(link, mark, self._say)
         async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(self._kept_up(name, part), name=name)
@@ -179,10 +179,10 @@ class ClusterSide:
                 streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
             )  # fmt: skip
             pushes.subscribe(engine.attach_contract)
-            taking = Taking(self.calls, pushes, engine, universe, house.clock)
+            taking = StreamOwnerServer(self.calls, pushes, engine, universe, house.clock)
             limits = LimitOwner(self.calls, self.presence)
             latest = JetStreamLatest(self.link)
-            publisher = Publisher(
+            publisher = StatePublisher(
                 registry, engine.runners, log, latest, self.calls, self.presence.name,
                 lambda text: engine.taken_over(StreamKey.read(text, universe)),
             )  # fmt: skip
@@ -193,7 +193,7 @@ class ClusterSide:
                     yield
 
             partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
-            worker = Worker(engine, log, partitions, publisher, serve)
+            worker = PartitionWorker(engine, log, partitions, publisher, serve)
             async with asyncio.TaskGroup() as group:  # an engine that cannot tell is none: both begin anew
                 telling = group.create_task(publisher.run(), name="publisher")
                 try:
@@ -228,5 +228,5 @@ def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "App
     if "web" in house.settings.roles:
         connections, distant = connections_elsewhere(house, side.calls)
         side.beside.append(("connections", distant.run))
-    pushes = PassedOn(house.reference.universe, Owners(side.calls))
+    pushes = ForwardingIntake(house.reference.universe, StreamOwnerClient(side.calls))
     return house.answering(side.limiter, side, pushes, connections, degraded)

@@ -8,15 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outcry.agent.carrying import Market
+from outcry.agent.feed_runner import MarketContext
 from outcry.agent.spool import Spool
 from outcry.app.feeds import parts_of
 from outcry.base.cancellation import end
 from outcry.base.log_events import Report
 from outcry.cluster.calls import Calls
-from outcry.cluster.carried import CarriedStreams
-from outcry.cluster.feeding.owners import Owners
+from outcry.cluster.remote_streams import RemoteStreams
 from outcry.cluster.shared_connections import SharedConnections
+from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.live.file_log import FileLog
 from outcry.live.model import LogInUse
@@ -38,9 +38,9 @@ async def run_feeds(
     """Bring feeds until cancelled: this process's share of connections, and feeds of its own. `complete`: whether the
     house's registry shows every stream there is."""
     reference = house.reference
-    market = Market(reference.universe, reference.calendar, house.clock)
+    market = MarketContext(reference.universe, reference.calendar, house.clock)
     with own_spool(house.settings.folder / SPOOL_FOLDER) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, house.registry, complete, report)
+        streams = RemoteStreams(spool, StreamOwnerClient(calls), market, house.registry, complete, report)
         supervisor = ConnectionSupervisor(streams, parts_of(house), several=True)
         keeping = asyncio.create_task(streams.run(), name="spool")
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from outcry.cluster.calls import Calls
-from outcry.cluster.shared_connections import DistantConnections
+from outcry.cluster.shared_connections import RemoteConnections
 from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
@@ -23,9 +23,9 @@ def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, C
     return BrokerConnections(parts, supervisor, house.registry), supervisor
 
 
-def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnections, DistantConnections]:
+def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnections, RemoteConnections]:
     """Connections over a house, run by other processes, and what tells them when something is to be looked at."""
-    distant = DistantConnections(calls)
+    distant = RemoteConnections(calls)
     return BrokerConnections(parts_of(house), distant, house.registry), distant
 
 

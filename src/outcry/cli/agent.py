@@ -130,8 +130,8 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 async def _run(plan: Plan, means: Means, log: str) -> int:
     """Run until a signal, then stop cleanly."""
     from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
-    from outcry.agent.carrying import Market  # noqa: PLC0415
-    from outcry.agent.over_http import OverHttp  # noqa: PLC0415
+    from outcry.agent.feed_runner import MarketContext  # noqa: PLC0415
+    from outcry.agent.http_transport import HttpTransport  # noqa: PLC0415
     from outcry.agent.spool import Spool  # noqa: PLC0415
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
     from outcry.live.file_log import FileLog  # noqa: PLC0415 - needs a file lock that Windows does not have
@@ -142,10 +142,10 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
     report: Callable[..., object] = as_json(means.clock) if log == "json" else as_lines(means.clock)
     file_log = FileLog(plan.spool)
     with file_log.exclusively():
-        market = Market(means.universe, load_reference().calendar, means.clock)
+        market = MarketContext(means.universe, load_reference().calendar, means.clock)
         spool = Spool(file_log, plan.spool, plan.spool_limit_bytes)
         sources = [Source(feed.name, feed.make()) for feed in plan.feeds]
-        working = Agent(sources, spool, OverHttp(plan.service), market, discard if shown else report)
+        working = Agent(sources, spool, HttpTransport(plan.service), market, discard if shown else report)
         running = asyncio.ensure_future(_beside(working, shown=shown))
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from outcry.agent.over_http import Service
+from outcry.agent.http_transport import ServiceEndpoint
 from outcry.agent.sender import Sender
 from outcry.base.clock import Clock
 from outcry.cli.agent_config import Plan
@@ -23,7 +23,7 @@ async def findings(plan: Plan, clock: Clock) -> Sequence[Row]:
     return [service, *(row for rows in await asyncio.gather(*looks) for row in rows)]
 
 
-def _service(service: Service) -> Row:
+def _service(service: ServiceEndpoint) -> Row:
     """Push an empty body: a service that accepts the key rejects the body as invalid."""
     sender = Sender(service.url, service.key, timeout_s=_TIMEOUT_S, trust=service.trust)
     try:

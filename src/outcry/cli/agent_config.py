@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from outcry.access.key_format import is_well_formed
-from outcry.agent.over_http import Service
+from outcry.agent.http_transport import ServiceEndpoint
 from outcry.cli.agent_feeds import BadConfig, Means, Planned, holds_secrets, planned, refuse_twins
 
 _SIZE = re.compile(r"([0-9]{1,9}) ?(MB|GB)", re.ASCII)
@@ -44,7 +44,7 @@ class AgentConfig(msgspec.Struct, forbid_unknown_fields=True):
 class Plan:
     """The validated configuration."""
 
-    service: Service
+    service: ServiceEndpoint
     spool: Path
     spool_limit_bytes: int
     feeds: tuple[Planned, ...]
@@ -68,7 +68,7 @@ def read_plan(path: Path, environment: Mapping[str, str], means: Means, *, insec
     refuse_twins(feeds, config.feed)
     if config.key or holds_secrets(config.feed, means):
         refuse_readable(path, "contains secrets")
-    service = Service(
+    service = ServiceEndpoint(
         _address(config.service, insecure=insecure), _key(config, folder, environment), _trust(config, folder)
     )
     return Plan(service, folder / Path(config.spool).expanduser(), _limit_bytes(config.spool_limit), feeds)

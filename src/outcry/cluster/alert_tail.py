@@ -20,11 +20,11 @@ from outcry.live.registry import Registry
 T = TypeVar("T")
 
 #: The store is asked so often, told or not.
-LOOK_S = 1.0
+POLL_S = 1.0
 _PAGE = 1000
 
 
-class AlertsTail:
+class AlertTail:
     """Puts the alerts of all streams in a registry. For one event loop."""
 
     def __init__(self, registry: Registry, store: LiveStore, calls: Calls, report: Report = discard) -> None:
@@ -50,7 +50,7 @@ class AlertsTail:
                 self._registry.post_known(known[::-1])
                 while True:
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_S):
+                        async with asyncio.timeout(POLL_S):
                             await self._some.wait()
                     self._some.clear()
                     await self._look()
@@ -95,7 +95,7 @@ class AlertsTail:
                 if not self._busy:
                     self._busy = True
                     self._report(LogEvent.ALERTS_DELAYED, problem=str(problem))
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
             else:
                 self._busy = False
                 return found

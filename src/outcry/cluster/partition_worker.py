@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from outcry.base.log_events import LogEvent
-from outcry.cluster.state_publisher import Publisher
+from outcry.cluster.state_publisher import StatePublisher
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey, TradeLog
 from outcry.live.partitions import Partitions, partition_of_stream
@@ -19,12 +19,12 @@ _SETTLED_S = 1.0
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
-class Worker:
+class PartitionWorker:
     """Runs partitions on an engine. For one event loop. `log`: asked for the streams of a partition; `publisher`: tells
     of them."""
 
     def __init__(
-        self, engine: Engine, log: TradeLog, partitions: Partitions, publisher: Publisher, serve: Serve
+        self, engine: Engine, log: TradeLog, partitions: Partitions, publisher: StatePublisher, serve: Serve
     ) -> None:
         self._engine, self._log, self._partitions = engine, log, partitions
         self._publisher, self._serve = publisher, serve

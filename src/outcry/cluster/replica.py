@@ -16,7 +16,7 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.cluster.calls import BusDown, Calls
 from outcry.cluster.latest import KEPT_S, Latest, LatestStates, Order
-from outcry.cluster.wire_state import ALIVE, Alive, State, read_state
+from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, State, read_state
 from outcry.live.model import StreamKey
 from outcry.live.partitions import partition_of_stream
 from outcry.live.registry import Channel, Registry
@@ -36,7 +36,7 @@ _TURN, _A_SECOND, _AT_ONCE = 50, 2000, 200
 _Source = tuple[str, int]
 
 
-class _Reflected:
+class _ReplicatedStream:
     """A stream as it was told of last, and when by the monotonic clock."""
 
     __slots__ = ("at_s", "channel", "order", "state")
@@ -54,7 +54,7 @@ class _Reflected:
         return self.state.by, partition_of_stream(self.channel.key.text)
 
 
-class Mirror:
+class StateReplica:
     """Fills a registry with what engines tell. For one event loop. `key_of`: reads `StreamKey.text`, raising
     `LookupError` or `ValueError`."""
 
@@ -64,8 +64,8 @@ class Mirror:
     ) -> None:  # fmt: skip
         self._registry, self._latest, self._calls = registry, latest, calls
         self._key_of, self._clock, self._report = key_of, clock, report
-        self._known: dict[str, _Reflected] = {}
-        self._sources: dict[_Source, dict[str, _Reflected]] = {}
+        self._known: dict[str, _ReplicatedStream] = {}
+        self._sources: dict[_Source, dict[str, _ReplicatedStream]] = {}
         #: The sources that can be believed: when they gave a sign of life last, by the monotonic clock.
         self._heard_s: dict[_Source, float] = {}
         #: What a process said it cannot tell of.
@@ -136,12 +136,12 @@ class Mirror:
             self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
 
     def _show(self, key: StreamKey, order: Order, state: State) -> None:
-        reflected = self._known[key.text] = _Reflected(key, order, state)
+        reflected = self._known[key.text] = _ReplicatedStream(key, order, state)
         self._sources.setdefault(reflected.source, {})[key.text] = reflected
         self._registry.put(reflected.channel)
         self._judge(reflected)
 
-    def _change(self, text: str, reflected: _Reflected, order: Order, state: State) -> None:
+    def _change(self, text: str, reflected: _ReplicatedStream, order: Order, state: State) -> None:
         before, channel = reflected.source, reflected.channel
         reflected.order, reflected.state, reflected.at_s = order, state, monotonic()
         channel.simulated, channel.feed_code = state.invented, state.told
@@ -167,7 +167,7 @@ class Mirror:
 
     def _hear(self, body: bytes) -> None:
         try:
-            alive = msgspec.msgpack.decode(body, type=Alive)
+            alive = msgspec.msgpack.decode(body, type=ProcessHeartbeat)
         except msgspec.MsgspecError:  # of another edition: then its states cannot be read either
             return
         now_s = monotonic()
@@ -211,7 +211,7 @@ class Mirror:
         for reflected in [*self._sources.get(source, {}).values()]:
             self._judge(reflected)
 
-    def _judge(self, reflected: _Reflected) -> None:
+    def _judge(self, reflected: _ReplicatedStream) -> None:
         """Say how a channel stands: as it was told, if it can be believed."""
         availability, source, text = (
             reflected.state.availability,

@@ -60,7 +60,7 @@ class SharedConnections:
             raise CallRefused(StoreUnavailable.code) from None
 
 
-class DistantConnections:
+class RemoteConnections:
     """What runs connections, for a process that runs none. Implements `Runs`."""
 
     def __init__(self, calls: Calls) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from outcry.cluster.calls import BusDown, Calls
 from outcry.cluster.latest import KEPT_S, Latest, LatestStates
-from outcry.cluster.wire_state import ALIVE, Alive, state_of
+from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
 from outcry.database.errors import StoreBusy
 from outcry.live import entries
 from outcry.live.model import LogTakenOver, StreamKey, TradeLog
@@ -43,7 +43,7 @@ _TURN = 500
 
 
 @dataclass(slots=True, eq=False)
-class _Shown:
+class _PublishedStream:
     """A stream as it was last told of.
 
     channel, version: which of it; None: not yet. at_s: when. first, count: its order. since_s: since when it has moved
@@ -65,17 +65,17 @@ class _Shown:
 
 
 @dataclass(slots=True, eq=False)
-class _Taken:
+class _PendingState:
     """A state on its way out, and the channel it is of, with its version and market time."""
 
-    shown: _Shown
+    shown: _PublishedStream
     state: Latest
     channel: Channel | None = None
     version: int = 0
     market_ns: int = 0
 
 
-class Publisher:
+class StatePublisher:
     """Tells of the streams of an engine, of those partitions that it took up. For its event loop.
 
     name: of this process, as others know it. lost: told of a stream that the log says is another process's now.
@@ -88,9 +88,9 @@ class Publisher:
         self._registry, self._runners, self._log = registry, runners, log
         self._latest, self._calls, self._name, self._lost = latest, calls, name, lost
         self._partitions: set[int] = set()
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _PublishedStream] = {}
         self._hurried: set[str] = set()
-        self._ready: list[_Taken] = []
+        self._ready: list[_PendingState] = []
         self._hurry, self._some, self._alerted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._beside: set[asyncio.Task[None]] = set()
         registry.on_channels(self._moved)
@@ -128,7 +128,7 @@ class Publisher:
             return
         shown = self._shown.get(key.text)
         if shown is None:
-            shown = self._shown[key.text] = _Shown(key)
+            shown = self._shown[key.text] = _PublishedStream(key)
         if (runner := self._runners.get(key.text)) is not None:
             shown.first = max(shown.first, runner.channel.acquired_at)
         shown.gone = False
@@ -179,19 +179,19 @@ class Publisher:
         if runner is not None and not shown.dropped:
             return self._is_due(shown, runner, now_s) and self._take(shown, runner, now_s)
         if not shown.gone:
-            self._send(_Taken(shown, self._ordered(shown, b"")))
+            self._send(_PendingState(shown, self._ordered(shown, b"")))
         elif now_s - shown.at_s > KEPT_S:  # nor is anything of it left on the bus
             del self._shown[text]
         return False
 
-    def _is_due(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
+    def _is_due(self, shown: _PublishedStream, runner: Runner, now_s: float) -> bool:
         channel, ago_s = runner.channel, now_s - shown.at_s
         if channel is not shown.channel or channel.version != shown.version or ago_s >= AGAIN_S:
             return True
         moved_ns = channel.availability.market_ns - shown.market_ns
         return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
 
-    def _take(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
+    def _take(self, shown: _PublishedStream, runner: Runner, now_s: float) -> bool:
         """Take a stream's state, and send it when it may be told; False where it cannot be had now."""
         shown.since_s = shown.since_s or now_s
         channel = runner.channel
@@ -206,7 +206,7 @@ class Publisher:
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.acquired_at)
-        taken = _Taken(shown, self._ordered(shown, body), channel, version, channel.availability.market_ns)
+        taken = _PendingState(shown, self._ordered(shown, body), channel, version, channel.availability.market_ns)
         keeping = self._log.pending_write(shown.key.text)
         if keeping is None:
             self._send(taken)
@@ -216,11 +216,11 @@ class Publisher:
         return True
 
     @staticmethod
-    def _ordered(shown: _Shown, body: bytes) -> Latest:
+    def _ordered(shown: _PublishedStream, body: bytes) -> Latest:
         shown.count += 1
         return Latest(shown.key.text, (shown.first, shown.count), body)
 
-    async def _when_kept(self, taken: _Taken, keeping: Awaitable[None]) -> None:
+    async def _when_kept(self, taken: _PendingState, keeping: Awaitable[None]) -> None:
         try:
             await keeping
         except LogTakenOver:  # whoever logged it is told so too
@@ -228,7 +228,7 @@ class Publisher:
         else:
             self._send(taken)
 
-    def _send(self, taken: _Taken) -> None:
+    def _send(self, taken: _PendingState) -> None:
         taken.shown.busy = True
         self._ready.append(taken)
         self._some.set()
@@ -255,14 +255,14 @@ class Publisher:
                     self._was_put(one)
                     self._free(one.shown)
 
-    def _was_put(self, one: _Taken) -> None:
+    def _was_put(self, one: _PendingState) -> None:
         shown = one.shown
         shown.at_s, shown.since_s = asyncio.get_running_loop().time(), 0.0
         shown.channel, shown.version, shown.market_ns = one.channel, one.version, one.market_ns
         if not one.state.body:
             shown.dropped, shown.gone = False, not self._registry.shows(shown.key)
 
-    async def _doubt(self, shown: _Shown, there: int) -> None:
+    async def _doubt(self, shown: _PublishedStream, there: int) -> None:
         """Somebody shows a newer state of a stream. Whose it is the log knows: take it up once more. Ours is the newer
         then, though the log began anew and counts from its beginning."""
         text = shown.key.text
@@ -283,7 +283,7 @@ class Publisher:
         finally:
             self._free(shown)
 
-    def _free(self, shown: _Shown) -> None:
+    def _free(self, shown: _PublishedStream) -> None:
         shown.busy = False
         if shown.key.text in self._hurried:
             self._hurry.set()
@@ -306,7 +306,7 @@ class Publisher:
             text for text, shown in self._shown.items() if shown.since_s and now_s - shown.since_s > _LATE_S
         ]
         if len(late) <= _MOST_LATE:
-            alive = Alive(self._name, sorted(self._partitions), late)
+            alive = ProcessHeartbeat(self._name, sorted(self._partitions), late)
             await self._told(ALIVE, msgspec.msgpack.encode(alive))
 
     async def _tell_alerts(self) -> None:

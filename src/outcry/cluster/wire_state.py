@@ -67,7 +67,7 @@ def read_state(body: bytes) -> State:
     return msgspec.msgpack.decode(body, type=State)
 
 
-class Alive(msgspec.Struct, array_like=True, frozen=True):
+class ProcessHeartbeat(msgspec.Struct, array_like=True, frozen=True):
     """A process's sign of life: of the partitions it owns, all streams are as it last said, but for those named, which
     have moved and cannot be told of."""
 

@@ -6,7 +6,7 @@ Rule kept: a reign that another followed never counts again, whoever still belie
 from collections.abc import Iterable
 
 
-class Reigns:
+class OwnerEpochs:
     """known: the reign of each partition that has been told our past; lost: partitions whose owner did not answer."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ ROLES = ("api", "web")
 LEASE_NS = 10_000_000_000
 
 
-class Line(msgspec.Struct, array_like=True, frozen=True):
+class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
     """What a replica says of one subject.
 
     asks: how many requests wait for a verdict.
@@ -30,9 +30,9 @@ class Line(msgspec.Struct, array_like=True, frozen=True):
     lend: bool
 
 
-class Past(msgspec.Struct, array_like=True, frozen=True):
+class PassHistory(msgspec.Struct, array_like=True, frozen=True):
     """What a replica hands to a new owner of a subject; it holds nothing any more. known: when passes were that an
-    owner knew of; first, untold: see `Line`."""
+    owner knew of; first, untold: see `SubjectReport`."""
 
     subject: str
     known: bytes
@@ -48,11 +48,11 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     now_ns: int
     number: int
     reigns: dict[int, str]
-    pasts: dict[int, list[Past]]
-    lines: list[Line]
+    pasts: dict[int, list[PassHistory]]
+    lines: list[SubjectReport]
 
 
-class Ruling(msgspec.Struct, array_like=True, frozen=True):
+class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to a line. passed: how many of its requests may pass; lent: how many more the replica may let
     pass by itself; left: how many are left in the window, those lent anywhere among them; reset_ns, retry_ns: until it
     is empty, and until one would pass again, where not all may."""
@@ -70,10 +70,10 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
     owner: str
     reigns: dict[int, str]
-    rulings: list[Ruling | None]
+    rulings: list[LimitDecision | None]
 
 
-class Summons(msgspec.Struct, array_like=True, frozen=True):
+class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
     """An owner asks a replica for what it holds of subjects; or, of a partition that is new to it, for all."""
 
     owner: str
@@ -82,19 +82,19 @@ class Summons(msgspec.Struct, array_like=True, frozen=True):
     subjects: list[str]
 
 
-class Returned(msgspec.Struct, array_like=True, frozen=True):
+class RecallReply(msgspec.Struct, array_like=True, frozen=True):
     """The replica's answer: it holds nothing of it any more."""
 
     now_ns: int
     number: int
-    pasts: list[Past]
+    pasts: list[PassHistory]
 
 
 encode = msgspec.msgpack.Encoder().encode
 read_batch = msgspec.msgpack.Decoder(Batch).decode
 read_answer = msgspec.msgpack.Decoder(Answer).decode
-read_summons = msgspec.msgpack.Decoder(Summons).decode
-read_returned = msgspec.msgpack.Decoder(Returned).decode
+read_recall = msgspec.msgpack.Decoder(LeaseRecall).decode
+read_recall_reply = msgspec.msgpack.Decoder(RecallReply).decode
 
 
 def owner_name(partition: int) -> str:

@@ -21,14 +21,14 @@ from outcry.cluster.limits.messages import (
     ROLES,
     Answer,
     Batch,
-    Line,
-    Past,
-    Ruling,
-    Summons,
+    LeaseRecall,
+    LimitDecision,
+    PassHistory,
+    SubjectReport,
     encode,
     owner_name,
     read_batch,
-    read_returned,
+    read_recall_reply,
     replica_name,
 )
 from outcry.cluster.presence import Presence
@@ -48,7 +48,7 @@ _SCARCE_NS = 1_000_000_000
 _SILENT = (BusDown, CallRefused, msgspec.DecodeError)
 
 
-class _Holder:
+class _Lease:
     """What one replica holds of a subject. number: its newest message; seen: passes it told of; deaf: it did not
     answer."""
 
@@ -59,14 +59,14 @@ class _Holder:
         self.deaf = False
 
 
-class _Counted:
+class _SubjectLog:
     """One subject: what passed, and who holds what. scarce_until_ns: until then nothing of it is lent."""
 
     __slots__ = ("holders", "passes", "scarce_until_ns")
 
     def __init__(self, _subject: str) -> None:
         self.passes = SlidingWindowLog()
-        self.holders: dict[str, _Holder] = {}
+        self.holders: dict[str, _Lease] = {}
         self.scarce_until_ns = 0
 
     def advance(self, now_ns: int) -> None:
@@ -77,11 +77,11 @@ class _Counted:
                 self.passes.note([holder.until_ns] * holder.keeps)
                 holder.keeps = 0
 
-    def hear(self, replica: str, number: int, first: int, untold: bytes, later_ns: int) -> _Holder:
+    def hear(self, replica: str, number: int, first: int, untold: bytes, later_ns: int) -> _Lease:
         """Enter passes that a replica tells of, unless it did before. Return what is known of it."""
         holder = self.holders.get(replica)
         if holder is None:
-            holder = self.holders[replica] = _Holder()
+            holder = self.holders[replica] = _Lease()
         if untold:
             stamps = heard(untold, later_ns)
             self.passes.note(stamps[max(0, holder.seen - first) :])
@@ -111,16 +111,16 @@ class _Counted:
         ]
 
 
-class _Reign:
+class _Epoch:
     """One partition while it is this owner's. heard: replicas that told what they let pass before."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.subjects = Subjects(_Counted, _MOST_SUBJECTS)
+        self.subjects = Subjects(_SubjectLog, _MOST_SUBJECTS)
         self.heard = set[str]()
         self.ready = asyncio.Event()
 
-    def of(self, subject: str, now_ns: int) -> _Counted:
+    def of(self, subject: str, now_ns: int) -> _SubjectLog:
         """A subject as it stands now."""
         if self.subjects.turn(now_ns):
             for _, one in self.subjects:
@@ -129,7 +129,9 @@ class _Reign:
         counted.advance(now_ns)
         return counted
 
-    def admit(self, replica: str, number: int, pasts: Sequence[Past], now_ns: int, later_ns: int) -> None:
+    def admit(
+        self, replica: str, number: int, pasts: Sequence[PassHistory], now_ns: int, later_ns: int
+    ) -> None:
         """Hear what a replica let pass before this reign; what it held it does not hold any more."""
         known = replica in self.heard
         for past in pasts:
@@ -152,14 +154,14 @@ class LimitOwner:
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._roles = calls, presence, roles
         self._now_ns = now_ns
-        self._reigns: dict[int, _Reign] = {}
+        self._reigns: dict[int, _Epoch] = {}
         self._count = count(1)
 
     @asynccontextmanager
     async def serve(self, partition: int) -> AsyncGenerator[None]:
         """Count for a partition until the block ends. The replicas there are tell first what they let pass; those that
         do not within a second do when they are heard of."""
-        reign = _Reign(f"{self._presence.name}#{next(self._count)}")
+        reign = _Epoch(f"{self._presence.name}#{next(self._count)}")
         self._reigns[partition] = reign
         try:
             async with self._calls.serve(owner_name(partition), self._answer):
@@ -172,7 +174,7 @@ class LimitOwner:
             if self._reigns.get(partition) is reign:
                 del self._reigns[partition]
 
-    async def _hear_all(self, partition: int, reign: _Reign) -> None:
+    async def _hear_all(self, partition: int, reign: _Epoch) -> None:
         names = {name for role in self._roles for name in self._presence.members(role)}
         try:
             async with asyncio.timeout(_HEARING_S):
@@ -182,11 +184,11 @@ class LimitOwner:
         finally:
             reign.ready.set()
 
-    async def _hear(self, name: str, partition: int, reign: _Reign) -> None:
-        summons = Summons(self._presence.name, partition, reign.name, [])
+    async def _hear(self, name: str, partition: int, reign: _Epoch) -> None:
+        summons = LeaseRecall(self._presence.name, partition, reign.name, [])
         try:
             said = await self._calls.ask(replica_name(name), encode(summons), _HEARING_S)
-            returned = read_returned(said)
+            returned = read_recall_reply(said)
         except _SILENT:
             return
         now_ns = self._now_ns()
@@ -197,11 +199,11 @@ class LimitOwner:
         reigns = {partition: self._reigns.get(partition) for partition in batch.reigns}
         for reign in reigns.values():
             if reign is not None and not reign.ready.is_set():
-                await _moment(reign.ready)
+                await _wait_briefly(reign.ready)
         known = self._admitted(batch, reigns)
         now_ns = self._now_ns()
-        rulings: list[Ruling | None] = []
-        short: dict[int, _Counted] = {}
+        rulings: list[LimitDecision | None] = []
+        short: dict[int, _SubjectLog] = {}
         for line in batch.lines:
             reign = known.get(partition_of(line.subject))
             if reign is None:
@@ -219,13 +221,13 @@ class LimitOwner:
             now_ns = self._now_ns()
             for at, counted in short.items():
                 counted.advance(now_ns)
-                rulings[at] = _more(counted, batch.lines[at], rulings[at], now_ns)
+                rulings[at] = _grant_more(counted, batch.lines[at], rulings[at], now_ns)
         said = {partition: known[partition].name if partition in known else "" for partition in reigns}
         return encode(Answer(self._presence.name, said, rulings))
 
-    def _admitted(self, batch: Batch, reigns: dict[int, _Reign | None]) -> dict[int, _Reign]:
+    def _admitted(self, batch: Batch, reigns: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
         """Of which partitions this replica may be ruled on: where it knows the reign, and the reign its past."""
-        known: dict[int, _Reign] = {}
+        known: dict[int, _Epoch] = {}
         for partition, reign in reigns.items():
             if reign is None or not reign.ready.is_set():
                 continue
@@ -237,7 +239,7 @@ class LimitOwner:
                 known[partition] = reign
         return known
 
-    def _rule(self, counted: _Counted, batch: Batch, line: Line, now_ns: int) -> Ruling:
+    def _rule(self, counted: _SubjectLog, batch: Batch, line: SubjectReport, now_ns: int) -> LimitDecision:
         """Hear one line and answer it, with what is there."""
         holder = counted.hear(batch.replica, batch.number, line.first, line.untold, now_ns - batch.now_ns)
         newest = batch.number > holder.number
@@ -256,20 +258,22 @@ class LimitOwner:
         if newest and line.lend and known and now_ns >= counted.scarce_until_ns:
             lent = max(0, min(line.limit // _OF_LIMIT, (spare - passed) // _OF_REST) - line.keeps)
             holder.keeps += lent
-        return _ruling(counted, line, passed, lent, now_ns)
+        return _decision(counted, line, passed, lent, now_ns)
 
-    async def _recall(self, batch: Batch, short: dict[int, _Counted]) -> None:
+    async def _recall(self, batch: Batch, short: dict[int, _SubjectLog]) -> None:
         """Ask for what others hold of subjects that have too little left. Who does not answer keeps it."""
-        wanted: dict[str, dict[str, _Counted]] = {}
+        wanted: dict[str, dict[str, _SubjectLog]] = {}
         for at, counted in short.items():
             for name in counted.lenders(batch.replica):
                 wanted.setdefault(name, {})[batch.lines[at].subject] = counted
         await asyncio.gather(*(self._recall_from(name, subjects) for name, subjects in wanted.items()))
 
-    async def _recall_from(self, name: str, subjects: dict[str, _Counted]) -> None:
-        summons = Summons(self._presence.name, -1, "", list(subjects))
+    async def _recall_from(self, name: str, subjects: dict[str, _SubjectLog]) -> None:
+        summons = LeaseRecall(self._presence.name, -1, "", list(subjects))
         try:
-            returned = read_returned(await self._calls.ask(replica_name(name), encode(summons), _RECALL_S))
+            returned = read_recall_reply(
+                await self._calls.ask(replica_name(name), encode(summons), _RECALL_S)
+            )
         except _SILENT:
             for counted in subjects.values():
                 counted.holders[name].deaf = True
@@ -282,17 +286,21 @@ class LimitOwner:
                 holder.number, holder.keeps = returned.number, 0
 
 
-def _more(counted: _Counted, line: Line, ruling: Ruling | None, now_ns: int) -> Ruling | None:
+def _grant_more(
+    counted: _SubjectLog, line: SubjectReport, ruling: LimitDecision | None, now_ns: int
+) -> LimitDecision | None:
     """Let more of a line's requests pass, now that there is more."""
     if ruling is None:
         return None
     spare = max(0, line.limit - counted.passes.live(now_ns) - counted.lent)
     more = min(line.asks - ruling.passed, spare)
     counted.passes.note([now_ns] * more)
-    return _ruling(counted, line, ruling.passed + more, ruling.lent, now_ns)
+    return _decision(counted, line, ruling.passed + more, ruling.lent, now_ns)
 
 
-def _ruling(counted: _Counted, line: Line, passed: int, lent: int, now_ns: int) -> Ruling:
+def _decision(
+    counted: _SubjectLog, line: SubjectReport, passed: int, lent: int, now_ns: int
+) -> LimitDecision:
     passes = counted.passes
     live = passes.live(now_ns)
     reset_ns = passes[-1] + WINDOW_NS - now_ns if live else 0
@@ -304,10 +312,10 @@ def _ruling(counted: _Counted, line: Line, passed: int, lent: int, now_ns: int) 
         retry_ns = passes[-line.limit if line.limit else -1] + WINDOW_NS - now_ns
     else:  # somebody holds the rest and does not answer
         retry_ns = min(_SCARCE_NS, passes[-live] + WINDOW_NS - now_ns if live else _SCARCE_NS)
-    return Ruling(passed, lent, max(0, line.limit - live), reset_ns, retry_ns)
+    return LimitDecision(passed, lent, max(0, line.limit - live), reset_ns, retry_ns)
 
 
-async def _moment(event: asyncio.Event) -> None:
+async def _wait_briefly(event: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(_ADMISSION_S):
             await event.wait()

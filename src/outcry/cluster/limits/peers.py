@@ -11,8 +11,8 @@ import msgspec
 
 from outcry.access.limiter import WINDOW_NS
 from outcry.cluster.calls import BusDown, CallRefused, Calls, NobodyServes
-from outcry.cluster.limits.kept import Kept
 from outcry.cluster.limits.messages import encode, peer_name
+from outcry.cluster.limits.subject import SubjectState
 from outcry.cluster.presence import Presence
 
 _PATIENCE_S = 0.04
@@ -26,12 +26,12 @@ class Peers:
     """The other replicas. `find`: what is kept here of a subject."""
 
     def __init__(
-        self, calls: Calls, presence: Presence, roles: Sequence[str], find: Callable[[str], Kept | None],
+        self, calls: Calls, presence: Presence, roles: Sequence[str], find: Callable[[str], SubjectState | None],
         now_ns: Callable[[], int],
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._roles = calls, presence, roles
         self._find, self._now_ns = find, now_ns
-        self._wanted: dict[str, Kept] = {}
+        self._wanted: dict[str, SubjectState] = {}
         self._asking: asyncio.Task[None] | None = None
         self._silent_until_ns = 0
 
@@ -40,7 +40,7 @@ class Peers:
         """All replicas there are, this one among them."""
         return {self._presence.name, *(name for role in self._roles for name in self._presence.members(role))}
 
-    async def divide(self, kept: Kept) -> None:
+    async def divide(self, kept: SubjectState) -> None:
         """Take a share of what is left of a subject's window, unless that was done or somebody does not tell."""
         now_ns = self._now_ns()
         if now_ns - kept.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:

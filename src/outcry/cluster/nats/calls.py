@@ -13,8 +13,8 @@ from nats.aio.msg import Msg
 
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import Answerer, BusDown, CallRefused, NobodyServes
-from outcry.cluster.nats.hearing import hearing
 from outcry.cluster.nats.link import Link, bus_errors
+from outcry.cluster.nats.subscribing import subscribed
 
 _ASKED, _TOLD = "outcry.ask.", "outcry.tell."
 _HEADER = "Outcry-Answer"
@@ -61,7 +61,7 @@ class NatsCalls:
             under_way[task] = message
             task.add_done_callback(under_way.pop)
 
-        async with hearing(self._link, _ASKED + name, take):
+        async with subscribed(self._link, _ASKED + name, take):
             try:
                 yield
             finally:
@@ -86,7 +86,7 @@ class NatsCalls:
         async def take(message: Msg) -> None:
             heard(message.data)
 
-        async with hearing(self._link, _TOLD + name, take):
+        async with subscribed(self._link, _TOLD + name, take):
             yield
 
     async def _answer(self, name: str, answer: Answerer, message: Msg) -> None:

@@ -47,7 +47,7 @@ class _Transport(TcpTransport):
         await asyncio.sleep(0)
 
 
-class LastingClient(Client):
+class ReconnectingClient(Client):
     """A client that goes on trying for ever. `heard_s`: when the server answered last, by `time.monotonic`."""
 
     def __init__(self, urls: str) -> None:

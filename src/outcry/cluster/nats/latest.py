@@ -18,9 +18,9 @@ from nats.aio.subscription import Subscription
 
 from outcry.cluster.calls import BusDown
 from outcry.cluster.latest import KEPT_S, Latest, Order
-from outcry.cluster.nats.kept import Kept
 from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
-from outcry.cluster.nats.messages import key_of, subject_of
+from outcry.cluster.nats.log_format import key_of, subject_of
+from outcry.cluster.nats.message_store import MessageStore
 from outcry.market.units import NANOS_PER_SECOND
 
 _STREAM, _PREFIX = "LATEST", "latest"
@@ -41,7 +41,7 @@ class JetStreamLatest:
     """Implements `LatestStates` over a link, for its event loop."""
 
     def __init__(self, link: Link) -> None:
-        self._link, self._kept = link, Kept(link, _CONFIG)
+        self._link, self._kept = link, MessageStore(link, _CONFIG)
         #: What this process put last, while nobody else did: the number of the message, and its order.
         self._there: dict[str, tuple[int, Order]] = {}
 

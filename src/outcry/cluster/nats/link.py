@@ -19,7 +19,7 @@ from nats.js.errors import APIError
 
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown, NobodyServes
-from outcry.cluster.nats.client import LastingClient
+from outcry.cluster.nats.client import ReconnectingClient
 
 #: How long JetStream is waited for.
 ANSWER_S = 5.0
@@ -59,7 +59,7 @@ class Link:
 
     def __init__(self, urls: str, report: Report) -> None:
         self._report = report
-        self._client = LastingClient(urls)
+        self._client = ReconnectingClient(urls)
         self._up = asyncio.Event()
         self._away = self._said_few = False
         self._inbox = ""
@@ -112,7 +112,7 @@ class Link:
         await self._up.wait()
 
     @property
-    def client(self) -> LastingClient:
+    def client(self) -> ReconnectingClient:
         """The client; what is subscribed by it stays so, however often the link is lost. Raises `BusDown` before the
         bus was there for the first time. Use it within `bus_errors`."""
         if not self._inbox:

@@ -15,12 +15,12 @@ from time import monotonic
 from outcry.base.backoff import Pauses
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats import asking, messages
-from outcry.cluster.nats.asking import Asking
-from outcry.cluster.nats.kept import HEADERS_BYTES, Kept, Overtaken
+from outcry.cluster.nats import blocking, log_format
+from outcry.cluster.nats.blocking import BlockingBus
 from outcry.cluster.nats.link import BusRefused
-from outcry.cluster.nats.reading import Reading, place_of
-from outcry.cluster.nats.standing import Standing, size_of
+from outcry.cluster.nats.log_reader import LogReader, place_of
+from outcry.cluster.nats.log_stream import LogStream, size_of
+from outcry.cluster.nats.message_store import HEADERS_BYTES, MessageStore, WriteConflict
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
 from outcry.live.log_checks import check_repeat
@@ -45,13 +45,13 @@ class JetStreamLog:
         self, thread: LinkThread, report: Report, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES
     ) -> None:
         self._thread, self._report = thread, report
-        self._kept = Kept(thread.link, STREAM)
-        self._asked = Asking(thread, "log")
+        self._kept = MessageStore(thread.link, STREAM)
+        self._asked = BlockingBus(thread, "log")
         self._most_unkept_bytes = most_unkept_bytes
         self._turn = threading.Condition()
-        self._streams: dict[str, Standing] = {}
+        self._streams: dict[str, LogStream] = {}
         self._unkept_bytes = 0
-        self._ready: list[Standing] = []
+        self._ready: list[LogStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._name, self._numbers = secrets.token_hex(8), count()
         self._stuck = False
@@ -71,12 +71,12 @@ class JetStreamLog:
         found = {key for key in on_the_way if partitions is None or partition_of_stream(key) in partitions}
         for share in shares:
             subjects = self._asked(lambda share=share: self._kept.subjects(f"log.{share}.>"))
-            found.update(map(messages.key_of, subjects))
+            found.update(map(log_format.key_of, subjects))
         return sorted(found)
 
     def last(self, key: str) -> int:
         """See `TradeLog`. What this process has on the way is waited for. Raises `StoreBusy`."""
-        stream = self._streams.get(key) or Standing(key, messages.subject_of("log", key))
+        stream = self._streams.get(key) or LogStream(key, log_format.subject_of("log", key))
         self._settle(stream)
         last, seq = self._asked(lambda: self._look(stream.subject))
         with self._turn:
@@ -102,7 +102,7 @@ class JetStreamLog:
             own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
         if void:
             until, seq = self._asked(lambda: self._look(stream.subject))
-        reading = Reading(self._kept, stream.subject, self._asked, self._thread.submit)
+        reading = LogReader(self._kept, stream.subject, self._asked, self._thread.submit)
         return reading.frames(first, own[0].first if own else until, seq, own)
 
     def drop(self, key: str, before: int) -> None:
@@ -145,13 +145,13 @@ class JetStreamLog:
         name = self._fresh_name()
 
         async def work() -> None:
-            last = await self._kept.add(stream.subject, messages.encode([]), stream.seq, name)
+            last = await self._kept.add(stream.subject, log_format.encode([]), stream.seq, name)
             await self._kept.remove(stream.subject, last + 1)
 
         if stream.seq:
             try:
                 self._asked(work)
-            except Overtaken:
+            except WriteConflict:
                 self._lose(stream)
                 raise LogTakenOver(key) from None
         with self._turn:
@@ -166,10 +166,10 @@ class JetStreamLog:
             def done() -> bool:
                 return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
 
-            if not self._turn.wait_for(done, asking.PATIENCE_S):
+            if not self._turn.wait_for(done, blocking.PATIENCE_S):
                 raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
 
-    def _found(self, key: str) -> Standing:
+    def _found(self, key: str) -> LogStream:
         """A stream that was looked at."""
         stream = self._streams.get(key)
         if stream is None:
@@ -177,14 +177,14 @@ class JetStreamLog:
             stream = self._streams[key]
         return stream
 
-    def _settle(self, stream: Standing, before: int | None = None) -> None:
+    def _settle(self, stream: LogStream, before: int | None = None) -> None:
         """Wait until nothing of a stream is on its way, of entries before a position."""
 
         def settled() -> bool:
             return not stream.writing or (before is not None and stream.kept_to >= before)
 
         with self._turn:
-            if not self._turn.wait_for(settled, asking.PATIENCE_S):
+            if not self._turn.wait_for(settled, blocking.PATIENCE_S):
                 raise StoreBusy("the bus does not acknowledge what was logged")
 
     async def _look(self, subject: str) -> tuple[int, int]:
@@ -192,7 +192,7 @@ class JetStreamLog:
         newest = await self._kept.newest(subject)
         if newest is None:
             return 0, 0
-        frames = list(messages.decode(newest.body))
+        frames = list(log_format.decode(newest.body))
         if frames:
             return frames[-1].first + frames[-1].count, newest.seq
         await self._kept.remove(subject, newest.seq + 1)  # it was forgotten, and who did died doing so
@@ -206,9 +206,9 @@ class JetStreamLog:
             stream = self._found(key)
         except StoreBusy as problem:
             raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
-        if count > messages.MOST_ENTRIES:
+        if count > log_format.MOST_ENTRIES:
             raise ValueError(f"{key}: {count} entries are too many to be appended at once")
-        size = len(blob) + messages.FRAME_BYTES
+        size = len(blob) + log_format.FRAME_BYTES
         with self._turn:
             if stream.void:
                 raise LogTakenOver(key)
@@ -276,25 +276,25 @@ class JetStreamLog:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, stream: Standing) -> None:
+    async def _write(self, stream: LogStream) -> None:
         """Write what is pending of a stream, message by message, until nothing is."""
         try:
             while self._take(stream):
                 seq = await self._written(stream)
                 self._acknowledge(stream, seq)
-        except Overtaken:
+        except WriteConflict:
             self._lose(stream)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
             self._report(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
             self._lose(stream)
 
-    def _take(self, stream: Standing) -> bool:
+    def _take(self, stream: LogStream) -> bool:
         """Gather what goes in one message."""
         most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
         size = number = 0
         with self._turn:
             for frame in stream.pending:
-                size += len(frame.blob) + messages.FRAME_BYTES
+                size += len(frame.blob) + log_format.FRAME_BYTES
                 if number and (size > most or frame.first in stream.cuts):
                     break
                 number += 1
@@ -305,9 +305,9 @@ class JetStreamLog:
                 self._turn.notify_all()
         return bool(number)
 
-    async def _written(self, stream: Standing) -> int:
-        """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
-        body, name = messages.encode(stream.flying), self._fresh_name()
+    async def _written(self, stream: LogStream) -> int:
+        """Write the message on its way, however long that takes; return its number. Raises `WriteConflict`."""
+        body, name = log_format.encode(stream.flying), self._fresh_name()
         pauses = Pauses(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
         while True:
             try:
@@ -324,7 +324,7 @@ class JetStreamLog:
                     self._report(LogEvent.NATS_LOG_RESUMED)
                 return seq
 
-    def _acknowledge(self, stream: Standing, seq: int) -> None:
+    def _acknowledge(self, stream: LogStream, seq: int) -> None:
         with self._turn:
             self._unkept_bytes -= size_of(stream.flying)
             stream.seq, stream.flying, stream.since_s = seq, [], monotonic()
@@ -332,7 +332,7 @@ class JetStreamLog:
             self._turn.notify_all()
         wake(done, None)
 
-    def _lose(self, stream: Standing) -> None:
+    def _lose(self, stream: LogStream) -> None:
         """Another process has written: what waits is void."""
         with self._turn:
             self._unkept_bytes -= size_of(stream.flying) + size_of(stream.pending)

@@ -17,10 +17,10 @@ from nats.aio.msg import Msg
 
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats.hearing import hearing
 from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
+from outcry.cluster.nats.partition_lease import BEAT_S, PIN_S, LeaseCallbacks, PartitionLease
 from outcry.cluster.nats.presence import NatsPresence
-from outcry.cluster.nats.seats import BEAT_S, PIN_S, Duties, Seat
+from outcry.cluster.nats.subscribing import subscribed
 from outcry.live.partitions import PARTITIONS, Turn
 
 _TICK_S = 0.1
@@ -52,12 +52,12 @@ class NatsPartitions:
     ) -> None:
         self._link, self._presence, self._name, self._report = link, presence, name, report
         self._stream, self._subject = f"OWN_{name.upper()}", f"own.{name}"
-        self._seats = [Seat(number) for number in range(count)]
+        self._seats = [PartitionLease(number) for number in range(count)]
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._to_prepare = asyncio.Event()
         self._lacking_s = math.inf
         self._ended = False
-        self._duties: Duties | None = None
+        self._duties: LeaseCallbacks | None = None
 
     @property
     def owned(self) -> frozenset[int]:
@@ -66,11 +66,11 @@ class NatsPartitions:
 
     async def run(self, gained: Turn, lost: Turn) -> None:
         """See `Partitions`. `lost` is called too where `gained` raised or was cut short; what they raise is told."""
-        self._duties = Duties(gained, lost, self._give_back, self._report)
+        self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report)
         self._ended = False
         self._to_prepare.set()
         self._link.on_back.append(self._back)
-        async with hearing(self._link, f"{self._inbox}.>", self._take):
+        async with subscribed(self._link, f"{self._inbox}.>", self._take):
             tasks = [asyncio.create_task(self._keep_prepared()), asyncio.create_task(self._keep_seats())]
             try:
                 async with self._presence.here([self._name]):
@@ -118,7 +118,7 @@ class NatsPartitions:
 
     # -- an even share
 
-    def _ours(self) -> Sequence[Seat]:
+    def _ours(self) -> Sequence[PartitionLease]:
         """Those that are ours if all are divided in order; as many as them we are to have."""
         members = self._presence.members(self._name)
         if self._ended or self._presence.name not in members:
@@ -127,7 +127,7 @@ class NatsPartitions:
         first = at * each + min(at, over)
         return self._seats[first : first + each + (at < over)]
 
-    def _held(self) -> Sequence[Seat]:
+    def _held(self) -> Sequence[PartitionLease]:
         return [seat for seat in self._seats if seat.held]
 
     async def _balance(self, now_s: float) -> None:
@@ -151,13 +151,13 @@ class NatsPartitions:
 
     # -- what is asked, and answered
 
-    async def _beat(self, seat: Seat) -> None:
+    async def _beat(self, seat: PartitionLease) -> None:
         """Ask for what is ours: if the server answers to the pin, it is so for as long as a pin lasts from now."""
         seat.beaten_s = time.monotonic()
         token = f"{seat.pin}.{int(seat.beaten_s * _US)}"
         await self._ask(seat, token, {"id": seat.pin, "no_wait": True})
 
-    async def _ask(self, seat: Seat, token: str, ask: Mapping[str, object]) -> None:
+    async def _ask(self, seat: PartitionLease, token: str, ask: Mapping[str, object]) -> None:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{seat.number}"
         body = msgspec.json.encode({"batch": 1, "group": _GROUP, **ask})
         with suppress(BusDown), bus_errors():
@@ -184,13 +184,13 @@ class NatsPartitions:
             seat.confirmed(int(at_us) / _US)
             self._seated(seat)
 
-    def _seated(self, seat: Seat) -> None:
+    def _seated(self, seat: PartitionLease) -> None:
         if seat.tenure is None and self._duties is not None:
             if len(self._held()) >= len(self._ours()):
                 seat.leaving = True
             seat.sit(self._duties)
 
-    async def _give_back(self, seat: Seat) -> None:
+    async def _give_back(self, seat: PartitionLease) -> None:
         """Put a new message there, which tells the next that we have ended with it, and let go. The server lets go of
         whoever has it, so not if it may be another by then: it lapses by itself."""
         with suppress(BusDown, BusRefused):

@@ -17,8 +17,8 @@ import msgspec
 from nats.aio.msg import Msg
 
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats.hearing import hearing
 from outcry.cluster.nats.link import Link, bus_errors
+from outcry.cluster.nats.subscribing import subscribed
 
 BEAT_S = 0.4
 #: Who was silent for so long is gone.
@@ -90,7 +90,7 @@ class NatsPresence:
                 await asyncio.gather(beating, return_exceptions=True)
 
     async def _keep_beating(self) -> None:
-        async with hearing(self._link, _SUBJECT, self._take):
+        async with subscribed(self._link, _SUBJECT, self._take):
             while True:
                 await self._say()
                 await asyncio.sleep(BEAT_S)

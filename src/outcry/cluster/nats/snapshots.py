@@ -13,9 +13,9 @@ from itertools import count
 
 import zstandard
 
-from outcry.cluster.nats.asking import Asking
-from outcry.cluster.nats.kept import HEADERS_BYTES, Kept, Overtaken
-from outcry.cluster.nats.messages import subject_of
+from outcry.cluster.nats.blocking import BlockingBus
+from outcry.cluster.nats.log_format import subject_of
+from outcry.cluster.nats.message_store import HEADERS_BYTES, MessageStore, WriteConflict
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
 
@@ -36,8 +36,8 @@ class JetStreamSnapshots:
 
     def __init__(self, thread: LinkThread) -> None:
         self._thread = thread
-        self._kept = Kept(thread.link, STREAM)
-        self._asked = Asking(thread, "snapshots")
+        self._kept = MessageStore(thread.link, STREAM)
+        self._asked = BlockingBus(thread, "snapshots")
         self._name, self._numbers = secrets.token_hex(8), count()
         #: Number and position of the newest as last seen, so that most are saved without a look.
         self._seen: dict[str, tuple[int, int]] = {}
@@ -81,7 +81,7 @@ class JetStreamSnapshots:
                 return
             try:
                 self._seen[subject] = await self._kept.add(subject, body, seq, name), position
-            except Overtaken:
+            except WriteConflict:
                 del self._seen[subject]
             else:
                 return

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats import messages
-from outcry.cluster.nats.kept import Kept, Message
+from outcry.cluster.nats import log_format
 from outcry.cluster.nats.link import BusRefused
+from outcry.cluster.nats.message_store import MessageStore, StoredMessage
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogDamaged
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _BEHIND_S, _LOOK_S = 5.0, 0.02
 
 
-class Asked(Protocol):
+class BlockingCall(Protocol):
     """Asks the bus for something and waits for it; raises `StoreBusy`."""
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -27,7 +27,7 @@ class Asked(Protocol):
         ...
 
 
-async def place_of(kept: Kept, subject: str, position: int, newest: int) -> int:
+async def place_of(kept: MessageStore, subject: str, position: int, newest: int) -> int:
     """The number of the message that holds an entry, of those up to `newest`; of the oldest where that was dropped. A
     replica that is behind may make it an older one. Raises `BusDown`."""
     oldest = await kept.some(subject, 1, 1)
@@ -48,19 +48,19 @@ async def place_of(kept: Kept, subject: str, position: int, newest: int) -> int:
     return least
 
 
-def _first(message: Message) -> int:
-    return next(messages.decode(message.body)).first
+def _first(message: StoredMessage) -> int:
+    return next(log_format.decode(message.body)).first
 
 
-class Reading:
+class LogReader:
     """Reads one stream. asked: waits for the bus; begun: begins to ask it."""
 
     def __init__(
         self,
-        kept: Kept,
+        kept: MessageStore,
         subject: str,
-        asked: Asked,
-        begun: Callable[[Coroutine[Any, Any, list[Message]]], Future[list[Message]]],
+        asked: BlockingCall,
+        begun: Callable[[Coroutine[Any, Any, list[StoredMessage]]], Future[list[StoredMessage]]],
     ) -> None:
         self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun
 
@@ -74,7 +74,7 @@ class Reading:
     def _kept_frames(self, first: int, until: int, newest: int) -> Iterator[Frame]:
         at = None
         for message in self._messages(first, newest):
-            for frame in messages.decode(message.body):
+            for frame in log_format.decode(message.body):
                 end = frame.first + frame.count
                 if frame.first >= until:
                     return
@@ -87,11 +87,11 @@ class Reading:
                 at = end
                 yield frame
 
-    def _messages(self, first: int, newest: int) -> Iterator[Message]:
+    def _messages(self, first: int, newest: int) -> Iterator[StoredMessage]:
         start = 1
         if first:
             start = self._asked(lambda: place_of(self._kept, self._subject, first, newest))
-        ahead: Future[list[Message]] | None = None
+        ahead: Future[list[StoredMessage]] | None = None
         behind_s = time.monotonic() + _BEHIND_S
         while start <= newest:
             some = self._taken(ahead, start)
@@ -109,7 +109,7 @@ class Reading:
             else:
                 time.sleep(_LOOK_S)
 
-    def _taken(self, ahead: Future[list[Message]] | None, start: int) -> list[Message]:
+    def _taken(self, ahead: Future[list[StoredMessage]] | None, start: int) -> list[StoredMessage]:
         """What was asked for ahead, or if that came to nothing is asked for now."""
         if ahead is not None:
             with suppress(BusDown, BusRefused):

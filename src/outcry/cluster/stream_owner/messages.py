@@ -15,7 +15,7 @@ from outcry.live.partitions import partition_of_stream
 from outcry.trades.push_format import Origin
 
 
-class Carried(msgspec.Struct, array_like=True, frozen=True):
+class ForwardedPush(msgspec.Struct, array_like=True, frozen=True):
     """A push on its way. `body`: as `write_push` makes it."""
 
     owner: int
@@ -50,7 +50,7 @@ class Retire(_About, frozen=True):
     """Nobody is to bring this stream any more, and it is not to be shown."""
 
 
-Asked = AskReach | Leave | Refuse | Retire
+StreamRequest = AskReach | Leave | Refuse | Retire
 #: The refusals there are between processes; any other is a fault over there, and worth trying again.
 _REFUSALS: dict[str, tuple[type[ServiceError], str]] = {
     InvalidRequest.code: (InvalidRequest, "invalid_request"),

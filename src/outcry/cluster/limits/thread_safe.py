@@ -11,7 +11,7 @@ T = TypeVar("T")
 _PATIENCE_S = 5.0
 
 
-class LimiterFromThreads:
+class ThreadSafeLimiter:
     """Implements `PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
 
     Raises `StoreBusy` where the loop stands still."""

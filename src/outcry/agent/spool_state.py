@@ -11,7 +11,7 @@ import msgspec
 from outcry.trades.feed import FeedCaps
 
 
-class Memo(msgspec.Struct):
+class SpoolState(msgspec.Struct):
     """session: the newest run, empty where there was none. instead: what stands in the place of events before `first`
     that there was no room for, as they travel. caps: what the feed could do."""
 
@@ -21,11 +21,11 @@ class Memo(msgspec.Struct):
     caps: FeedCaps | None = None
 
     @staticmethod
-    def read(path: Path) -> "Memo":
+    def read(path: Path) -> "SpoolState":
         """What was written; of a file that is missing or cannot be read, nothing."""
         with suppress(OSError, ValueError):
-            return msgspec.json.decode(path.read_bytes(), type=Memo)
-        return Memo()
+            return msgspec.json.decode(path.read_bytes(), type=SpoolState)
+        return SpoolState()
 
     def write(self, path: Path) -> None:
         """Write it whole or not at all. Raises `OSError`."""

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
-from outcry.agent.carrying import Carrying, Market, end_all
-from outcry.agent.following import Follower
+from outcry.agent.contract_follower import ContractFollower
+from outcry.agent.feed_runner import FeedRunner, MarketContext, cancel_all
 from outcry.agent.spool import Spool
 from outcry.base.errors import ServiceError, StoreUnavailable
 from outcry.base.log_events import LogEvent, Report
-from outcry.cluster.feeding.owners import Owners
-from outcry.cluster.over_calls import OverCalls
+from outcry.cluster.bus_transport import BusTransport
+from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live import health
 from outcry.live.health import Phase
 from outcry.live.model import StreamKey
@@ -36,15 +36,15 @@ _LINKS = {
 }  # fmt: skip
 
 
-class CarriedStreams(Carrying):
+class RemoteStreams(FeedRunner):
     """Implements `Streams`. registry: what streams say, as their owners tell it; `complete`:
     whether all that there are have been told of."""
 
     def __init__(
-        self, spool: Spool, owners: Owners, market: Market, registry: Registry, complete: Callable[[], bool],
-        report: Report, rush: float = 1.0,
+        self, spool: Spool, owners: StreamOwnerClient, market: MarketContext, registry: Registry,
+        complete: Callable[[], bool], report: Report, rush: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, OverCalls(owners), market, report, rush, self._reach)
+        super().__init__(spool, BusTransport(owners), market, report, rush, self._reach)
         self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
         #: What streams said last whose feed has ended.
@@ -58,7 +58,7 @@ class CarriedStreams(Carrying):
         try:
             await asyncio.Event().wait()
         finally:
-            await end_all([keeping, *self._attached, *self._saying.values()])
+            await cancel_all([keeping, *self._attached, *self._saying.values()])
             await self.close()
 
     # -- what feeds become
@@ -111,7 +111,7 @@ class CarriedStreams(Carrying):
         """As the engine calls it."""
         return {"stream": key.text}
 
-    def stands(self, key: StreamKey, follower: Follower) -> None:
+    def stands(self, key: StreamKey, follower: ContractFollower) -> None:
         """An operator hears of what the engine would tell, too, and of no more."""
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
@@ -139,7 +139,7 @@ class CarriedStreams(Carrying):
             case _:
                 return StreamStatus(link, link.value)
 
-    def _standing(self, key: StreamKey, follower: Follower) -> str:
+    def _standing(self, key: StreamKey, follower: ContractFollower) -> str:
         if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
             return "stale_link"
         channel = self._registry.channel(key)

@@ -9,15 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from outcry.agent.sender import LONGEST_PAUSE_S, Later, Line, Sender
+from outcry.agent.sender import LONGEST_PAUSE_S, PushQueue, RetryLater, Sender
 from outcry.live.model import StreamKey
 
 #: Pushes at a time; a key may have one more.
-MOST_SENDERS = 3
+MAX_SENDERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceEndpoint:
     """Where to push: address, a key made for it, and whom to believe over TLS (None: the system's roots)."""
 
     url: str
@@ -25,24 +25,24 @@ class Service:
     trust: ssl.SSLContext | None = None
 
 
-class OverHttp:
+class HttpTransport:
     """Implements `outward.Carrier`. The key says whose feeds are pushed."""
 
     longest_pause_s = LONGEST_PAUSE_S
 
-    def __init__(self, service: Service) -> None:
-        self._senders = [Sender(service.url, service.key, trust=service.trust) for _ in range(MOST_SENDERS)]
+    def __init__(self, service: ServiceEndpoint) -> None:
+        self._senders = [Sender(service.url, service.key, trust=service.trust) for _ in range(MAX_SENDERS)]
         self._free: asyncio.Queue[Sender] = asyncio.Queue()
         for sender in self._senders:
             self._free.put_nowait(sender)
-        self._pool = ThreadPoolExecutor(MOST_SENDERS, "outcry-push")
+        self._pool = ThreadPoolExecutor(MAX_SENDERS, "outcry-push")
 
-    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
         """See `Carrier`."""
         sender = await self._free.get()
         loop = asyncio.get_running_loop()
 
-        def done(_: Future[Later | None]) -> None:
+        def done(_: Future[RetryLater | None]) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits for a sender any more
                 loop.call_soon_threadsafe(self._free.put_nowait, sender)
 
@@ -59,6 +59,6 @@ class OverHttp:
             sender.close()
 
 
-def _attempt(sender: Sender, feed: str, line: Line) -> Later | None:
+def _attempt(sender: Sender, feed: str, line: PushQueue) -> RetryLater | None:
     pause_s = sender.attempt(feed, line)
-    return None if pause_s is None else Later(sender.problem, pause_s)
+    return None if pause_s is None else RetryLater(sender.problem, pause_s)

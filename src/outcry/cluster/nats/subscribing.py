@@ -15,11 +15,13 @@ _NOTED_S = 1.0
 
 
 @asynccontextmanager
-async def hearing(link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]) -> AsyncGenerator[None]:
+async def subscribed(
+    link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]
+) -> AsyncGenerator[None]:
     """Give every message under a subject to `take`, one after the other. With the bus there, the block begins once it
     has taken note; else at once, and messages come as soon as the bus does. At the end, what it has sent us still is
     given to `take`."""
-    beginning = asyncio.get_running_loop().create_task(_begun(link, subject, take))
+    beginning = asyncio.get_running_loop().create_task(_subscribe(link, subject, take))
     try:
         if link.connected:
             await asyncio.wait((beginning,))
@@ -29,10 +31,10 @@ async def hearing(link: Link, subject: str, take: Callable[[Msg], Awaitable[None
             beginning.cancel()
         (begun,) = await asyncio.gather(beginning, return_exceptions=True)
         if isinstance(begun, Subscription):
-            await _ended(begun)
+            await _unsubscribe(begun)
 
 
-async def _begun(link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
+async def _subscribe(link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
     await link.up()
     begun = await link.client.subscribe(subject, cb=take)
     with suppress(Error, OSError, TimeoutError):  # lost meanwhile: it is taken note of as the link is back
@@ -41,7 +43,7 @@ async def _begun(link: Link, subject: str, take: Callable[[Msg], Awaitable[None]
     return begun
 
 
-async def _ended(begun: Subscription) -> None:
+async def _unsubscribe(begun: Subscription) -> None:
     try:
         async with asyncio.timeout(_NOTED_S):
             await begun.drain()

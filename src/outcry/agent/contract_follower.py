@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import cast
 
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.clock import Clock
 from outcry.live.history_start import answered_begin_ns, history_begin_ns
 from outcry.live.stream_status import StreamProgress
@@ -42,10 +42,12 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own cloc
 
 
 @dataclass(slots=True)
-class Seen:
-    """How a contract stands, for whoever looks. `phase`: a word of `Follower`; `code`: why; `set_aside`: rows no
-    service would take; `subscribed`: as the feed says;
-    `quality`: of its history."""
+class ContractStatus:
+    """Status of a contract's feed, for display.
+
+    phase: set by `ContractFollower`; code, text: the reason; set_aside: number of rows that no service would accept;
+    subscribed: whether the feed reports the contract as subscribed; quality: of its history.
+    """
 
     phase: str = "connecting"
     code: str = ""
@@ -56,12 +58,12 @@ class Seen:
     quality: str = ""
 
 
-class Follower:
+class ContractFollower:
     """One contract of one feed. window_ns: when the contract trades; reach: how far the service is, where that is more
     than the line knows; changed: called as `seen` changes; added: as there is something to send."""
 
     def __init__(
-        self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
+        self, feed: Feed, line: SpooledQueue, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
         reach: StreamProgress | None = None, *, added: Callable[[], object], changed: Callable[[], object],
     ) -> None:  # fmt: skip
         self.feed, self.line = feed, line
@@ -71,7 +73,7 @@ class Follower:
         self._overlap = Overlap()
         self._caught_up = False
         self._told: Status | None = None
-        self.seen = Seen()
+        self.seen = ContractStatus()
         #: When anything was heard of the feed last, by the event loop's clock.
         self.heard_s = 0.0
 

@@ -17,7 +17,7 @@ PATIENCE_S = 5.0
 _PAUSE_S = 0.05
 
 
-class Asking:
+class BlockingBus:
     """Asks the bus, again until it answers, but not for ever. `what`: it is asked for, in words."""
 
     def __init__(self, thread: LinkThread, what: str) -> None:

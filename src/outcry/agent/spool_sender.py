@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from outcry.agent.sender import Later, Line
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.sender import PushQueue, RetryLater
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.backoff import Pauses
 from outcry.client.errors import ApiError
 from outcry.live.model import StreamKey
@@ -28,7 +28,7 @@ REPLACED_PAUSE_S = 1.0
 _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
 
 
-class Carrier(Protocol):
+class PushTransport(Protocol):
     """The way pushes go to a service. For one event loop."""
 
     @property
@@ -36,7 +36,7 @@ class Carrier(Protocol):
         """How long to wait at most before one that reached nobody is sent again."""
         ...
 
-    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
         """Send what comes next of a line, once; None where that went forward. Raises `ApiError` where the service
         refuses."""
         ...
@@ -47,7 +47,7 @@ class Carrier(Protocol):
 
 
 @dataclass(slots=True)
-class Reached:
+class ServiceStatus:
     """How the service was found last: `code` is `ok`, `service_unreachable`, `fault` (one of ours), or what it refuses
     with; `text` for a person."""
 
@@ -55,18 +55,18 @@ class Reached:
     text: str = ""
 
 
-class Outward:
+class SpoolSender:
     """The way out of a spool. `reached`: how the service stands; changed: called as that changes."""
 
-    def __init__(self, carrier: Carrier, changed: Callable[[], object], rush: float = 1.0) -> None:
+    def __init__(self, carrier: PushTransport, changed: Callable[[], object], rush: float = 1.0) -> None:
         self._carrier, self._rush, self._changed = carrier, rush, changed
-        self.reached = Reached()
+        self.reached = ServiceStatus()
         #: What the service says of single lines: empty where all is well.
         self.refused: dict[StreamKey, str] = {}
         #: Lines whose last push reached nobody.
         self._unreached: set[StreamKey] = set()
 
-    async def carry(self, key: StreamKey, line: SpooledLine, news: asyncio.Event) -> None:
+    async def carry(self, key: StreamKey, line: SpooledQueue, news: asyncio.Event) -> None:
         """Send what a line has, as `news` comes, until cancelled."""
         pauses = Pauses(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
         while True:
@@ -85,7 +85,7 @@ class Outward:
             else:
                 await asyncio.sleep(max(pause_s / self._rush, pauses.next_s()))
 
-    async def send(self, key: StreamKey, line: SpooledLine) -> float | None:
+    async def send(self, key: StreamKey, line: SpooledQueue) -> float | None:
         """Send one push; None where it went forward, else how long to wait."""
         try:
             later = await self._carrier.attempt(key, line)
@@ -107,7 +107,7 @@ class Outward:
             self._show("service_unreachable", str(later.problem))
         return later.pause_s
 
-    def _refusal(self, key: StreamKey, line: SpooledLine, problem: ApiError) -> float:
+    def _refusal(self, key: StreamKey, line: SpooledQueue, problem: ApiError) -> float:
         code = _code(problem)
         if code in _RUN_OVER:
             line.renew()

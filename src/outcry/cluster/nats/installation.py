@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
-from outcry.cluster.nats.kept import Kept, Overtaken
 from outcry.cluster.nats.link import BusRefused, Link
+from outcry.cluster.nats.message_store import MessageStore, WriteConflict
 
 STREAM = {"name": "BELONGS", "subjects": ["belongs"], "max_msgs_per_subject": 1, "storage": "file"}
 _SUBJECT = "belongs"
@@ -22,9 +22,9 @@ _ANOTHERS = (
 )
 
 
-async def until_ours(link: Link, mark: str, report: Report) -> None:
+async def claim_bus(link: Link, mark: str, report: Report) -> None:
     """Wait until the bus has our mark: leave it where there is none. What is in the way is told as it changes."""
-    kept, told = Kept(link, STREAM), ""
+    kept, told = MessageStore(link, STREAM), ""
     while True:
         try:
             await link.up()
@@ -39,11 +39,11 @@ async def until_ours(link: Link, mark: str, report: Report) -> None:
         await asyncio.sleep(_RETRY_S)
 
 
-async def _mark(kept: Kept, mark: str) -> str:
+async def _mark(kept: MessageStore, mark: str) -> str:
     """The mark there is, ours if there was none."""
     newest = await kept.newest(_SUBJECT)
     if newest is None:
-        with suppress(Overtaken):
+        with suppress(WriteConflict):
             await kept.add(_SUBJECT, mark.encode(), 0, secrets.token_hex(8))
             return mark
         newest = await kept.newest(_SUBJECT)

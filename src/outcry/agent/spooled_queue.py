@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from outcry.agent.memo import Memo
 from outcry.agent.pusher import batch_of, time_of, weight_of
+from outcry.agent.spool_state import SpoolState
 from outcry.client.errors import Unreachable
 from outcry.live.model import TradeLog
 from outcry.market.instruments import Contract
@@ -37,12 +37,12 @@ from outcry.trades.push_format import KEPT_NS, Again, Push, read_event, write_ev
 from outcry.trades.records import Rows
 
 #: The spool is let go of in pieces of about this size.
-PIECE_BYTES = 4 << 20
+SEGMENT_BYTES = 4 << 20
 #: What is read ahead of the sender, and what may wait in memory while the disk is full.
-READY_BYTES, MOST_UNSAVED_BYTES = 4 << 20, 32 << 20
+READY_BYTES, MAX_UNSAVED_BYTES = 4 << 20, 32 << 20
 
 
-class SpooledLine:
+class SpooledQueue:
     """Implements `sender.Line`. Events are added on one thread and sent on another; `key`: its place in the spool.
 
     next, end: numbers of the first event not taken, and after the newest. latest_ns, last_bar_ns, barred_ns, recent: as
@@ -68,7 +68,7 @@ class SpooledLine:
 
     def _load(self) -> None:
         """Become what is on disk, as a run that goes on from the one before."""
-        known = Memo.read(self._memo)
+        known = SpoolState.read(self._memo)
         self.end = self._saved = self._log.last(self._key)
         instead = tuple(read_event(event) for event in known.instead)
         self._first, self._instead = self.end, () if known.first > self.end else instead
@@ -134,20 +134,20 @@ class SpooledLine:
     def _save(self, blob: bytes, event: Event) -> None:
         try:
             self.save()
-            if self._pieces and self._pieces[-1][1] >= PIECE_BYTES:
+            if self._pieces and self._pieces[-1][1] >= SEGMENT_BYTES:
                 self._log.cut(self._key)
                 self._pieces.append([self.end, 0])
             self._log.append(self._key, self.end, 1, blob)
             self._saved = self.end + 1
         except OSError:
-            if self._unsaved_bytes + len(blob) > MOST_UNSAVED_BYTES:
+            if self._unsaved_bytes + len(blob) > MAX_UNSAVED_BYTES:
                 raise
             self._unsaved.append((blob, event))
             self._unsaved_bytes += len(blob)
 
     def _note(self, number: int, event: Event, size: int) -> None:
         """Learn from an event that is in the spool."""
-        if not self._pieces or (number < self.end and self._pieces[-1][1] >= PIECE_BYTES):
+        if not self._pieces or (number < self.end and self._pieces[-1][1] >= SEGMENT_BYTES):
             self._pieces.append([number, 0])
         self._pieces[-1][1] += size
         self.time_ns = max(self.time_ns, time_of(event))
@@ -232,7 +232,7 @@ class SpooledLine:
             first = self._pieces[1][0]
             if self.next < first:
                 lost = [*self._ready_before(self._first), *self._from(max(self.next, self._first), first)]
-                self._first, self._instead = first, _in_place_of(lost)
+                self._first, self._instead = first, _replacement_events(lost)
                 before, self.session = self.session, secrets.token_hex(16)
                 self._remember()
                 self._kept.clear()
@@ -298,10 +298,10 @@ class SpooledLine:
 
     def _remember(self) -> None:
         instead = [write_event(event) for event in self._instead]
-        Memo(self.session, self._first, instead, self.caps).write(self._memo)
+        SpoolState(self.session, self._first, instead, self.caps).write(self._memo)
 
 
-def _in_place_of(lost: Iterable[Event]) -> tuple[Event, ...]:
+def _replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:
     """What is told instead of events that are let go: the time of their trades as a gap, and all that is no trade."""
     spans: list[tuple[int, int]] = []
     amends: list[Event] = []

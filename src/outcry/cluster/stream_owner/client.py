@@ -9,13 +9,13 @@ import msgspec
 
 from outcry.base.errors import StoreUnavailable
 from outcry.cluster.calls import BusDown, CallRefused, Calls
-from outcry.cluster.feeding.asking import (
-    Asked,
+from outcry.cluster.stream_owner.messages import (
     AskReach,
-    Carried,
+    ForwardedPush,
     Leave,
     Refuse,
     Retire,
+    StreamRequest,
     push_name,
     raise_refusal,
     stream_name,
@@ -31,7 +31,7 @@ ASK_TIMEOUT_S = 3.0
 _REACH = msgspec.msgpack.Decoder(StreamProgress | None)
 
 
-class Owners:
+class StreamOwnerClient:
     """All owners, over `calls`. Every method raises `StoreUnavailable` where none can be reached."""
 
     def __init__(self, calls: Calls) -> None:
@@ -40,7 +40,7 @@ class Owners:
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
         """See `Intake.take`."""
         key = StreamKey(owner, feed, push.contract)
-        body = msgspec.msgpack.encode(Carried(owner, feed, origin, write_push(push)))
+        body = msgspec.msgpack.encode(ForwardedPush(owner, feed, origin, write_push(push)))
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
@@ -59,7 +59,7 @@ class Owners:
         """Show a stream no more."""
         await self._about(key, Retire(*_of(key)))
 
-    async def _about(self, key: StreamKey, asked: Asked) -> bytes:
+    async def _about(self, key: StreamKey, asked: StreamRequest) -> bytes:
         return await self._ask(stream_name(key), msgspec.msgpack.encode(asked), ASK_TIMEOUT_S)
 
     async def _ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
@@ -76,11 +76,11 @@ def _of(key: StreamKey) -> tuple[int, str, str]:
 
 
 @dataclass(slots=True)
-class PassedOn:
+class ForwardingIntake:
     """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `Intake`."""
 
     universe: Universe
-    owners: Owners
+    owners: StreamOwnerClient
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
         """See `Intake`. Raises `StoreUnavailable` where the owner is not there now."""

@@ -8,14 +8,14 @@ from bisect import bisect_right
 
 from outcry.access.limiter import WINDOW_NS, Verdict
 from outcry.access.sliding_window import SlidingWindowLog, passed, until_ms
-from outcry.cluster.limits.messages import LEASE_NS, Line, Past, Ruling
+from outcry.cluster.limits.messages import LEASE_NS, LimitDecision, PassHistory, SubjectReport
 from outcry.live.partitions import partition_of
 
 Waiter = asyncio.Future[Verdict | None]
 _SOON_NS = 1_000_000_000
 
 
-class Kept:
+class SubjectState:
     """One subject here.
 
     left, until_ns: how many may pass unasked, and until when; low: at how many more are asked for.
@@ -62,21 +62,23 @@ class Kept:
         """Hold nothing any more, whatever is under way: message `number` says so."""
         self.left, self.number = 0, number
 
-    def line(self, now_ns: int) -> Line:
+    def line(self, now_ns: int) -> SubjectReport:
         """What to say of it now. What was held and not used is handed back."""
         self.advance(now_ns)
         lend = bool(self.waiting or self.untold)
         if now_ns >= self.until_ns or not lend:
             self.left = 0
         untold = self.untold.told()
-        return Line(self.subject, self.limit, len(self.waiting), self.told, untold, self.left, lend)
+        return SubjectReport(self.subject, self.limit, len(self.waiting), self.told, untold, self.left, lend)
 
-    def past(self, now_ns: int, *, whole: bool) -> Past:
+    def past(self, now_ns: int, *, whole: bool) -> PassHistory:
         """What passed here, for an owner that gave no verdict on it; all of it, where the `whole` is wanted."""
         self.advance(now_ns)
-        return Past(self.subject, self.known.told() if whole else b"", self.told, self.untold.told())
+        return PassHistory(self.subject, self.known.told() if whole else b"", self.told, self.untold.told())
 
-    def hear(self, line: Line, ruling: Ruling, number: int, sent_ns: int, now_ns: int) -> list[Verdict]:
+    def hear(
+        self, line: SubjectReport, ruling: LimitDecision, number: int, sent_ns: int, now_ns: int
+    ) -> list[Verdict]:
         """Take in what an owner answered to message `number`; return the verdicts for those who asked with it."""
         newly = line.first + len(line.untold) // self.untold.itemsize - self.told
         if newly > 0:
@@ -164,18 +166,18 @@ class Kept:
                 waiter.set_result(verdict)
 
 
-class Flight:
+class PendingLine:
     """What a message that is under way says of one subject, and who waits for the answer."""
 
     __slots__ = ("_number", "_sent_ns", "kept", "line", "waiting")
 
-    def __init__(self, kept: Kept, number: int, sent_ns: int) -> None:
+    def __init__(self, kept: SubjectState, number: int, sent_ns: int) -> None:
         self.kept, self.line = kept, kept.line(sent_ns)
         self.waiting, kept.waiting = kept.waiting, []
         self._number, self._sent_ns = number, sent_ns
         kept.number, kept.flying = number, True
 
-    def land(self, ruling: Ruling, now_ns: int) -> None:
+    def land(self, ruling: LimitDecision, now_ns: int) -> None:
         """Take in the answer."""
         kept, asked = self.kept, self.waiting
         kept.flying = False

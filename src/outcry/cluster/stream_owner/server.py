@@ -14,13 +14,13 @@ import msgspec
 from outcry.base.clock import Clock
 from outcry.base.errors import ServiceError, StoreUnavailable
 from outcry.cluster.calls import Answerer, CallRefused, Calls
-from outcry.cluster.feeding.asking import (
-    Asked,
+from outcry.cluster.stream_owner.messages import (
     AskReach,
-    Carried,
+    ForwardedPush,
     Leave,
     Refuse,
     Retire,
+    StreamRequest,
     refused_call,
 )
 from outcry.database.errors import StoreBusy
@@ -37,11 +37,11 @@ _LONGEST_END_S = 2.0
 BETWEEN = "disconnected"
 
 T = TypeVar("T")
-_CARRIED = msgspec.msgpack.Decoder(Carried)
-_ASKED: msgspec.msgpack.Decoder[Asked] = msgspec.msgpack.Decoder(Asked)
+_CARRIED = msgspec.msgpack.Decoder(ForwardedPush)
+_ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamRequest)
 
 
-class Inlets(Intake, Protocol):
+class PushIntake(Intake, Protocol):
     """Pushed feeds, as their owner has them."""
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
@@ -54,7 +54,7 @@ class Inlets(Intake, Protocol):
         ...
 
 
-class Kept(Protocol):
+class OwnedStreams(Protocol):
     """Streams, as the engine has them."""
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
@@ -78,10 +78,12 @@ class Kept(Protocol):
         ...
 
 
-class Taking:
+class StreamOwnerServer:
     """Serves partitions. `streams`: the engine they are folded on."""
 
-    def __init__(self, calls: Calls, inlets: Inlets, streams: Kept, universe: Universe, clock: Clock) -> None:
+    def __init__(
+        self, calls: Calls, inlets: PushIntake, streams: OwnedStreams, universe: Universe, clock: Clock
+    ) -> None:
         self._calls, self._inlets, self._streams = calls, inlets, streams
         self._universe, self._clock = universe, clock
 
@@ -89,8 +91,8 @@ class Taking:
     async def serve(self, partition: int) -> AsyncGenerator[None]:
         """Serve a partition until the block ends."""
         async with (
-            self._calls.serve(f"stream.{partition}", _answering(self._about)),
-            self._calls.serve(f"push.{partition}", _answering(self._push)),
+            self._calls.serve(f"stream.{partition}", _translate_errors(self._about)),
+            self._calls.serve(f"push.{partition}", _translate_errors(self._push)),
         ):
             try:
                 yield
@@ -132,7 +134,7 @@ class Taking:
         return b""
 
 
-def _answering(work: Answerer) -> Answerer:
+def _translate_errors(work: Answerer) -> Answerer:
     """Let what is refused travel."""
 
     async def answer(body: bytes) -> bytes:

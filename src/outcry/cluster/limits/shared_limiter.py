@@ -18,22 +18,22 @@ import msgspec
 from outcry.access.limiter import Verdict
 from outcry.access.sliding_window import PASSED, Subjects, passed
 from outcry.cluster.calls import BusDown, CallRefused, Calls, NobodyServes
-from outcry.cluster.limits.epochs import Reigns
-from outcry.cluster.limits.kept import Flight, Kept, Waiter
+from outcry.cluster.limits.epochs import OwnerEpochs
 from outcry.cluster.limits.messages import (
     ROLES,
     Batch,
-    Past,
-    Returned,
-    Ruling,
+    LimitDecision,
+    PassHistory,
+    RecallReply,
     encode,
     owner_name,
     peer_name,
     read_answer,
-    read_summons,
+    read_recall,
     replica_name,
 )
 from outcry.cluster.limits.peers import Peers
+from outcry.cluster.limits.subject import PendingLine, SubjectState, Waiter
 from outcry.cluster.presence import Presence
 from outcry.live.partitions import PARTITIONS
 
@@ -59,14 +59,14 @@ class SharedLimiter:
         now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000,
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._now_ns = calls, presence, now_ns
-        self._shelves: list[dict[str, Kept]] = [{} for _ in range(PARTITIONS)]
+        self._shelves: list[dict[str, SubjectState]] = [{} for _ in range(PARTITIONS)]
         self._subjects = Subjects(self._make, max_subjects)
         self._young = self._subjects.young
-        self._reigns = Reigns()
+        self._reigns = OwnerEpochs()
         self._peers = Peers(calls, presence, roles, self._subjects.find, now_ns)
         self._numbers = count(1)
-        self._gathered: dict[str, Kept] = {}
-        self._leases: deque[tuple[int, Kept]] = deque()
+        self._gathered: dict[str, SubjectState] = {}
+        self._leases: deque[tuple[int, SubjectState]] = deque()
         self._flush_at: asyncio.Handle | None = None
         self._flush_soon = False
         self._sending = set[asyncio.Task[None]]()
@@ -155,12 +155,12 @@ class SharedLimiter:
 
     # -- subjects
 
-    def _make(self, subject: str) -> Kept:
-        kept = Kept(subject)
+    def _make(self, subject: str) -> SubjectState:
+        kept = SubjectState(subject)
         self._shelves[kept.partition][subject] = kept
         return kept
 
-    def _of(self, subject: str) -> Kept:
+    def _of(self, subject: str) -> SubjectState:
         if self._subjects.turn(self._now_ns()):
             self._young = self._subjects.young
             for shelf in self._shelves:
@@ -174,7 +174,7 @@ class SharedLimiter:
 
     # -- messages
 
-    def _gather(self, kept: Kept, *, soon: bool = False) -> None:
+    def _gather(self, kept: SubjectState, *, soon: bool = False) -> None:
         """Say something of a subject: with all of this turn, or soon enough."""
         self._gathered[kept.subject] = kept
         if soon and not self._flush_soon:
@@ -187,7 +187,7 @@ class SharedLimiter:
     def _flush(self) -> None:
         self._flush_soon, self._flush_at = False, None
         gathered, self._gathered = self._gathered, {}
-        asking, due = list[Kept](), list[Kept]()
+        asking, due = list[SubjectState](), list[SubjectState]()
         for kept in gathered.values():
             if not kept.flying:
                 (asking if kept.waiting else due).append(kept)
@@ -195,9 +195,9 @@ class SharedLimiter:
             self._gather(kept)
         self._launch([*asking, *due[:_LINES]], self._deadline_s(), _TRIES)
 
-    def _launch(self, subjects: Sequence[Kept], deadline_s: float, tries: int) -> None:
+    def _launch(self, subjects: Sequence[SubjectState], deadline_s: float, tries: int) -> None:
         """Send word of subjects, one message for each owner there is."""
-        groups: dict[int | str, list[Kept]] = {}
+        groups: dict[int | str, list[SubjectState]] = {}
         for kept in subjects:
             if kept.partition in self._reigns.lost:
                 kept.flying = False
@@ -221,14 +221,14 @@ class SharedLimiter:
         return asyncio.get_running_loop().time() + PATIENCE_S
 
     async def _send(
-        self, subjects: Sequence[Kept], partitions: set[int], deadline_s: float, tries: int = 1
+        self, subjects: Sequence[SubjectState], partitions: set[int], deadline_s: float, tries: int = 1
     ) -> None:
         """Send one message, and take in the answer. Where the reign is not known the past goes with it."""
         sent_ns, number = self._now_ns(), next(self._numbers)
         unknown = partitions - self._reigns.known.keys()
         pasts = {partition: self._past(partition, number) for partition in unknown}
         reigns = {partition: self._reigns.known.get(partition, "") for partition in partitions}
-        flights = [Flight(kept, number, sent_ns) for kept in subjects]
+        flights = [PendingLine(kept, number, sent_ns) for kept in subjects]
         batch = Batch(
             self._presence.name, sent_ns, number, reigns, pasts, [flight.line for flight in flights]
         )
@@ -264,10 +264,10 @@ class SharedLimiter:
                     kept.settle(None)
 
     def _land(
-        self, flights: Sequence[Flight], rulings: Sequence[Ruling | None], holding: set[int]
-    ) -> list[Kept]:
+        self, flights: Sequence[PendingLine], rulings: Sequence[LimitDecision | None], holding: set[int]
+    ) -> list[SubjectState]:
         """Take in the rulings of owners that reign; return the subjects that have none."""
-        now_ns, without = self._now_ns(), list[Kept]()
+        now_ns, without = self._now_ns(), list[SubjectState]()
         for flight, ruling in zip(flights, rulings, strict=True):
             kept = flight.kept
             if ruling is None or kept.partition not in holding:
@@ -280,7 +280,7 @@ class SharedLimiter:
             self._serve_waiting(kept)
         return without
 
-    def _untold(self, partition: int) -> list[Kept]:
+    def _untold(self, partition: int) -> list[SubjectState]:
         """Of which subjects an owner that was lost has something to hear, as far as it goes in one message."""
         if partition not in self._reigns.lost:
             return []
@@ -296,7 +296,7 @@ class SharedLimiter:
             for kept in self._shelves[partition].values():
                 kept.undivided()
 
-    def _serve_waiting(self, kept: Kept) -> None:
+    def _serve_waiting(self, kept: SubjectState) -> None:
         """Those who came while a message was under way: now something may be held, or it is known that nothing is."""
         waiting, kept.waiting = kept.waiting, []
         for waiter in waiting:
@@ -308,7 +308,7 @@ class SharedLimiter:
         if kept.waiting:
             self._gather(kept, soon=True)
 
-    def _past(self, partition: int, number: int) -> list[Past]:
+    def _past(self, partition: int, number: int) -> list[PassHistory]:
         """All that passed here of a partition's subjects; what is held of them is held no more."""
         now_ns = self._now_ns()
         for kept in self._shelves[partition].values():
@@ -319,18 +319,18 @@ class SharedLimiter:
 
     async def _summoned(self, body: bytes) -> bytes:
         """An owner wants something back, or is new."""
-        summons, number = read_summons(body), next(self._numbers)
+        summons, number = read_recall(body), next(self._numbers)
         if summons.reign:
             self._reigns.crown(summons.partition, summons.reign, summons.owner)
             self._reigns.lost.discard(summons.partition)
-            return encode(Returned(self._now_ns(), number, self._past(summons.partition, number)))
-        now_ns, pasts = self._now_ns(), list[Past]()
+            return encode(RecallReply(self._now_ns(), number, self._past(summons.partition, number)))
+        now_ns, pasts = self._now_ns(), list[PassHistory]()
         for subject in summons.subjects:
             kept = self._subjects.find(subject)
             if kept is not None:
                 kept.drop(number)
                 pasts.append(kept.past(now_ns, whole=False))
-        return encode(Returned(now_ns, number, pasts))
+        return encode(RecallReply(now_ns, number, pasts))
 
     # -- leases
 
@@ -345,7 +345,7 @@ class SharedLimiter:
     async def _give_back(self) -> None:
         """Hand everything back."""
         subjects = [kept for _, kept in self._subjects if (kept.left or kept.untold) and not kept.flying]
-        homes: dict[str | int, list[Kept]] = {}
+        homes: dict[str | int, list[SubjectState]] = {}
         for kept in subjects:
             kept.until_ns = kept.limit = 0  # nothing is lent anew
             if kept.partition in self._reigns.known:

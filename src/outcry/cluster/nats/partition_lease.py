@@ -26,16 +26,16 @@ _MARGIN_S = 0.05
 _BARRED_S = 1.0
 
 
-class Duties(NamedTuple):
+class LeaseCallbacks(NamedTuple):
     """What is done as partitions come and go. give_back: let the server give it to others, once `lost` has ended."""
 
     gained: Turn
     lost: Turn
-    give_back: Callable[["Seat"], Awaitable[None]]
+    give_back: Callable[["PartitionLease"], Awaitable[None]]
     report: Report
 
 
-class Seat:
+class PartitionLease:
     """A partition here. `pin`: the server's word for its being ours; empty: it is not. `asked_s`: when it was asked
     for last while it was not; `asked_until_s`: how long that stands; `beaten_s`: when it was by its pin."""
 
@@ -100,13 +100,13 @@ class Seat:
         self.leaving = True
         self._over.set()
 
-    def sit(self, duties: Duties) -> None:
+    def sit(self, duties: LeaseCallbacks) -> None:
         """Have it taken up, unless that is going on. With `leaving`: give it back."""
         if self.tenure is None:
             self._over.clear()
             self.tenure = asyncio.get_running_loop().create_task(self._sit(duties))
 
-    async def _sit(self, duties: Duties) -> None:
+    async def _sit(self, duties: LeaseCallbacks) -> None:
         try:
             while self.sure:
                 if not self.leaving:
@@ -121,7 +121,7 @@ class Seat:
         finally:
             self.leaving, self.tenure = False, None
 
-    async def _serve(self, duties: Duties) -> None:
+    async def _serve(self, duties: LeaseCallbacks) -> None:
         """Take it up, see it through, let it go."""
         if not self.left and await self._over_by(self.pinned_s + SETTLED_S):
             return

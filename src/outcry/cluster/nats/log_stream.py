@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from outcry.cluster.nats import messages
+from outcry.cluster.nats import log_format
 from outcry.live.model import Frame
 from outcry.live.pending_writes import PendingWrites
 
 
-class Standing(PendingWrites):
-    """See `bus.standing`. seq: number of the stream's newest message; void: another process has written to it."""
+class LogStream(PendingWrites):
+    """Implements the pending writes of one stream over JetStream.
+
+    seq: number of the newest message; void: another process has written to the stream.
+    """
 
     __slots__ = ("dropped", "seq", "subject", "void")
 
@@ -21,4 +24,4 @@ class Standing(PendingWrites):
 
 def size_of(frames: Sequence[Frame]) -> int:
     """Bytes of frames in a message."""
-    return sum(len(frame.blob) + messages.FRAME_BYTES for frame in frames)
+    return sum(len(frame.blob) + log_format.FRAME_BYTES for frame in frames)

@@ -1,10 +1,10 @@
 """Pushes over calls: to the owners of partitions, from another process of the same service."""
 
 from outcry.access.licences import OPERATOR
-from outcry.agent.sender import Later, Line, settle
+from outcry.agent.sender import PushQueue, RetryLater, record_result
 from outcry.base.errors import InvalidRequest, Occupied, ServiceError
 from outcry.client.errors import ApiError, Unreachable
-from outcry.cluster.feeding.owners import Owners
+from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import Origin
 
@@ -12,17 +12,17 @@ from outcry.trades.push_format import Origin
 _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 
-class OverCalls:
+class BusTransport:
     """Implements `outward.Carrier`. A person's connection is run by one process at a time, whoever has its partition; a
     feed of the operator's by whoever comes first."""
 
     #: Asking costs little, and the next owner is there within two seconds.
     longest_pause_s = 0.4
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: StreamOwnerClient) -> None:
         self._owners = owners
 
-    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
         """See `Carrier`."""
         push = line.push()
         origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
@@ -35,7 +35,7 @@ class OverCalls:
                 answer = Unreachable("the owner of the stream cannot be reached")
             else:
                 answer = ApiError(problem.code, status, problem.message_id, "", problem.details)
-        return settle(line, push, answer, "the owner of the stream")
+        return record_result(line, push, answer, "the owner of the stream")
 
     def close(self) -> None:
         """See `Carrier`: there is nothing to hang up."""

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from outcry.agent.following import Follower
-from outcry.agent.outward import Carrier, Outward
+from outcry.agent.contract_follower import ContractFollower
 from outcry.agent.spool import Spool
-from outcry.agent.spooled import SpooledLine
+from outcry.agent.spool_sender import PushTransport, SpoolSender
+from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.backoff import Pauses
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
@@ -28,11 +28,11 @@ SYNC_S = 1.0
 _REACH_NS = 2**62
 
 #: How far the service is with a stream; None where it has nothing of it, or where nobody asks. May wait for long.
-ReachOf = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
+ReachLookup = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class MarketContext:
     """What is traded when, and what time it is."""
 
     universe: Universe
@@ -40,22 +40,22 @@ class Market:
     clock: Clock
 
 
-async def _unasked(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
+async def _no_reach(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
     """For where the spool alone knows how far a stream is."""
 
 
-class Carrying:
+class FeedRunner:
     """Feeds of any number of owners. For one event loop. tell: `(event, **details)`, for a log. rush: pauses are this
     many times shorter."""
 
     def __init__(
-        self, spool: Spool, carrier: Carrier, market: Market, report: Report, rush: float = 1.0,
-        reach_of: ReachOf = _unasked,
+        self, spool: Spool, carrier: PushTransport, market: MarketContext, report: Report, rush: float = 1.0,
+        reach_of: ReachLookup = _no_reach,
     ) -> None:  # fmt: skip
         self.spool, self.report = spool, report
         self._market, self._rush, self._reach_of = market, rush, reach_of
-        self.outward = Outward(carrier, self._reached, rush)
-        self.followers: dict[StreamKey, Follower] = {}
+        self.outward = SpoolSender(carrier, self._reached, rush)
+        self.followers: dict[StreamKey, ContractFollower] = {}
         #: Feeds whose login is refused, by owner and name, and the code: nobody asks there again.
         self.over: dict[tuple[int, str], str] = {}
         #: Contracts of feeds, as they last said.
@@ -90,17 +90,17 @@ class Carrying:
                     return
                 await asyncio.sleep(CONTRACTS_S / self._rush)
         finally:
-            await end_all(running.values())
+            await cancel_all(running.values())
             await feed.close()
 
     async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
         """Follow one contract for as long as it can be followed."""
         pauses = Pauses(self._rush)
         reach = await self._reach_of(key, feed.caps)
-        while (line := await self.line(key, _told_caps(feed.caps))) is None:
+        while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
             await pauses.rest()
         pauses.begin()
-        follower = self.followers[key] = Follower(
+        follower = self.followers[key] = ContractFollower(
             feed, line, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
         )  # fmt: skip
@@ -130,7 +130,7 @@ class Carrying:
                 pauses.begin()
             await pauses.rest()
 
-    def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
+    def lost(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""
         try:
             follower.report_status(phase, code, text)
@@ -139,7 +139,7 @@ class Carrying:
 
     # -- lines
 
-    async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledLine | None:
+    async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
         """The line of a stream, on its way out from now on; None where what is on disk cannot be read."""
         try:
             line = await asyncio.to_thread(self.spool.line, key, caps)
@@ -165,7 +165,7 @@ class Carrying:
         self._news.pop(key, None)
         self.outward.forget(key)
         if (carrying := self._carrying.pop(key, None)) is not None:
-            await end_all([carrying])
+            await cancel_all([carrying])
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
@@ -173,7 +173,7 @@ class Carrying:
 
     async def close(self) -> None:
         """Carry nothing any more; the spool stays."""
-        await end_all(self._carrying.values())
+        await cancel_all(self._carrying.values())
         self.outward.close()
         await asyncio.to_thread(self._sync)
 
@@ -207,7 +207,7 @@ class Carrying:
         """How a stream is called to whoever runs this."""
         return {"feed": key.feed, "contract": key.contract.key}
 
-    def stands(self, key: StreamKey, follower: Follower) -> None:
+    def stands(self, key: StreamKey, follower: ContractFollower) -> None:
         """How a contract stands has changed."""
         seen = follower.seen
         details = {"code": seen.code, "problem": seen.text} if seen.code else {}
@@ -221,7 +221,7 @@ class Carrying:
             self.report(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
 
 
-def _told_caps(caps: FeedCaps) -> FeedCaps:
+def _spooled_caps(caps: FeedCaps) -> FeedCaps:
     """What the feed can do through us: whatever was read once can be had again."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
@@ -230,7 +230,7 @@ def _told_caps(caps: FeedCaps) -> FeedCaps:
     )  # fmt: skip
 
 
-async def end_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
     """Cancel tasks and wait until they have ended."""
     under_way = list(tasks)
     for task in under_way:

@@ -25,12 +25,12 @@ _ID = "Nats-Msg-Id"
 HEADERS_BYTES = 512
 
 
-class Overtaken(Exception):
+class WriteConflict(Exception):
     """The newest message of a subject is not the one that was expected."""
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """A message there is. `seq`: its number in all of the stream; `name`: as it was added."""
 
     seq: int
@@ -38,13 +38,13 @@ class Message:
     body: bytes
 
 
-class Kept:
+class MessageStore:
     """A stream of JetStream. Every method may raise `BusDown` and `BusRefused`."""
 
     def __init__(self, link: Link, config: Mapping[str, Any]) -> None:
         self._link, self._config, self._stream = link, config, str(config["name"])
 
-    async def newest(self, subject: str) -> Message | None:
+    async def newest(self, subject: str) -> StoredMessage | None:
         """The newest message, as whoever leads the stream knows it."""
         try:
             said = await self._ask(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject})
@@ -57,9 +57,9 @@ class Kept:
         name = next(
             (line[len(_ID) + 2 :] for line in headers.split("\r\n") if line.startswith(f"{_ID}: ")), ""
         )
-        return Message(found["seq"], name, b64decode(found.get("data", "")))
+        return StoredMessage(found["seq"], name, b64decode(found.get("data", "")))
 
-    async def some(self, subject: str, seq: int, most: int = _MOST) -> list[Message]:
+    async def some(self, subject: str, seq: int, most: int = _MOST) -> list[StoredMessage]:
         """Messages from a number on, in order, some megabytes of them; from any replica, so the newest may lack."""
         await self._link.ensure_stream(self._config)
         ask = {"seq": max(1, seq), "next_by_subj": subject, "batch": most, "max_bytes": _MOST_BYTES}
@@ -71,13 +71,13 @@ class Kept:
             raise BusDown(f"JetStream answered {status} to a read")
         headers = [message.headers or {} for message in found]
         return [
-            Message(int(said["Nats-Sequence"]), said.get(_ID, ""), message.data)
+            StoredMessage(int(said["Nats-Sequence"]), said.get(_ID, ""), message.data)
             for said, message in zip(headers, found, strict=True)
         ]
 
     async def add(self, subject: str, body: bytes, after: int, name: str) -> int:
         """Add a message whose name is its own for ever after the one of that number, 0 for none; return its own. Raises
-        `Overtaken`. With `BusDown` it may have been added: add it again, as it is, to know."""
+        `WriteConflict`. With `BusDown` it may have been added: add it again, as it is, to know."""
         await self._link.ensure_stream(self._config)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(after), _ID: name}
         try:
@@ -91,7 +91,7 @@ class Kept:
             return newest.seq
         if (newest.seq if newest else 0) == after:
             raise BusDown("a message is being written")  # it may be this one
-        raise Overtaken(subject)
+        raise WriteConflict(subject)
 
     async def remove(self, subject: str, before: int) -> None:
         """Remove messages of a number less than that."""
