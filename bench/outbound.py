@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from outcry.access.licences import Audience
 from outcry.app import SystemClock
-from outcry.base.encryption import Seal
+from outcry.base.encryption import Encryptor
 from outcry.database import schema
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.migrate import migrate
@@ -101,7 +101,7 @@ class Worker:
         migrate(engine)
         self.database, self.clock = Database(engine), SystemClock()
         self.live = SqlLiveStore(self.database, OutboxEntries())
-        self._seal = Seal(b"a secret of the bench", "subscriptions")
+        self._encryptor = Encryptor(b"a secret of the bench", "subscriptions")
         self._user = SqlStore(self.database).ensure_user("ann@example.com", 1)
         admitted = ",".join(f"h{host}.{DOMAIN}:{there.port}" for host in range(hosts))
         refusing = f"h0.{DOMAIN}:1"  # where nobody listens
@@ -112,7 +112,7 @@ class Worker:
         parts = Parts(
             SqlOutbox(self.database),
             {Target.HTTPS: sender},
-            self._seal,
+            self._encryptor,
             self.clock,
             _Nobody(),
             f"bench{getpid()}",
@@ -128,8 +128,8 @@ class Worker:
             {
                 "user_id": self._user, "target": "https", "label": "", "shown": "", "symbols": symbol,
                 "min_severity": "info", "phase": "active", "reason": "", "secret_last4": "", "created_ns": at,
-                "sealed_address": self._seal.close(address, place_of(self._user, at)),
-                "sealed_secret": self._seal.close(SECRET, place_of(self._user, at)),
+                "sealed_address": self._encryptor.encrypt(address, place_of(self._user, at)),
+                "sealed_secret": self._encryptor.encrypt(SECRET, place_of(self._user, at)),
             }
             for at, (address, symbol) in enumerate(zip(addresses, symbols, strict=True))
         ]  # fmt: skip

@@ -15,7 +15,7 @@ from tests.services.identity_stage import HERE, MEMBER, OWNER, PASSWORD, SITE, I
 from tests.services.memory_identity import HandClock
 
 from outcry.people.browser_sessions import Origin, SignedIn
-from outcry.people.openid import Answered
+from outcry.people.openid import OpenIdOutcome
 from outcry.people.openid_provider import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
 from outcry.people.refusals import Reason
 from outcry.people.service import SecondFactorRequired
@@ -40,13 +40,13 @@ def stage(clock: HandClock, there: Provider) -> IdentityStage:
     return IdentityStage(clock=clock, openid=WebOpenIdProvider("Example", there.url, CLIENT, SECRET, clock))
 
 
-def come(stage: IdentityStage, there: Provider, **begin: Any) -> Answered:
+def come(stage: IdentityStage, there: Provider, **begin: Any) -> OpenIdOutcome:
     """Go to the provider and come back."""
     address, ticket = stage.identity.begin_openid("/alerts?x=1", **begin)
     return stage.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
 
 
-def signed(came: Answered) -> SignedIn:
+def signed(came: OpenIdOutcome) -> SignedIn:
     assert isinstance(came.came, SignedIn)
     return came.came
 

@@ -29,7 +29,7 @@ from tests.e2e.kill_worker import Shown, Worker, say
 
 from outcry.access.licences import Audience
 from outcry.app.service import void
-from outcry.base.encryption import Seal
+from outcry.base.encryption import Encryptor
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.delivery.dispatcher import Dispatcher, Notices, Parts
@@ -93,8 +93,8 @@ class Play:
     def database(self) -> Database:
         return Database(open_engine(self.url))
 
-    def seal(self) -> Seal:
-        return Seal(b"a secret of these tests", "subscriptions")
+    def encryptor(self) -> Encryptor:
+        return Encryptor(b"a secret of these tests", "subscriptions")
 
 
 # -- the three processes
@@ -112,7 +112,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
         egress = Egress(read_rule("", f"127.0.0.1:{play.port}"), NameService(), trust)
         sender = HttpsSender(egress, "http://localhost:8000", clock)
         nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
-        parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.seal(), clock, nobody, name)
+        parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.encryptor(), clock, nobody, name)
         dispatcher = Dispatcher(parts)
         dispatcher.report = lambda event, **details: void(sys.stderr.write(f"{event} {details}\n"))
         delivering = asyncio.create_task(dispatcher.run())
@@ -142,7 +142,7 @@ def prepare(play: Play) -> None:
     """A database with subscriptions: the first for every symbol, each other for one."""
     engine = open_engine(play.url)
     migration.migrate(engine)
-    database, seal = Database(engine), play.seal()
+    database, encryptor = Database(engine), play.encryptor()
     user = SqlStore(database).ensure_user("ann@example.com", play.began_ns)
     store = SqlSubscriptionStore(database)
     for number in range(ENDPOINTS):
@@ -152,8 +152,8 @@ def prepare(play: Play) -> None:
         store.add_subscription(
             SubscriptionRow(
                 id=0, user_id=user, target=Target.HTTPS, label=str(number), shown="127.0.0.1",
-                sealed_address=seal.close(address, place), symbols=symbols(number), min_severity="info",
-                phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=seal.close(SECRET, place),
+                sealed_address=encryptor.encrypt(address, place), symbols=symbols(number), min_severity="info",
+                phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=encryptor.encrypt(SECRET, place),
                 secret_last4="AAAA", sealed_old_secret=None, old_until_ns=None, created_ns=created_ns,
             ),
             ENDPOINTS,

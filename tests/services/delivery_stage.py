@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from outcry.access.licences import Audience
-from outcry.base.encryption import Seal
+from outcry.base.encryption import Encryptor
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.delivery.dispatcher import Dispatcher, Parts
@@ -80,14 +80,14 @@ class Stage:
         self.database, self.clock = database, HandClock()
         self.people, self.live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
         self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
-        self.seal = Seal(b"a secret of the tests", "subscriptions")
+        self.encryptor = Encryptor(b"a secret of the tests", "subscriptions")
         self.sender, self.told = Answering(self.clock), Told()
         self._numbers = count(1)
         self.dispatcher = self.worker("w1")
 
     def worker(self, name: str) -> Dispatcher:
         senders = dict.fromkeys(Target, self.sender)
-        parts = Parts(self.outbox, senders, self.seal, self.clock, self.told, name)
+        parts = Parts(self.outbox, senders, self.encryptor, self.clock, self.told, name)
         return Dispatcher(parts, chance=lambda: 0.5)
 
     def person(self, email: str = "ann@example.com") -> int:
@@ -98,8 +98,8 @@ class Stage:
         place = place_of(user_id, created_ns)
         row = SubscriptionRow(
             id=0, user_id=user_id, target=target, label="Desk", shown="hooks.mysite.dev/…0042", symbols=(),
-            sealed_address=self.seal.close("https://hooks.mysite.dev/0042", place), min_severity="info",
-            phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=self.seal.close("whsec_AAAA", place),
+            sealed_address=self.encryptor.encrypt("https://hooks.mysite.dev/0042", place), min_severity="info",
+            phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=self.encryptor.encrypt("whsec_AAAA", place),
             secret_last4="AAAA", sealed_old_secret=None, old_until_ns=None, created_ns=created_ns,
         )  # fmt: skip
         row = replace(row, **changes)  # type: ignore[arg-type]

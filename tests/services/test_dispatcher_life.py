@@ -67,8 +67,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
     usual = Parts(
-        cast("Outbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.seal, stage.clock,
-        stage.told, "w2",
+        cast("Outbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
+        stage.clock, stage.told, "w2",
     )  # fmt: skip
     made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()
     made.report = log
@@ -307,7 +307,7 @@ def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_
     stage: Stage,
 ) -> None:
     row = stage.subscribe(stage.person())
-    sealed = stage.seal.close("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
+    sealed = stage.encryptor.encrypt("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
 
     def moved(_: Message) -> SendResult:
         stage.subscriptions.change_subscription(

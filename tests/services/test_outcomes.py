@@ -189,7 +189,7 @@ def test_a_chat_is_sent_again_what_its_owner_asks_for_however_old(stage: Stage) 
 
 def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(stage: Stage) -> None:
     row = stage.subscribe(stage.person())
-    new = stage.seal.close("https://new.dev/x", place_of(row.user_id, row.created_ns))
+    new = stage.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
 
     def gone(_parcel: object) -> SendResult:
         change(stage, row, sealed_address=new, shown="new.dev/…")
@@ -214,7 +214,7 @@ def test_a_new_address_does_not_wait_as_the_old_one_asked(stage: Stage) -> None:
     stage.fire()
     stage.run_for(5 * S, S)
     stage.sender.answer = lambda _: ARRIVED
-    new = stage.seal.close("https://new.dev/x", place_of(row.user_id, row.created_ns))
+    new = stage.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
     change(stage, row, sealed_address=new)
     assert stage.step() == 1
     assert stage.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from outcry.access.licences import Scope
-from outcry.base.encryption import Seal, SealBroken
+from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.delivery.model import (
     AttemptRow,
     Change,
@@ -127,11 +127,11 @@ class Desk:
     store: MemoryStore = field(default_factory=MemoryStore)
     outbox: MemoryOutbox = field(default_factory=MemoryOutbox)
     deliverer: Told = field(default_factory=Told)
-    seal: Seal = field(default_factory=lambda: Seal(b"a secret of the tests", "subscriptions"))
+    encryptor: Encryptor = field(default_factory=lambda: Encryptor(b"a secret of the tests", "subscriptions"))
 
     @property
     def subscriptions(self) -> Subscriptions:
-        return Subscriptions(self.store, self.outbox, self.deliverer, self.seal)  # type: ignore[arg-type]
+        return Subscriptions(self.store, self.outbox, self.deliverer, self.encryptor)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -153,11 +153,11 @@ def test_an_endpoint_is_kept_sealed_with_a_secret_of_the_standard_form(desk: Des
     assert row.shown == "hooks.mysite.dev/…0042"
     assert b"mysite" not in row.sealed_address
     place = place_of(ANN, NOW_NS)
-    assert desk.seal.open(row.sealed_address, place) == URL
+    assert desk.encryptor.decrypt(row.sealed_address, place) == URL
     assert row.sealed_secret is not None
-    assert desk.seal.open(row.sealed_secret, place) == made.secret
-    with pytest.raises(SealBroken):
-        desk.seal.open(row.sealed_address, place_of(BOB, NOW_NS))
+    assert desk.encryptor.decrypt(row.sealed_secret, place) == made.secret
+    with pytest.raises(DecryptionFailed):
+        desk.encryptor.decrypt(row.sealed_address, place_of(BOB, NOW_NS))
     assert row.phase is SubscriptionPhase.ACTIVE
 
 
@@ -260,7 +260,7 @@ def test_the_secret_before_the_newest_signs_for_a_day(desk: Desk) -> None:
     row = desk.store.rows[0]
     assert row.sealed_secret is not None
     assert row.sealed_old_secret is not None
-    assert desk.seal.open(row.sealed_secret, place_of(ANN, NOW_NS)) == second
+    assert desk.encryptor.decrypt(row.sealed_secret, place_of(ANN, NOW_NS)) == second
     assert made.secret is not None
     assert made.secret.encode() not in row.sealed_old_secret
     assert row.old_until_ns == NOW_NS + 5 + NANOS_PER_DAY
@@ -325,8 +325,10 @@ def test_a_mail_address_is_sealed_anew_when_its_reader_unsubscribes_and_not_befo
     assert desk.store.rows[0].sealed_address == sealed
     desk.subscriptions.unsubscribe(ANN, number)
     assert desk.store.rows[0].sealed_address != sealed
-    assert desk.seal.open(desk.store.rows[0].sealed_address, place_of(ANN, NOW_NS)) == "ann@example.com"
-    desk.seal = Seal(b"another secret of the tests", "subscriptions")
+    assert (
+        desk.encryptor.decrypt(desk.store.rows[0].sealed_address, place_of(ANN, NOW_NS)) == "ann@example.com"
+    )
+    desk.encryptor = Encryptor(b"another secret of the tests", "subscriptions")
     assert desk.subscriptions.unsubscribe(ANN, number) is False  # what cannot be opened stays as it is
 
 
@@ -374,7 +376,7 @@ def test_how_somebody_elses_lane_stands_is_not_told(desk: Desk) -> None:
 
 def test_an_address_sealed_with_another_secret_is_lost_and_said_to_be(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
-    desk.seal = Seal(b"another secret of the tests", "subscriptions")
+    desk.encryptor = Encryptor(b"another secret of the tests", "subscriptions")
     assert desk.subscriptions.test(ANN, number, NOW_NS).code == "address_lost"
     assert desk.deliverer.sent == []
 
@@ -416,7 +418,7 @@ def test_what_is_changed_while_a_test_is_on_its_way_stays(desk: Desk) -> None:
     row = desk.store.rows[0]
     assert (row.label, row.phase, row.reason) == ("Renamed", SubscriptionPhase.ACTIVE, "")
     assert row.sealed_secret is not None
-    assert desk.seal.open(row.sealed_secret, place_of(ANN, NOW_NS)) == fresh[0]
+    assert desk.encryptor.decrypt(row.sealed_secret, place_of(ANN, NOW_NS)) == fresh[0]
 
 
 def test_a_test_of_the_old_address_tells_nothing_of_the_new_one(desk: Desk) -> None:

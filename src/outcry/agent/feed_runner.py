@@ -12,7 +12,7 @@ from outcry.agent.contract_follower import ContractFollower
 from outcry.agent.spool import Spool
 from outcry.agent.spool_sender import PushTransport, SpoolSender
 from outcry.agent.spooled_queue import SpooledQueue
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
 from outcry.live.engine import CONTRACTS_S, GOOD_SESSION_S
@@ -70,7 +70,7 @@ class FeedRunner:
         """Follow each contract a feed brings, by this name; ask again now and then, for a roll adds one. Until all have
         ended for good, or cancelled; then the feed is closed, and what is in the spool still goes outward."""
         running: dict[Contract, asyncio.Task[None]] = {}
-        pauses = Pauses(self._rush)
+        backoff = Backoff(self._rush)
         self.over.pop((owner, name), None)
         try:
             while (owner, name) not in self.over:
@@ -78,9 +78,9 @@ class FeedRunner:
                     contracts = await feed.contracts()
                 except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
                     self.report(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
-                    await pauses.rest()
+                    await backoff.sleep()
                     continue
-                pauses.begin()
+                backoff.reset()
                 self._brought[owner, name] = frozenset(contracts)
                 for contract in contracts:
                     if contract not in running:
@@ -95,11 +95,11 @@ class FeedRunner:
 
     async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
         """Follow one contract for as long as it can be followed."""
-        pauses = Pauses(self._rush)
+        backoff = Backoff(self._rush)
         reach = await self._reach_of(key, feed.caps)
         while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
-            await pauses.rest()
-        pauses.begin()
+            await backoff.sleep()
+        backoff.reset()
         follower = self.followers[key] = ContractFollower(
             feed, line, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
@@ -127,8 +127,8 @@ class FeedRunner:
                 self.report(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
-                pauses.begin()
-            await pauses.rest()
+                backoff.reset()
+            await backoff.sleep()
 
     def lost(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import islice
 
 from outcry.agent.sender import LONGEST_PAUSE_S, TIMEOUT_S, Sender
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.client.errors import ApiError, Unreachable
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
@@ -162,19 +162,19 @@ class Pusher:
 
     def _send(self, line: _MemoryQueue) -> None:
         """Send what is pending, at least one push."""
-        moved_s, pauses = time.monotonic(), Pauses(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        moved_s, backoff = time.monotonic(), Backoff(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:
             wait_s = self._sender.attempt(self._feed, line)
             if wait_s is None:
                 moved_s = time.monotonic()
-                pauses.begin()
+                backoff.reset()
                 if not line.pending:
                     return
                 if self._stopped.is_set():
                     raise Unreachable("the push was stopped")
                 continue
             left_s = moved_s + self._patience() - time.monotonic()
-            if left_s <= 0 or self._stopped.wait(min(wait_s or pauses.next_s(), left_s)):
+            if left_s <= 0 or self._stopped.wait(min(wait_s or backoff.next_s(), left_s)):
                 raise self._sender.problem
 
     def _patience(self) -> float:

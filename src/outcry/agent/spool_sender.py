@@ -12,7 +12,7 @@ from typing import Protocol
 
 from outcry.agent.sender import PushQueue, RetryLater
 from outcry.agent.spooled_queue import SpooledQueue
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.client.errors import ApiError
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import KEEP_ALIVE_S
@@ -68,7 +68,7 @@ class SpoolSender:
 
     async def carry(self, key: StreamKey, line: SpooledQueue, news: asyncio.Event) -> None:
         """Send what a line has, as `news` comes, until cancelled."""
-        pauses = Pauses(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
+        backoff = Backoff(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
         while True:
             if not line.waiting:
                 with suppress(TimeoutError):
@@ -80,10 +80,10 @@ class SpoolSender:
                 continue  # nothing was ever heard of it: nothing is to be kept alive
             pause_s = await self.send(key, line)
             if pause_s is None:
-                pauses.begin()
+                backoff.reset()
                 await asyncio.sleep(PACE_S / self._rush)
             else:
-                await asyncio.sleep(max(pause_s / self._rush, pauses.next_s()))
+                await asyncio.sleep(max(pause_s / self._rush, backoff.next_s()))
 
     async def send(self, key: StreamKey, line: SpooledQueue) -> float | None:
         """Send one push; None where it went forward, else how long to wait."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from outcry.app.outside import mail_sender_of, mailer_of
 from outcry.app.settings import Settings
-from outcry.base.encryption import Seal
+from outcry.base.encryption import Encryptor
 from outcry.base.log_events import LogEvent
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.discord import DiscordSender
@@ -33,7 +33,7 @@ _MOST_TESTS = 32
 
 
 def delivery_of(
-    house: "House", identity: SqlIdentityStore, outbox: SqlOutbox, seal: Seal, links: ConsentLinks
+    house: "House", identity: SqlIdentityStore, outbox: SqlOutbox, encryptor: Encryptor, links: ConsentLinks
 ) -> Delivery:
     """Put delivery together. `links`: by which readers of mail unsubscribe. Raises `BadSettings`."""
     settings, clock = house.settings, house.clock
@@ -58,7 +58,7 @@ def delivery_of(
         senders[Target.EMAIL] = mails
     notices = OwnerNotices(identity, mailer_of(settings, clock), clock, house.pages, report)
     worker = f"{os.getpid()}-{secrets.token_hex(4)}"
-    dispatcher = Dispatcher(Parts(outbox, senders, seal, clock, notices, worker))
+    dispatcher = Dispatcher(Parts(outbox, senders, encryptor, clock, notices, worker))
     house.registry.on_alerts(dispatcher.wake)
     admitted = [host.strip() for host in settings.private_hosts.split(",") if host.strip()]
     delivers = "deliver" in settings.roles

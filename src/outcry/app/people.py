@@ -12,7 +12,7 @@ from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.app.delivery import delivery_of
 from outcry.app.outside import mailer_of, provider_of
 from outcry.app.secret import derived
-from outcry.base.encryption import Seal
+from outcry.base.encryption import Encryptor
 from outcry.base.log_events import EventLog, report_to_writer
 from outcry.connections.model import Connections
 from outcry.delivery.consent_links import ConsentLinks
@@ -97,10 +97,10 @@ def people_of(house: "House") -> People:
         store, browser_sessions, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
         openid=provider_of(house.settings, house.clock),
     )  # fmt: skip
-    outbox, seal = SqlOutbox(house.database), Seal(house.secret, "subscriptions")
+    outbox, encryptor = SqlOutbox(house.database), Encryptor(house.secret, "subscriptions")
     links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
-    delivery = delivery_of(house, store, outbox, seal, links)
-    subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
+    delivery = delivery_of(house, store, outbox, encryptor, links)
+    subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, encryptor)
     hourly = SlidingWindowLimiter(lambda: steady_ns() // HOURLY)
     weekly = SlidingWindowLimiter(lambda: steady_ns() // WEEKLY)
     consent = MailConsent(subscriptions, links, mailer, hourly, weekly)

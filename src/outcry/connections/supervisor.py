@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.base.log_events import LogEvent
 from outcry.connections.broker_adapter import InvalidCredential
 from outcry.connections.connection_check import check_feed, check_running, sign_in_failed
@@ -45,7 +45,7 @@ class _Run:
 
     row: ConnectionRow
     task: asyncio.Task[None]
-    pauses: Pauses
+    backoff: Backoff
     begun_s: float
 
 
@@ -60,7 +60,7 @@ class ConnectionSupervisor:
         self._rows: dict[int, ConnectionRow] = {}
         self._runs: dict[int, _Run] = {}
         #: Before which a connection is not begun again, and what comes after that.
-        self._resting: dict[int, tuple[float, Pauses]] = {}
+        self._resting: dict[int, tuple[float, Backoff]] = {}
         #: Partitions in which streams that a connection ended before may have left are still to be looked for.
         self._unswept: set[int] = set() if several else set(range(PARTITIONS))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -193,15 +193,15 @@ class ConnectionSupervisor:
             self._streams.report(
                 LogEvent.CONNECTION_START_FAILED, connection_id=row.id, problem=type(problem).__name__
             )
-            self._wait(row.id, self._pauses(row.id))
+            self._wait(row.id, self._backoff(row.id))
 
-    def _wait(self, number: int, pauses: Pauses) -> None:
-        self._resting[number] = (asyncio.get_running_loop().time() + pauses.next_s(), pauses)
+    def _wait(self, number: int, backoff: Backoff) -> None:
+        self._resting[number] = (asyncio.get_running_loop().time() + backoff.next_s(), backoff)
 
-    def _pauses(self, number: int) -> Pauses:
+    def _backoff(self, number: int) -> Backoff:
         """Those of a connection, which go on growing, or new ones."""
         resting = self._resting.pop(number, None)
-        return resting[1] if resting else Pauses(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        return resting[1] if resting else Backoff(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
     async def _begin(self, row: ConnectionRow) -> None:
         parts = self._parts
@@ -225,7 +225,7 @@ class ConnectionSupervisor:
             return
         now_s = asyncio.get_running_loop().time()
         task = self._streams.attach(row.user_id, feed)
-        self._runs[row.id] = _Run(row, task, self._pauses(row.id), now_s)
+        self._runs[row.id] = _Run(row, task, self._backoff(row.id), now_s)
 
     async def _end(self, number: int) -> None:
         run = self._runs.pop(number, None)
@@ -276,7 +276,7 @@ class ConnectionSupervisor:
             sign, code = summarize_streams([told or unborn for told in self._told(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
                 del self._runs[number]  # a fault of ours, which the engine has told
-                self._wait(number, run.pauses)
+                self._wait(number, run.backoff)
             await self._move(row, sign, code)
 
     async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:

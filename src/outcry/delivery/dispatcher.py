@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from outcry.base.clock import Clock
-from outcry.base.encryption import Seal, SealBroken
+from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements, Notices
@@ -49,12 +49,11 @@ _ATTEND_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a dispatcher works with. `worker`: a name no other process has. `seal`: what addresses and secrets are kept
-    under."""
+    """Parts of a dispatcher. `worker`: a name unique to this process. `encryptor`: encrypts URLs and secrets."""
 
     outbox: Outbox
     senders: Mapping[Target, Sender]
-    seal: Seal
+    encryptor: Encryptor
     clock: Clock
     notices: Notices
     worker: str
@@ -217,8 +216,8 @@ class Dispatcher:
         if sender is None:
             return self._unsendable(target)
         try:
-            address, secrets = opened(self._parts.seal, message.subscription, self._parts.clock.now_ns())
-        except SealBroken:
+            address, secrets = opened(self._parts.encryptor, message.subscription, self._parts.clock.now_ns())
+        except DecryptionFailed:
             return SendResult(Verdict.GONE, "address_lost")
         try:
             return await sender.send(message, address, secrets)

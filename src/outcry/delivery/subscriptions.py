@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from outcry.access.licences import Scope
-from outcry.base.encryption import Seal, SealBroken
+from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.delivery.model import (
     AttemptRow,
     Change,
@@ -86,11 +86,13 @@ class Changed:
 
 
 class Subscriptions:
-    """A person's subscriptions. `seal`: what addresses and secrets are kept under. All methods may raise `StoreBusy`,
-    those that name one `NoSubscription`."""
+    """A user's subscriptions. `encryptor`: encrypts URLs and secrets. All methods may raise `StoreBusy`; those that
+    name a subscription may raise `NoSubscription`."""
 
-    def __init__(self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, seal: Seal) -> None:
-        self._store, self._outbox, self._deliverer, self._seal = store, outbox, deliverer, seal
+    def __init__(
+        self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, encryptor: Encryptor
+    ) -> None:
+        self._store, self._outbox, self._deliverer, self._encryptor = store, outbox, deliverer, encryptor
 
     @property
     def running(self) -> bool:
@@ -120,10 +122,10 @@ class Subscriptions:
         place = place_of(user_id, now_ns)
         row = SubscriptionRow(
             id=0, user_id=user_id, target=wish.target, label=wish.label,
-            sealed_address=self._seal.close(wish.address, place), shown=shown_of(wish.target, wish.address),
+            sealed_address=self._encryptor.encrypt(wish.address, place), shown=shown_of(wish.target, wish.address),
             symbols=wish.symbols, min_severity=wish.min_severity, reason="",
             phase=SubscriptionPhase.UNCONFIRMED if wish.target is Target.EMAIL else SubscriptionPhase.ACTIVE,
-            sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=end_of(secret or ""),
+            sealed_secret=self._encryptor.encrypt(secret, place) if secret else None, secret_last4=end_of(secret or ""),
             sealed_old_secret=None, old_until_ns=None, created_ns=now_ns,
             ordered=wish.ordered, window=wish.window, at_once=wish.at_once,
         )  # fmt: skip
@@ -194,7 +196,7 @@ class Subscriptions:
         def changed(row: SubscriptionRow) -> SubscriptionRow:
             if row.sealed_secret is None:
                 raise SubscriptionRefused("not_signed")
-            return rotated(self._seal, row, secret, overlap_ns, now_ns)
+            return rotated(self._encryptor, row, secret, overlap_ns, now_ns)
 
         self._change(user_id, subscription_id, changed)
         return secret
@@ -206,8 +208,8 @@ class Subscriptions:
         if row.phase is SubscriptionPhase.UNCONFIRMED:
             return TestResult("unconfirmed", None, 0, (), "", "")
         try:
-            address, signing = opened(self._seal, row, now_ns)
-        except SealBroken:
+            address, signing = opened(self._encryptor, row, now_ns)
+        except DecryptionFailed:
             return TestResult("address_lost", None, 0, (), "", "")
         result = self._deliverer.test(row, address, signing)
         if result.code == "ok":
@@ -270,12 +272,12 @@ class Subscriptions:
     def _address_of(self, row: SubscriptionRow) -> str | None:
         """Where it leads; None where that was sealed with another secret, as links in mail were signed with."""
         try:
-            return self._seal.open(row.sealed_address, place_of(row.user_id, row.created_ns))
-        except SealBroken:
+            return self._encryptor.decrypt(row.sealed_address, place_of(row.user_id, row.created_ns))
+        except DecryptionFailed:
             return None
 
     def _addressed(self, row: SubscriptionRow, address: str) -> SubscriptionRow:
-        sealed = self._seal.close(address, place_of(row.user_id, row.created_ns))
+        sealed = self._encryptor.encrypt(address, place_of(row.user_id, row.created_ns))
         return replace(row, sealed_address=sealed, shown=shown_of(row.target, address))
 
     def _move(

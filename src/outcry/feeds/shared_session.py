@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
 #: Logins refused running after which nobody tries again.
@@ -55,7 +55,7 @@ class SharedSession(Generic[S]):
         self._session: S | None = None
         self._lock = asyncio.Lock()
         self._refusals = 0
-        self._pauses = Pauses(rush)
+        self._backoff = Backoff(rush)
         self._again_s = self._began_s = 0.0
         self._over: FeedRefused | None = None
         #: Whether the session that there is, if there is one, has found its login refused.
@@ -126,13 +126,13 @@ class SharedSession(Generic[S]):
         return self._over
 
     def _failed(self) -> None:
-        self._again_s = asyncio.get_running_loop().time() + self._pauses.next_s()
+        self._again_s = asyncio.get_running_loop().time() + self._backoff.next_s()
 
     async def _let_go(self, now_s: float) -> None:
         """End a session that broke; one that was good for long is begun anew soon."""
         session, self._session = self._session, None
         if now_s - self._began_s > GOOD_SESSION_S / self._rush:
-            self._pauses.begin()
+            self._backoff.reset()
         self._failed()
         if session is not None:
             await session.close()

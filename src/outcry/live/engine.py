@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.base.cancellation import end
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
@@ -350,18 +350,18 @@ class Engine:
 
     async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
         """`_begun`, however long the log cannot be read or written: nobody else would try again."""
-        pauses = Pauses(self._rush)
+        backoff = Backoff(self._rush)
         while True:
             try:
                 return await self._begun(key, feed)
             except (StoreBusy, OSError) as problem:
                 self.report(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
-            await pauses.rest()
+            await backoff.sleep()
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
         """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
         key, loop = runner.key, asyncio.get_running_loop()
-        pauses = Pauses(self._rush)
+        backoff = Backoff(self._rush)
         while True:
             began_s = loop.time()
             try:
@@ -385,8 +385,8 @@ class Engine:
                     self._drop(key)
                     runner = await self._begun_by_and_by(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
-                pauses.begin()
-            await pauses.rest()
+                backoff.reset()
+            await backoff.sleep()
 
     def taken_over(self, key: StreamKey) -> None:
         """Another process has taken a stream up: know nothing of it any more."""

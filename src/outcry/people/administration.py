@@ -20,7 +20,7 @@ _ROLES: dict[str, UserRole] = {"member": "member", "operator": "operator"}
 _TIERS: dict[str, Tier] = {"free": "free", "pro": "pro", "admin": "admin"}
 
 
-class People(IdentityBase):
+class UserAdministration(IdentityBase):
     """Everyone. `operator` is None where the command line asks: whoever may read the data folder may do this."""
 
     def users(self) -> Sequence[UserRow]:

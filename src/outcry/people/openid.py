@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from outcry.base.log_events import LogEvent
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.people.administration import People
+from outcry.people.administration import UserAdministration
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.identity_base import SecondFactorRequired, address_of
@@ -33,7 +33,7 @@ _AWAY_NS = 30 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class OpenIdOutcome:
     """The outcome. `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its
     user, in which case `token` is its new one. `next`: the path to continue at, not yet checked."""
 
@@ -42,7 +42,7 @@ class Answered:
     next: str
 
 
-class OpenId(People):
+class OpenId(UserAdministration):
     """Sign-in through an OpenID provider."""
 
     _away_ns: int | None = None  #: When the provider was last unreachable; None if it has answered since.
@@ -81,7 +81,7 @@ class OpenId(People):
 
     def finish_openid(
         self, ticket: str, given: Mapping[str, str], session: BrowserSession | None, origin: Origin
-    ) -> Answered:
+    ) -> OpenIdOutcome:
         """Complete a sign-in. `given`: query parameters the provider sent; `session`: of this browser, if any."""
         provider = self._provider()
         facts = self._tickets.read(_ASKED, ticket)
@@ -97,9 +97,9 @@ class OpenId(People):
         except OpenIdFailed as failure:
             raise self._failed(failure) from None
         if facts["session"]:
-            return Answered(None, self._confirmed(facts, answer, session, origin), facts["next"])
+            return OpenIdOutcome(None, self._confirmed(facts, answer, session, origin), facts["next"])
         user = self._account_of(answer) or self._newcomer(answer, facts["invitation"], origin)
-        return Answered(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
+        return OpenIdOutcome(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
         """Return the account of this subject, whatever its email address is now. Otherwise return the account of the

@@ -13,7 +13,7 @@ from pyotp import random_base32
 from pyotp.totp import TOTP
 
 from outcry.base.clock import Clock
-from outcry.base.encryption import Seal, SealBroken
+from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.model import IdentityStore, UserRow
 
@@ -32,7 +32,7 @@ class SecondFactor:
 
     def __init__(self, store: IdentityStore, clock: Clock, secret: bytes) -> None:
         self._store, self._clock, self._secret = store, clock, secret
-        self._seal = Seal(secret, "totp")
+        self._encryptor = Encryptor(secret, "totp")
 
     def begin(self, email: str) -> tuple[str, str]:
         """A new shared secret in base32, and its `otpauth://` address."""
@@ -51,7 +51,7 @@ class SecondFactor:
 
     def turn_on(self, user: UserRow, secret: str, step: int) -> list[str]:
         """Keep the secret; return recovery codes."""
-        self._store.set_totp(user.id, self._seal.close(_read(secret), f"totp:{user.id}"))
+        self._store.set_totp(user.id, self._encryptor.encrypt(_read(secret), f"totp:{user.id}"))
         self._store.use_totp_step(user.id, step)
         return self.renew(user)
 
@@ -75,9 +75,9 @@ class SecondFactor:
         if user.totp_sealed is None or recovery_only:
             return None
         try:
-            secret = self._seal.open(user.totp_sealed, f"totp:{user.id}")
+            secret = self._encryptor.decrypt(user.totp_sealed, f"totp:{user.id}")
         except (
-            SealBroken
+            DecryptionFailed
         ):  # another server's secret, or another user's cell: there is nothing a code could match
             return None
         step = self._step_of(secret, _digits(code))

@@ -9,7 +9,7 @@ import binascii
 import json
 
 from outcry.base.clock import Clock
-from outcry.base.encryption import Seal, SealBroken
+from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.market.units import NANOS_PER_MINUTE
 
 LASTING_NS = 5 * NANOS_PER_MINUTE
@@ -20,13 +20,13 @@ class Tickets:
     """Issues tickets and reads them. Processes that share `secret` read each other's tickets."""
 
     def __init__(self, secret: bytes, clock: Clock) -> None:
-        self._seal, self._clock = Seal(secret, "ticket"), clock
+        self._encryptor, self._clock = Encryptor(secret, "ticket"), clock
 
     def give(self, purpose: str, lasting_ns: int | None = LASTING_NS, /, **facts: str) -> str:
         """Return a ticket with these facts; with `lasting_ns` None it never expires."""
         ends_ns = None if lasting_ns is None else self._clock.now_ns() + lasting_ns
         text = json.dumps([ends_ns, facts], ensure_ascii=False, separators=(",", ":"))
-        return base64.urlsafe_b64encode(self._seal.close(text, purpose)).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self._encryptor.encrypt(text, purpose)).decode().rstrip("=")
 
     def read(self, purpose: str, ticket: str) -> dict[str, str] | None:
         """Return the facts; None for a ticket that is expired, changed, or for another purpose or secret."""
@@ -34,7 +34,7 @@ class Tickets:
             return None
         try:
             sealed = base64.urlsafe_b64decode(ticket + "=" * (-len(ticket) % 4))
-            ends_ns, facts = json.loads(self._seal.open(sealed, purpose))
-        except (binascii.Error, SealBroken):
+            ends_ns, facts = json.loads(self._encryptor.decrypt(sealed, purpose))
+        except (binascii.Error, DecryptionFailed):
             return None
         return facts if ends_ns is None or self._clock.now_ns() < ends_ns else None

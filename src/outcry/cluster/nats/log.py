@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from itertools import count
 from time import monotonic
 
-from outcry.base.backoff import Pauses
+from outcry.base.backoff import Backoff
 from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats import blocking, log_format
@@ -308,7 +308,7 @@ class JetStreamLog:
     async def _written(self, stream: LogStream) -> int:
         """Write the message on its way, however long that takes; return its number. Raises `WriteConflict`."""
         body, name = log_format.encode(stream.flying), self._fresh_name()
-        pauses = Pauses(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
+        backoff = Backoff(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
         while True:
             try:
                 await self._thread.link.up()
@@ -317,7 +317,7 @@ class JetStreamLog:
                 if not self._stuck and self._thread.link.connected:
                     self._stuck = True
                     self._report(LogEvent.NATS_LOG_STALLED, stream=stream.key, problem=str(problem))
-                await pauses.rest()
+                await backoff.sleep()
             else:
                 if self._stuck:
                     self._stuck = False
