@@ -21,7 +21,7 @@ from tests.within import within
 
 from outcry.access.tiers import streams_allowed
 from outcry.api import hub as hub_module
-from outcry.api import telling
+from outcry.api import stream_writer
 from outcry.api.examples import ANSWERS
 from outcry.live.registry import Availability
 
@@ -53,7 +53,7 @@ def eventually(what: Callable[[], bool], within_s: float = 30) -> bool:
 
 def open_streams(market: Market) -> int:
     """Streams open whose first events are made."""
-    return sum(not follower.opening for follower in list(market.stage.app.hub.followers))
+    return sum(not reader.opening for reader in list(market.stage.app.hub.readers))
 
 
 # -- what is told
@@ -448,7 +448,7 @@ def test_while_the_store_is_silent_nothing_is_told(market: Market) -> None:
         time.sleep(0.5)
         feed.move(price=6.0)
         time.sleep(0.4)
-        told = dict(market.stage.app.hub.told)
+        told = dict(market.stage.app.hub.sent)
         market.stage.accounts.busy = False
         assert "quote" not in told
         assert "alert" not in told
@@ -612,16 +612,16 @@ def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market)
     feed.pocs = 1000
     stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
-    follower = next(iter(market.stage.app.hub.followers))
+    reader = next(iter(market.stage.app.hub.readers))
     waiting: list[int] = []
     for number in range(1, 61):
         feed.move(poc=float(number))
         for _ in range(7):
             market.alert("ES")
-        if follower.transport is not None:
-            waiting.append(follower.transport.get_write_buffer_size())
+        if reader.transport is not None:
+            waiting.append(reader.transport.get_write_buffer_size())
         time.sleep(0.05)
-    assert max(waiting) <= 3 * telling.PIECE_BYTES
+    assert max(waiting) <= 3 * stream_writer.CHUNK_BYTES
     time.sleep(0.3)
     received = b""
     stalled.socket.settimeout(30)
@@ -635,7 +635,7 @@ def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market)
 
 
 def test_a_reader_that_does_not_read_is_cut_off(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(hub_module, "WRITE_TIMEOUT_S", 1.0)
     feed = market.feed("ES")
     feed.pocs = 1000
     stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
@@ -656,13 +656,13 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     key = market.stage.key()
     stalled = Stalled(market, key, "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
-    follower = next(iter(market.stage.app.hub.followers))
+    reader = next(iter(market.stage.app.hub.readers))
     for number in range(1200):
         feed.move(poc=float(number))
         time.sleep(0.05)
-        if follower.blocked_since_s and time.monotonic() - follower.blocked_since_s > 0.5:
+        if reader.blocked_since_s and time.monotonic() - reader.blocked_since_s > 0.5:
             break
-    assert follower.blocked_since_s
+    assert reader.blocked_since_s
     for _ in range(1100):
         market.alert("ES")
     assert eventually(lambda: market.stage.app.hub._seq == 1100)
@@ -670,17 +670,17 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     received = b""
     while part := stalled.socket.recv(65536):
         received += part
-    assert follower.ended == "behind"
+    assert reader.ended == "behind"
     assert received.endswith(b"0\r\n\r\n")
     stalled.socket.close()
-    with market.ear(key, "/api/stream?symbols=ES", Last_Event_ID=str(follower.cursor)) as ear:
-        assert ear.next().seq > follower.cursor
+    with market.ear(key, "/api/stream?symbols=ES", Last_Event_ID=str(reader.alert_cursor)) as ear:
+        assert ear.next().seq > reader.alert_cursor
 
 
 def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (hub_module, telling):
+    for module in (hub_module, stream_writer):
         monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.4)
-    assert telling.KEEP_ALIVE_S != 15
+    assert stream_writer.KEEP_ALIVE_S != 15
     market.feed("ES")
     with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
         began = time.monotonic()
@@ -769,7 +769,7 @@ def test_a_fault_of_ours_cuts_the_stream_and_is_logged(
     market.feed("ES")
     with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
         ear.next()
-        monkeypatch.setattr(market.stage.app.hub, "alerts_for", broken)
+        monkeypatch.setattr(market.stage.app.hub, "unsent_alerts", broken)
         market.alert("ES")
         with pytest.raises((OSError, http.client.HTTPException, EOFError)):
             ear.next()

@@ -17,11 +17,11 @@ from outcry.api.dispatch import Dispatcher
 from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
-from outcry.api.lookup import LiveSide
+from outcry.api.last_used import LastUsedWriter
 from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
+from outcry.api.stream_sources import LiveInputs
 from outcry.api.tickets import Tickets
-from outcry.api.uses import Uses
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent, report_to_writer
 from outcry.http.auth import Authenticator, PageAuthenticator
@@ -108,10 +108,10 @@ class Application:
 
     def __init__(
         self, edge: Edge, fast_path: FastPathCache, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
-        pages: AsgiApp, beside: Sequence[Background], uses: Uses,
+        pages: AsgiApp, beside: Sequence[Background], last_used: LastUsedWriter,
     ) -> None:  # fmt: skip
         self._beside = beside
-        self._uses = uses
+        self._last_used = last_used
         self.edge = edge
         self.fast_path = fast_path
         self.hub = hub
@@ -138,7 +138,7 @@ class Application:
         self.edge.poller.start()
         await self.edge.poller.ensure(1.0)
         self.hub.start()
-        self._uses.start()
+        self._last_used.start()
         for background in self._beside:
             await background.start(report_to_writer(self.edge.event_log))
 
@@ -148,7 +148,7 @@ class Application:
 
     async def stop(self) -> None:
         """End the threads and write out the log."""
-        await self._uses.stop()
+        await self._last_used.stop()
         await self.hub.stop()
         for background in self._beside:
             await background.stop()
@@ -174,7 +174,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     options = options or Options()
     edge = _edge(services, options)
     fast_path = FastPathCache(edge)
-    live = LiveSide(services.registry, services.universe, services.alerts)
+    live = LiveInputs(services.registry, services.universe, services.alerts)
     tickets = Tickets(services.ticket_secret, services.clock)
     hub = Hub(edge, services.query, live, options.query_timeout_s, tickets)
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
@@ -197,7 +197,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     )
     pages = edge.around(services.pages(edge.event_log)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]
-    return Application(edge, fast_path, hub, dispatchers, probes, pages, beside, _uses(services, hub))
+    return Application(edge, fast_path, hub, dispatchers, probes, pages, beside, _last_used(services, hub))
 
 
 def _edge(services: Services, options: Options) -> Edge:
@@ -216,14 +216,14 @@ def _edge(services: Services, options: Options) -> Edge:
     )
 
 
-def _uses(services: Services, hub: Hub) -> Uses:
+def _last_used(services: Services, hub: Hub) -> LastUsedWriter:
     def streaming() -> list[str]:
-        return [follower.caller.subject for follower in hub.followers]
+        return [reader.caller.subject for reader in hub.readers]
 
     browser_sessions = (
         services.page_authenticator.browser_sessions if services.page_authenticator is not None else None
     )
-    return Uses(services.limiter, streaming, services.keys, browser_sessions)
+    return LastUsedWriter(services.limiter, streaming, services.keys, browser_sessions)
 
 
 def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
@@ -259,8 +259,8 @@ def _measure(edge: Edge, services: Services, fast_path: FastPathCache, hub: Hub)
     metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: poller.store_revision)
     metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: poller.age_s)
     metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(fast_path))
-    metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
-    metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
+    metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.readers))
+    metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.sent)
 
 
 def _measure_feeds(metrics: Metrics, services: Services) -> None:

@@ -21,8 +21,8 @@ from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
 from outcry.api.parameters import read_query
 from outcry.api.query import Query
-from outcry.api.stream import STREAM, TICKET, Opened, Streams
-from outcry.api.telling import tell
+from outcry.api.stream import STREAM, TICKET, OpenedStream, Streams
+from outcry.api.stream_writer import write_stream
 from outcry.base.errors import ServiceError
 from outcry.database.errors import StoreBusy
 from outcry.http.auth import Caller, anonymous
@@ -93,8 +93,8 @@ class Dispatcher:
             reply = await self._reply(request, endpoint, route, receive)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
             reply = edge.failed(request, route, error)
-        if isinstance(reply, Opened):
-            await tell(edge, self._hub, request, reply, started_ns, receive, send)
+        if isinstance(reply, OpenedStream):
+            await write_stream(edge, self._hub, request, reply, started_ns, receive, send)
         else:
             await edge.send(request, reply, started_ns, send)
 

@@ -1,7 +1,7 @@
-"""The hub of all open streams of a process: wakes whoever there is news for, and ends whoever does not read.
+"""All open streams of a process: wakes streams that have unsent events, and ends streams whose client does not read.
 
-Rules kept: answers are looked at four times a second, an alert wakes its readers at once; a reader is told nothing
-while keys, grants and the store are not known to be as they were a second ago.
+Answers are rendered four times per second; an alert wakes its streams at once. Nothing is sent while keys, grants and
+the database revision are older than one second, because access may have been revoked.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from contextlib import suppress
 from time import monotonic
 
 from outcry.answers.streaming import AlertTail, alert_event
-from outcry.api.follower import Follower
-from outcry.api.lookup import LiveSide, Lookup
 from outcry.api.query import Query
+from outcry.api.stream_reader import StreamReader
+from outcry.api.stream_sources import LiveInputs, StreamSources
 from outcry.api.tickets import Tickets
 from outcry.base.errors import StoreUnavailable
 from outcry.base.log_events import LogEvent
@@ -24,148 +24,150 @@ from outcry.market.units import NANOS_PER_SECOND
 
 TICK_S = 0.25
 KEEP_ALIVE_S = 15.0
-PATIENCE_S = 60.0
-#: Alerts kept encoded for all; who is further behind is given them from the registry or the store.
-MOST_RECENT = 1000
-_AT_ONCE = 32  # readers woken, or looked after, before the loop gets its turn
-_REST_S = 1.0  # after a fault of ours
+WRITE_TIMEOUT_S = 60.0
+#: Encoded alerts in memory. A stream further behind reconnects and reads them from the database.
+MAX_RECENT = 1000
+_BATCH = 32  # streams per turn of the event loop
+_ERROR_DELAY_S = 1.0  # pause after an unexpected error
 
 
 class Hub:
-    """All open streams. For one event loop. `tickets`: that open one in a page."""
+    """All open streams. Used on one event loop. `tickets`: open a stream without a key."""
 
-    def __init__(self, edge: Edge, query: Query, live: LiveSide, timeout_s: float, tickets: Tickets) -> None:
+    def __init__(
+        self, edge: Edge, query: Query, live: LiveInputs, timeout_s: float, tickets: Tickets
+    ) -> None:
         self._edge, self._live, self.tickets = edge, live, tickets
-        self.lookup = Lookup(edge, query, live, timeout_s)
+        self.sources = StreamSources(edge, query, live, timeout_s)
         self.tail = AlertTail(live.registry, live.store)
-        self.followers: set[Follower] = set()
-        #: Events told, by name.
-        self.told: dict[str, int] = {}
+        self.readers: set[StreamReader] = set()
+        #: Number of events sent, by name.
+        self.sent: dict[str, int] = {}
         self.closing = False
-        self._recent: deque[tuple[int, AlertRow, bytes]] = deque(maxlen=MOST_RECENT)
+        self._recent: deque[tuple[int, AlertRow, bytes]] = deque(maxlen=MAX_RECENT)
         self._seq = self._floor = 0
         self._posted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Begin to look, on the running loop."""
+        """Start the tasks on the running loop."""
         loop = self._loop = asyncio.get_running_loop()
         self._seq = self._floor = self._live.registry.alert_seq
         self._live.registry.on_alerts(self._on_alerts)
-        jobs = (self._tick, TICK_S), (self._look_after, TICK_S), (self._collect, 0.0)
-        self._tasks = [loop.create_task(self._keep_on(job, each_s)) for job, each_s in jobs]
+        jobs = (self._tick, TICK_S), (self._refresh_readers, TICK_S), (self._encode_alerts, 0.0)
+        self._tasks = [loop.create_task(self._run_periodically(job, each_s)) for job, each_s in jobs]
 
     def close(self) -> None:
-        """End every stream at once, and admit no more."""
+        """End all streams and reject new ones."""
         self.closing = True
-        for follower in list(self.followers):
-            follower.end("shutdown")
+        for reader in list(self.readers):
+            reader.end("shutdown")
 
     async def stop(self) -> None:
-        """End the tasks and threads."""
+        """Stop the tasks and threads."""
         self.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._loop = None
-        self.lookup.close()
+        self.sources.close()
 
     def count(self, name: str, times: int) -> None:
-        """Note events told."""
+        """Count sent events for the metrics."""
         if times:
-            self.told[name] = self.told.get(name, 0) + times
+            self.sent[name] = self.sent.get(name, 0) + times
 
-    def leave(self, follower: Follower) -> None:
-        """A stream is over."""
-        self.followers.discard(follower)
-        follower.leave()
+    def release(self, reader: StreamReader) -> None:
+        """Remove a stream that has ended."""
+        self.readers.discard(reader)
+        reader.release()
 
-    def knows(self, follower: Follower) -> bool:
-        """Whether what is known of its key, its grants and the store is less than a second old."""
-        return self._edge.poller.fresh and follower.caller.generation == self._edge.authenticator.generation
+    def is_current(self, reader: StreamReader) -> bool:
+        """Return whether the key, the grants and the database revision were checked within the last second."""
+        return self._edge.poller.fresh and reader.caller.generation == self._edge.authenticator.generation
 
-    def alerts_for(self, follower: Follower) -> list[tuple[int, bytes]] | None:
-        """Alerts it has not been told of, in order; None where it has fallen behind what is kept here."""
-        if follower.cursor >= self._seq:
+    def unsent_alerts(self, reader: StreamReader) -> list[tuple[int, bytes]] | None:
+        """Return unsent alerts as (seq, bytes), oldest first; None if the stream is too far behind."""
+        if reader.alert_cursor >= self._seq:
             return []
-        if follower.cursor < self._floor or follower.wanted is None:
+        if reader.alert_cursor < self._floor or reader.alert_filter is None:
             return None
         found: list[tuple[int, bytes]] = []
         for seq, row, data in reversed(self._recent):
-            if seq <= follower.cursor:
+            if seq <= reader.alert_cursor:
                 break
-            if follower.wanted(row):
+            if reader.alert_filter(row):
                 found.append((seq, data))
         if not found:
-            follower.cursor = self._seq
+            reader.alert_cursor = self._seq
         return found[::-1]
 
-    async def _keep_on(self, job: Callable[[], Awaitable[None]], each_s: float) -> None:
-        """Do a job so often, however long it takes itself."""
+    async def _run_periodically(self, job: Callable[[], Awaitable[None]], each_s: float) -> None:
+        """Run a job every `each_s` seconds, whatever its duration."""
         due_s = monotonic()
         while True:
             try:
                 await job()
             except Exception as error:  # noqa: BLE001 - a supervisor: one fault must not end all streams
                 self._edge.event_log.error(LogEvent.EVENT_STREAM_FAILED, exc_info=error)
-                await asyncio.sleep(_REST_S)
+                await asyncio.sleep(_ERROR_DELAY_S)
             due_s = max(due_s + each_s, monotonic() - each_s)
             await asyncio.sleep(max(0.0, due_s - monotonic()))
 
     async def _tick(self) -> None:
-        """Wake whoever follows what moved, whose line was quiet for long, and end whoever does not read."""
-        woken = await self.lookup.refresh()
+        """Wake streams with new events or a keep-alive due, and end those whose client does not read."""
+        woken = await self.sources.refresh()
         await self._wake(woken)
         now_s = monotonic()
-        for follower in list(self.followers):
-            if follower.blocked_since_s and now_s - follower.blocked_since_s > PATIENCE_S:
-                follower.end("stalled")
-            elif now_s - follower.spoke_s >= KEEP_ALIVE_S:
-                follower.wake.set()
+        for reader in list(self.readers):
+            if reader.blocked_since_s and now_s - reader.blocked_since_s > WRITE_TIMEOUT_S:
+                reader.end("stalled")
+            elif now_s - reader.last_write_s >= KEEP_ALIVE_S:
+                reader.wake.set()
 
-    async def _look_after(self) -> None:
-        """Look up again what has moved, for each stream that it concerns."""
-        for count, follower in enumerate(list(self.followers), 1):
+    async def _refresh_readers(self) -> None:
+        """Resolve again the symbols of streams whose sources may have changed."""
+        for count, reader in enumerate(list(self.readers), 1):
             if not self._edge.poller.fresh:
                 return
-            if not follower.ended and not follower.opening and self.lookup.due(follower):
-                marker = self.lookup.marker()
+            if not reader.ended and not reader.opening and self.sources.is_stale(reader):
+                version_now = self.sources.version_now()
                 try:
-                    await self.lookup.look_up(follower)
+                    await self.sources.resolve(reader)
                 except (StoreBusy, StoreUnavailable):
-                    follower.looked_up = marker
-                    follower.look_again_ns = self._edge.clock.now_ns() + NANOS_PER_SECOND
-                follower.wake.set()
-            if not count % _AT_ONCE:
+                    reader.resolved_version = version_now
+                    reader.refresh_at_ns = self._edge.clock.now_ns() + NANOS_PER_SECOND
+                reader.wake.set()
+            if not count % _BATCH:
                 await asyncio.sleep(0)
 
     def _on_alerts(self) -> None:
-        """Called on the engine's thread."""
+        """Schedule `_encode_alerts`. Called on the engine's thread."""
         loop = self._loop
         if loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._posted.set)
 
-    async def _collect(self) -> None:
-        """Encode what was posted, once for all, and wake everybody."""
+    async def _encode_alerts(self) -> None:
+        """Encode new alerts once for all streams, and wake them."""
         await self._posted.wait()
         self._posted.clear()
         rows, _ = self._live.registry.alerts_after(self._seq)
         if not rows:
             return
-        newest = rows[-MOST_RECENT:]
-        encoded = await self.lookup.on_registry_thread(lambda: [alert_event(row) for row in newest])
-        if len(self._recent) + len(rows) > MOST_RECENT:
+        newest = rows[-MAX_RECENT:]
+        encoded = await self.sources.on_registry_thread(lambda: [alert_event(row) for row in newest])
+        if len(self._recent) + len(rows) > MAX_RECENT:
             seqs = [seq for seq, _, _ in self._recent] + [row.seq for row in rows]
-            self._floor = seqs[-MOST_RECENT - 1]
+            self._floor = seqs[-MAX_RECENT - 1]
         self._recent.extend((row.seq, row, data) for row, data in zip(newest, encoded, strict=True))
         self._seq = rows[-1].seq
-        await self._wake(self.followers)
+        await self._wake(self.readers)
 
-    async def _wake(self, followers: Iterable[Follower]) -> None:
-        for count, follower in enumerate(list(followers), 1):
-            follower.wake.set()
-            if not count % _AT_ONCE:
+    async def _wake(self, readers: Iterable[StreamReader]) -> None:
+        for count, reader in enumerate(list(readers), 1):
+            reader.wake.set()
+            if not count % _BATCH:
                 await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""`GET /api/stream`: levels and alerts as they happen, as server-sent events; and the tickets that open it in a page.
+"""`GET /api/stream`: levels and alerts as server-sent events; and `POST /api/stream/ticket`, which opens it in a page.
 
-Rules kept: a stream counts as one request, and a key has only so many open; a reader that comes back with the id of
-the last event it saw is told every alert since, in order, none twice.
+A stream counts as one request, and each key has a maximum of open streams. A client that reconnects with the id of its
+last event receives every alert since, in order and once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from outcry.access.limiter import Verdict
 from outcry.access.tiers import streams_allowed
 from outcry.answers.alerts import entry
 from outcry.answers.streaming import AlertFilter, MissedAlerts, RequestedSymbol, alert_event, event, source_of
-from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
+from outcry.api.stream_reader import StreamReader
 from outcry.api.tickets import LIFETIME_S
 from outcry.base.errors import InvalidParameter, ServiceError
 from outcry.base.redaction import holds_key
@@ -42,7 +42,7 @@ from outcry.wire.stream import Snapshot, State
 STREAM = "/api/stream"
 TICKET = "/api/stream/ticket"
 NAMES = frozenset({"symbols", "symbol", "ticket", "lastEventId"})
-MOST_NAMES = 200
+MAX_SYMBOLS = 200
 RETRY_AFTER_MS = 5000
 STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -50,7 +50,7 @@ STREAM_HEADERS: Headers = [
     (b"x-accel-buffering", b"no"),
 ]
 _RETRY = b"retry: 2000\n\n"
-_LONGEST_ID = 18
+_MAX_ID_DIGITS = 18
 
 
 class Ticket(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,21 +61,21 @@ class Ticket(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(slots=True)
-class Opened(Reply):
-    """A stream about to begin. What could be refused has not been, and its first events are ready."""
+class OpenedStream(Reply):
+    """An accepted stream. `first`: its first events."""
 
-    follower: Follower | None = None
+    reader: StreamReader | None = None
     first: Sequence[bytes] = ()
 
 
 class Streams:
-    """Opens streams, and gives the tickets that open them."""
+    """Opens streams and issues tickets for them."""
 
     def __init__(self, edge: Edge, hub: Hub) -> None:
         self._edge, self._hub = edge, hub
 
     def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return who asks: by the key in the header, or else by the ticket in the address."""
+        """Return the caller, by the key in the header or else the ticket in the URL."""
         ticket = "" if request.key_values or request.place != STREAM else _ticket(request.query)
         if not ticket or holds_key(request.query):
             return self._edge.authenticator.authenticate(request)
@@ -84,20 +84,20 @@ class Streams:
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
-        """Whether this asks for a stream that the caller's key may not have besides those it has."""
+        """Return whether the request would exceed the caller's maximum of open streams."""
         if request.place != STREAM or caller.scope is None:
             return False
-        crowded = caller.session == 0 and self._of_visitors() >= VISITOR_STREAMS
-        return crowded or self._open(caller) >= _allowed(caller)
+        crowded = caller.session == 0 and self._visitor_streams() >= VISITOR_STREAMS
+        return crowded or self._open_streams(caller) >= _allowed(caller)
 
     def too_many(self, route: str, request: Request, caller: Caller, verdict: Verdict) -> Reply:
-        """Refuse a stream because of those that are open."""
+        """Return the refusal of a stream over the maximum."""
         self._edge.metrics.refuse(caller.tier)
         problem = too_many_streams(RETRY_AFTER_MS, _allowed(caller))
         return self._edge.refuse(request, route, caller, verdict, problem)
 
     async def reply(self, request: Request, caller: Caller, verdict: Verdict, *, current: bool) -> Reply:
-        """Answer one request of a known caller. `current`: whether what is known of keys is fresh."""
+        """Answer a request of a known caller. `current`: whether keys were checked within the last second."""
         edge, route = self._edge, request.path
         methods = ("POST",) if request.place == TICKET else ("GET", "HEAD")
         if request.method not in methods:
@@ -114,9 +114,9 @@ class Streams:
         if self._hub.closing:
             return edge.refuse(request, route, caller, verdict, STARTING)
         if request.place == TICKET:
-            return self._give(caller, verdict)
+            return self._issue_ticket(caller, verdict)
         try:
-            return await self._opened(request, caller, caller.scope, verdict)
+            return await self._open_stream(request, caller, caller.scope, verdict)
         except ServiceError as error:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
@@ -124,7 +124,7 @@ class Streams:
         except Exception as error:  # noqa: BLE001 - here the caller is known
             return edge.failed(request, route, error, caller)
 
-    def _give(self, caller: Caller, verdict: Verdict) -> Reply:
+    def _issue_ticket(self, caller: Caller, verdict: Verdict) -> Reply:
         body = msgspec.json.encode(Ticket(self._hub.tickets.give(caller), LIFETIME_S))
         headers: Headers = [
             (b"content-type", JSON_TYPE.encode()),
@@ -133,68 +133,70 @@ class Streams:
         ]
         return Reply(200, headers, body, TICKET, caller, verdict)
 
-    def _of_visitors(self) -> int:
-        return sum(follower.caller.session == 0 for follower in self._hub.followers)
+    def _visitor_streams(self) -> int:
+        return sum(reader.caller.session == 0 for reader in self._hub.readers)
 
-    def _open(self, caller: Caller) -> int:
-        return sum(follower.caller.subject == caller.subject for follower in self._hub.followers)
+    def _open_streams(self, caller: Caller) -> int:
+        return sum(reader.caller.subject == caller.subject for reader in self._hub.readers)
 
-    async def _opened(self, request: Request, caller: Caller, scope: Scope, verdict: Verdict) -> Reply:
+    async def _open_stream(self, request: Request, caller: Caller, scope: Scope, verdict: Verdict) -> Reply:
         given = read_query(request.query, NAMES)
-        names = _names(given)
-        asked = await self._hub.lookup.mean(scope, names) if names else None
+        names = _symbol_names(given)
+        requested = await self._hub.sources.resolve_symbols(scope, names) if names else None
         if request.method == "HEAD":
             return Reply(200, STREAM_HEADERS, b"", STREAM, caller, verdict)
-        if self._open(caller) >= _allowed(caller):  # others were opened meanwhile
+        if self._open_streams(caller) >= _allowed(caller):  # others were opened in the meantime
             return self.too_many(STREAM, request, caller, verdict)
-        follower = Follower(caller, _one_a_product(asked) if asked else None)
-        self._hub.followers.add(follower)
+        reader = StreamReader(caller, _one_per_product(requested) if requested else None)
+        self._hub.readers.add(reader)
         try:
-            await self._hub.lookup.look_up(follower, opening=True)
-            first = await self._first(follower, scope, _last_id(request, given))
+            await self._hub.sources.resolve(reader, opening=True)
+            first = await self._first_events(reader, scope, _last_id(request, given))
         except BaseException:
-            self._hub.leave(follower)
+            self._hub.release(reader)
             raise
-        follower.opening = False
-        return Opened(200, STREAM_HEADERS, b"", STREAM, caller, verdict, follower=follower, first=first)
+        reader.opening = False
+        return OpenedStream(200, STREAM_HEADERS, b"", STREAM, caller, verdict, reader=reader, first=first)
 
-    async def _first(self, follower: Follower, scope: Scope, last_id: int | None) -> list[bytes]:
-        """What a stream begins with: the alerts since the last one seen, and everything as it stands."""
-        wanted = follower.wanted
-        if wanted is None:  # the key was revoked meanwhile
+    async def _first_events(self, reader: StreamReader, scope: Scope, last_id: int | None) -> list[bytes]:
+        """Return the first events: missed alerts, then the snapshot."""
+        alert_filter = reader.alert_filter
+        if alert_filter is None:  # the key was revoked in the meantime
             return []
-        missed, current, known = await self._hub.lookup.in_store(lambda: self._alerts(scope, wanted, last_id))
-        follower.cursor = known
-        told = [alert_event(row) for row in missed.rows] if missed is not None else []
-        self._hub.count("alert", len(told))
+        missed, current, known = await self._hub.sources.on_database_thread(
+            lambda: self._alerts(scope, alert_filter, last_id)
+        )
+        reader.alert_cursor = known
+        sent = [alert_event(row) for row in missed.rows] if missed is not None else []
+        self._hub.count("alert", len(sent))
         self._hub.count("snapshot", 1)
-        snapshot = self._snapshot(follower, missed, [entry(row, source_of(row)) for row in current])
-        return [_RETRY, *told, event("snapshot", snapshot, known)]
+        snapshot = self._snapshot(reader, missed, [entry(row, source_of(row)) for row in current])
+        return [_RETRY, *sent, event("snapshot", snapshot, known)]
 
     def _alerts(
-        self, scope: Scope, wanted: AlertFilter, last_id: int | None
+        self, scope: Scope, alert_filter: AlertFilter, last_id: int | None
     ) -> tuple[MissedAlerts | None, list[AlertRow], int]:
-        """In a thread: alerts since the last one seen, if there was one; today's, if that does not tell them; and
-        the newest `seq` told of."""
+        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` of both. Runs in a
+        thread."""
         tail = self._hub.tail
-        missed = tail.after(scope, wanted, last_id) if last_id is not None else None
+        missed = tail.after(scope, alert_filter, last_id) if last_id is not None else None
         if missed is None:
-            return None, *tail.current(scope, wanted)
+            return None, *tail.current(scope, alert_filter)
         if missed.whole:
             return missed, [], missed.known
-        told = {row.seq for row in missed.rows}
-        current, _ = tail.current(scope, wanted, missed.known)
-        return missed, [row for row in current if row.seq not in told], missed.known
+        sent = {row.seq for row in missed.rows}
+        current, _ = tail.current(scope, alert_filter, missed.known)
+        return missed, [row for row in current if row.seq not in sent], missed.known
 
-    def _snapshot(self, follower: Follower, missed: MissedAlerts | None, alerts: list[AlertEntry]) -> bytes:
+    def _snapshot(self, reader: StreamReader, missed: MissedAlerts | None, alerts: list[AlertEntry]) -> bytes:
         levels: list[msgspec.Raw] = []
         states: list[State] = []
-        for slot in follower.slots.values():
-            said = slot.look()
-            if said is not None:  # else it went live this moment: an event will tell
-                if said.answer:
-                    levels.append(msgspec.Raw(said.answer))
-                states.append(slot.tell(said))
+        for cursor in reader.cursors.values():
+            events = cursor.current_events()
+            if events is not None:  # None if it went live just now; an event follows
+                if events.answer:
+                    levels.append(msgspec.Raw(events.answer))
+                states.append(cursor.mark_sent(events))
         whole = Snapshot(
             updated_at=iso_timestamp(self._edge.clock.now_ns()), resumed=missed is not None,
             missed=missed is not None and not missed.whole, levels=levels, states=states, alerts=alerts,
@@ -215,32 +217,33 @@ def _ticket(query: bytes) -> str:
         return "unreadable"
 
 
-def _names(given: Mapping[str, str]) -> list[str]:
-    """Symbols between commas, under either name: one that was overlooked would open a stream of everything.
+def _symbol_names(given: Mapping[str, str]) -> list[str]:
+    """Return the symbols of `symbols` or `symbol`, separated by commas. Both names work, because an ignored parameter
+    would open a stream of everything.
 
-    Raises `UnknownSymbol` for what can be no name, `InvalidParameter` for both names, or far too many symbols.
+    Raises `UnknownSymbol` for a malformed name, and `InvalidParameter` for both parameters or too many symbols.
     """
     if "symbols" in given and "symbol" in given:
         raise InvalidParameter("invalid_parameter.repeated", parameter="symbols")
     text = given.get("symbols") or given.get("symbol", "")
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if len(names) > MOST_NAMES:
+    if len(names) > MAX_SYMBOLS:
         raise InvalidParameter("invalid_parameter.symbols", parameter="symbols")
     return [symbol_of({"symbol": name}) for name in names]
 
 
-def _one_a_product(asked: Sequence[RequestedSymbol]) -> list[RequestedSymbol]:
-    """Spellings of the same once; raises `InvalidParameter` for two contracts of a product, whose events could not
-    be told apart."""
+def _one_per_product(requested: Sequence[RequestedSymbol]) -> list[RequestedSymbol]:
+    """Return each symbol once. Raises `InvalidParameter` for two contracts of one product, because their events could
+    not be distinguished."""
     found: dict[str, RequestedSymbol] = {}
-    for each in asked:
+    for each in requested:
         if found.setdefault(each.root, each).contract != each.contract:
             raise InvalidParameter("invalid_parameter.contracts", parameter="symbols")
     return list(found.values())
 
 
 def _last_id(request: Request, given: dict[str, str]) -> int | None:
-    """The id of the last event seen: from the header, else the address; None where there is none, or no good one."""
+    """Return the id of the last event from the header or else the URL; None if it is missing or invalid."""
     texts = [value.decode("latin-1") for name, value in request.scope["headers"] if name == b"last-event-id"]
     text = texts[0] if len(texts) == 1 else given.get("lastEventId", "") if not texts else ""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ID else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS else None

@@ -1,7 +1,7 @@
-"""When keys and browsers were last used: written down twice a minute, from what is in memory anyway.
+"""Stores when API keys and browser sessions were last used, twice a minute.
 
-Rule kept: asking costs nothing more. The limiter knows who passed within its window, the hub whose streams are open; a
-use is known to within a minute, and one of the last half minute before a crash may be missing.
+Requests do no extra work: the times come from the limiter's window and the open streams. A stored time is accurate to a
+minute, and a crash loses at most the last 30 seconds.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from outcry.access.limiter import Limiter
 from outcry.database.errors import StoreBusy
 from outcry.people.browser_sessions import BrowserSessions
 
-#: Well within the limiter's window, so that no use falls between two looks.
-EVERY_S = 30.0
-_PATIENCE_S = 2.0
+#: Shorter than the limiter's window of 60 s, so that no use is missed.
+INTERVAL_S = 30.0
+_STOP_TIMEOUT_S = 2.0
 
 
-class Uses:
-    """Writes uses down. `streaming`: the limiter's names of those with a stream open."""
+class LastUsedWriter:
+    """Stores times of last use. `streaming`: returns the limiter's subjects that have a stream open."""
 
     def __init__(
         self,
@@ -32,22 +32,22 @@ class Uses:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the running loop."""
+        """Start on the running loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Write down the last ones, unless the store takes long."""
+        """Stop, and store the last times unless the database is slow."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task, asyncio.ensure_future(self.write())], timeout=_PATIENCE_S)
+            await asyncio.wait([self._task, asyncio.ensure_future(self.write())], timeout=_STOP_TIMEOUT_S)
 
     async def write(self) -> None:
-        """Write down all there are. A store that is busy is given them the next time: whoever watches it tells."""
+        """Store all times. If the database is busy, the next run stores them."""
         ages_ns = dict(self._limiter.recent(SUBJECT))
         ages_ns |= {name: 0 for name in self._streaming() if name.startswith(SUBJECT)}
-        await asyncio.to_thread(self._keep, ages_ns)
+        await asyncio.to_thread(self._save, ages_ns)
 
-    def _keep(self, ages_ns: Mapping[str, int]) -> None:
+    def _save(self, ages_ns: Mapping[str, int]) -> None:
         try:
             self._keys.note_used(ages_ns)
             if self._browser_sessions is not None:
@@ -57,5 +57,5 @@ class Uses:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(INTERVAL_S)
             await self.write()

@@ -8,8 +8,8 @@ from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAc
 
 from outcry.access.keys import ApiKeys
 from outcry.access.local_limiter import SlidingWindowLimiter
-from outcry.api import uses
-from outcry.api.uses import Uses
+from outcry.api import last_used
+from outcry.api.last_used import LastUsedWriter
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.errors import StoreBusy
@@ -43,7 +43,7 @@ def test_uses_are_written_by_this_machines_clock_whatever_the_limiter_goes_by() 
     limiter.take("ip:192.0.2.1", 30)
     steady.at_ns += 20 * SECOND
     moves = accounts.moves
-    asyncio.run(Uses(limiter, lambda: ["key:3", "visitor:192.0.2.1"], ring, None).write())
+    asyncio.run(LastUsedWriter(limiter, lambda: ["key:3", "visitor:192.0.2.1"], ring, None).write())
     assert [row.last_used_ns for row in accounts.rows] == [START_NS - 20 * SECOND, None, START_NS]
     assert accounts.moves == moves
 
@@ -51,12 +51,12 @@ def test_uses_are_written_by_this_machines_clock_whatever_the_limiter_goes_by() 
 def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     accounts, clock = BusyOnce(), HandClock()
     limiter = SlidingWindowLimiter(clock.now_ns)
-    monkeypatch.setattr(uses, "EVERY_S", 0.01)
+    monkeypatch.setattr(last_used, "INTERVAL_S", 0.01)
     ring = ring_of(accounts, clock)
     limiter.take("key:2", 30)
 
     async def run() -> None:
-        writer = Uses(limiter, list, ring, None)
+        writer = LastUsedWriter(limiter, list, ring, None)
         writer.start()
         for _ in range(200):
             if accounts.rows[1].last_used_ns is not None:
