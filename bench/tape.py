@@ -18,7 +18,7 @@ from outcry.access.model import GrantRow
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_HOUR
@@ -61,9 +61,9 @@ def furnish(house: House, history: int = 20) -> None:
         house.store.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), house.clock.now_ns())
 
 
-def market_of(reference: Reference) -> Market:
+def market_of(reference: Reference) -> SimulatedMarket:
     """The invented market."""
-    return Market(SEED, reference.universe.products, reference.calendar)
+    return SimulatedMarket(SEED, reference.universe.products, reference.calendar)
 
 
 def contracts(reference: Reference) -> list[Contract]:

@@ -25,7 +25,7 @@ from bench.tape import SEED
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
 from outcry.feeds.simulator.feed import SimulatorFeed
-from outcry.feeds.simulator.market import Market as Invented
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
 from outcry.market.calendar import SessionKind
@@ -108,7 +108,7 @@ def main(folder: Path, days: int, roots: Sequence[str]) -> None:
 
 async def _played(house: House, days: int, roots: Sequence[str]) -> None:
     universe, calendar = house.reference.universe, house.reference.calendar
-    whole = Invented(SEED, {root: universe.products[root] for root in universe.products}, calendar)
+    whole = SimulatedMarket(SEED, {root: universe.products[root] for root in universe.products}, calendar)
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
     opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in roots]
     clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(roots))

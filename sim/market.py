@@ -16,7 +16,7 @@ from support.recordings import MemoryRecording
 from outcry.feeds.replay import ReplayFeed
 from outcry.feeds.replay_pacing import Pacer
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market as Invented
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
@@ -53,7 +53,7 @@ class Play:
 
     def replay(self, reference: Reference, days: Sequence[date], pace: Pacer) -> ReplayFeed:
         """It as a feed."""
-        market = Invented(self.seed, reference.universe.products, reference.calendar)
+        market = SimulatedMarket(self.seed, reference.universe.products, reference.calendar)
         batches = [
             Batch(contract, Quality.TICKS, _thinned(market.trades(contract, session), session), "invented")
             for contract in self.contracts(reference, days)
@@ -152,7 +152,7 @@ def write_past(
     store: SqlStore, reference: Reference, contracts: Sequence[Contract], until: date, now_ns: int
 ) -> None:
     """Give contracts that are followed live a past to be measured against."""
-    market = Invented(1, reference.universe.products, reference.calendar)
+    market = SimulatedMarket(1, reference.universe.products, reference.calendar)
     write_history(
         store, reference.universe.products, contracts,
         lambda contract: past_sessions(market, contract, reference.calendar, until, count=5),

@@ -26,7 +26,7 @@ from outcry.feeds.tastytrade import events
 from outcry.feeds.tastytrade.rest import Entries as TastytradeEntries
 from outcry.feeds.tastytrade.rest import Rest as TastytradeRest
 from outcry.feeds.tastytrade.symbols import read_future
-from outcry.feeds.tradovate import wire
+from outcry.feeds.tradovate import protocol
 from outcry.feeds.tradovate.login import Entries as TradovateEntries
 from outcry.feeds.tradovate.login import Login
 from outcry.market.instruments import Contract
@@ -118,7 +118,7 @@ def test_projectx_ticks_and_times() -> None:
 )
 def test_tradovate(step: str, size: str) -> None:
     text = f'{{"id":1,"bp":3,"bt":1,"ts":{step},"tks":[{{"t":0,"p":4,"s":{size},"id":1}}]}}'
-    refused(lambda: wire.rows_of(wire.read(msgspec.Raw(text.encode()), wire.Packet), 0, 0))
+    refused(lambda: protocol.parse_rows(protocol.parse(msgspec.Raw(text.encode()), protocol.Packet), 0, 0))
 
 
 def test_tastytrade() -> None:

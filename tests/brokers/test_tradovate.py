@@ -379,7 +379,7 @@ def test_an_hour_of_rest_ends(universe: Universe, monkeypatch: pytest.MonkeyPatc
     """However often it is asked for meanwhile; of one contract's stream the other's goes on."""
 
     async def work() -> None:
-        monkeypatch.setattr("outcry.feeds.tradovate.feed.LOCKED_S", 10.0)
+        monkeypatch.setattr("outcry.feeds.tradovate.feed.RATE_LIMIT_PAUSE_S", 10.0)
         async with staged(universe) as stage:
             stage.read(ZT, NOW_NS)
             await stage.caught_up(ZT)

@@ -26,7 +26,7 @@ from outcry.base.errors import ServiceError
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market as Invented
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
 from outcry.market.instruments import Contract
@@ -84,7 +84,7 @@ def _recorded(
 def invented(reference: Reference) -> Piece:
     """Three trade dates of CL that nobody traded."""
     contract = reference.universe.front("CL", FIRST_DAY)
-    market = Invented(SEED, reference.universe.products, reference.calendar)
+    market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
     batches: list[Batch] = []
     for session in reference.calendar.sessions("CL", FIRST_DAY, LAST_DAY):
         rows = market.trades(contract, session)
@@ -99,7 +99,7 @@ def prepare(folder: Path) -> None:
     """A data folder in which the invented product has a past."""
     with open_house(Settings(data=str(folder))) as house:
         reference = house.reference
-        market = Invented(SEED, reference.universe.products, reference.calendar)
+        market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
         write_history(
             house.store, reference.universe.products, [reference.universe.front("CL", FIRST_DAY)],
             lambda contract: past_sessions(market, contract, reference.calendar, FIRST_DAY),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.day_type import DayType, OpenType, day_type, open_type
@@ -40,8 +40,8 @@ def reference() -> Reference:
 
 
 @pytest.fixture(scope="module")
-def market(reference: Reference) -> Market:
-    return Market(SEED, reference.universe.products, reference.calendar)
+def market(reference: Reference) -> SimulatedMarket:
+    return SimulatedMarket(SEED, reference.universe.products, reference.calendar)
 
 
 @dataclass
@@ -67,7 +67,7 @@ def fold(session: Session, rows: Rows, tick_e9: int) -> Ladder:
 
 
 @pytest.fixture(scope="module")
-def pasts(reference: Reference, market: Market) -> dict[str, Past]:
+def pasts(reference: Reference, market: SimulatedMarket) -> dict[str, Past]:
     found: dict[str, Past] = {}
     for root in market.roots:
         tick_e9 = reference.universe.products[root].tick_e9
@@ -88,10 +88,10 @@ import hashlib, sys
 from datetime import date
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.trades.reference_tables import load_reference
 reference = load_reference()
-market = Market(7, reference.universe.products, reference.calendar)
+market = SimulatedMarket(7, reference.universe.products, reference.calendar)
 wanted = [(root, date(2026, 11, day), kind) for root in ("ES", "6J", "ZN") for day in (16, 18) for kind in SessionKind]
 rows = {}
 for each in reversed(wanted) if "backwards" in sys.argv else wanted:
@@ -117,20 +117,22 @@ def test_the_rows_are_the_same_in_every_process() -> None:
     assert digest("4711", "Pacific/Auckland", "backwards") == first
 
 
-def test_a_session_needs_no_session_before_it(reference: Reference, market: Market) -> None:
+def test_a_session_needs_no_session_before_it(reference: Reference, market: SimulatedMarket) -> None:
     """A market that has just been made, and one that has played all products, say the same of one session."""
     session = reference.calendar.session("CL", date(2026, 11, 19), SessionKind.ETH)
     assert session is not None
-    fresh = Market(SEED, reference.universe.products, reference.calendar)
+    fresh = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
     contract = Contract("CL", 2027, 1)
     assert fresh.trades(contract, session).tobytes() == market.trades(contract, session).tobytes()
 
 
-def test_seed_product_date_and_kind_each_make_another_session(reference: Reference, market: Market) -> None:
+def test_seed_product_date_and_kind_each_make_another_session(
+    reference: Reference, market: SimulatedMarket
+) -> None:
     calendar, products = reference.calendar, reference.universe.products
     day, other = date(2026, 11, 18), date(2026, 11, 19)
 
-    def seen(market: Market, root: str, day: date, kind: SessionKind) -> str:
+    def seen(market: SimulatedMarket, root: str, day: date, kind: SessionKind) -> str:
         session = calendar.session(root, day, kind)
         assert session is not None
         rows = market.trades(Contract(root, 2026, 12), session)
@@ -140,12 +142,12 @@ def test_seed_product_date_and_kind_each_make_another_session(reference: Referen
     rth = SessionKind.RTH
     different = {
         seen(market, "ES", day, rth), seen(market, "ES", other, rth), seen(market, "NQ", day, rth),
-        seen(market, "ES", day, SessionKind.ETH), seen(Market(SEED + 1, products, calendar), "ES", day, rth),
+        seen(market, "ES", day, SessionKind.ETH), seen(SimulatedMarket(SEED + 1, products, calendar), "ES", day, rth),
     }  # fmt: skip
     assert len(different) == 5
 
 
-def test_every_full_size_product_is_invented(reference: Reference, market: Market) -> None:
+def test_every_full_size_product_is_invented(reference: Reference, market: SimulatedMarket) -> None:
     full = {product.root for product in reference.universe.products.values() if product.parent is None}
     assert set(market.roots) == full
     assert len(full) == 32
@@ -232,7 +234,7 @@ def test_no_silence_that_would_pass_for_a_broken_feed(pasts: dict[str, Past]) ->
                 assert (waits[255:] < limit).all()
 
 
-def test_sessions_go_on_where_the_last_ended(pasts: dict[str, Past], market: Market) -> None:
+def test_sessions_go_on_where_the_last_ended(pasts: dict[str, Past], market: SimulatedMarket) -> None:
     """To a tenth of an ordinary range: the last trade of a thin night is minutes old when the open comes."""
     for root, past in pasts.items():
         for (_, rows), (after, next_rows) in pairwise(past.sessions):
@@ -241,7 +243,7 @@ def test_sessions_go_on_where_the_last_ended(pasts: dict[str, Past], market: Mar
                 assert ticks <= 2 + 0.1 * market._traits[root].range_ticks
 
 
-def test_ranges_are_within_bounds(pasts: dict[str, Past], market: Market) -> None:
+def test_ranges_are_within_bounds(pasts: dict[str, Past], market: SimulatedMarket) -> None:
     for root, past in pasts.items():
         usual = market._traits[root].range_ticks
         ranges = [(profile.high - profile.low) / usual for _, _, profile in past.regular]
@@ -285,7 +287,7 @@ def test_all_that_alerts_are_about_happens(pasts: dict[str, Past]) -> None:
 
 
 def test_on_one_day_of_all_products_every_alert_fires(
-    reference: Reference, market: Market, pasts: dict[str, Past]
+    reference: Reference, market: SimulatedMarket, pasts: dict[str, Past]
 ) -> None:
     """And no product storms: at most thirty a session, under the re-arm rules of each."""
     fired: Counter[AlertType] = Counter()

@@ -13,7 +13,7 @@ import pytest
 
 from outcry.feeds.simulator.faults import Faults
 from outcry.feeds.simulator.feed import SimulatorFeed
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -70,7 +70,7 @@ Make = Callable[..., Made]
 @pytest.fixture
 def make(reference: Reference) -> Make:
     def made(now: str, step_s: float = 5.0, faults: Faults | None = None) -> Made:
-        market = Market(1, reference.universe.products, reference.calendar)
+        market = SimulatedMarket(1, reference.universe.products, reference.calendar)
         hand = Hand(at(now), step_s)
         feed = SimulatorFeed(
             market, reference.universe, reference.calendar, hand, faults=faults, sleep=hand.sleep
@@ -85,7 +85,7 @@ def whole(reference: Reference) -> Callable[[Contract, date, SessionKind], Rows]
     def rows(contract: Contract, day: date, kind: SessionKind) -> Rows:
         session = reference.calendar.session(contract.root, day, kind)
         assert session is not None
-        return Market(1, reference.universe.products, reference.calendar).trades(contract, session)
+        return SimulatedMarket(1, reference.universe.products, reference.calendar).trades(contract, session)
 
     return rows
 
@@ -247,7 +247,7 @@ def test_a_product_it_does_not_invent_is_refused(make: Make) -> None:
 def test_a_session_that_is_over_is_let_go(make: Make, reference: Reference) -> None:
     made: list[tuple[SessionKind, weakref.ref[Rows]]] = []
 
-    class Watched(Market):
+    class Watched(SimulatedMarket):
         def trades(self, contract: Contract, session: Session) -> Rows:
             rows = super().trades(contract, session)
             made.append((session.kind, weakref.ref(rows)))

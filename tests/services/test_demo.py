@@ -10,7 +10,7 @@ import pytest
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.migrate import migrate
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.calendar import SessionKind
 from outcry.market.fold import SessionFold
 from outcry.market.instruments import Contract
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def past(reference: Reference) -> Past:
-    market = Market(1, reference.universe.products, reference.calendar)
+    market = SimulatedMarket(1, reference.universe.products, reference.calendar)
     return lambda contract: past_sessions(market, contract, reference.calendar, UNTIL)
 
 

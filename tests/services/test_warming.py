@@ -14,7 +14,7 @@ from outcry.app.settings import read_settings
 from outcry.cli import warming as console
 from outcry.database.errors import StoreBusy
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.http.logs import open_event_log
 from outcry.market.calendar import SessionKind
 from outcry.market.ladder import Ladder
@@ -84,7 +84,7 @@ def test_no_more_are_prepared_than_stay_in_memory() -> None:
 def house(tmp_path: Path) -> "House":  # type: ignore[misc]
     with open_house(read_settings({}, data=str(tmp_path))) as opened:
         universe, calendar = opened.reference.universe, opened.reference.calendar
-        market = Market(1848, universe.products, calendar)
+        market = SimulatedMarket(1848, universe.products, calendar)
         write_history(
             opened.store, universe.products, [universe.front(root, TODAY) for root in ("ES", "NQ")],
             lambda contract: past_sessions(market, contract, calendar, TODAY, 3),

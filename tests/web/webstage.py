@@ -35,7 +35,7 @@ from outcry.feeds.adapters import adapters
 from outcry.feeds.simulator.clock import DemoClock
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.http.server import Binding, build_server
 from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.instruments import Contract
@@ -283,7 +283,7 @@ class _Some(SimulatorFeed):
         return [contract for contract in await super().contracts() if contract.root in LIVE_ROOTS]
 
 
-def _invent(house: House, market: Market, clock: DemoClock) -> None:
+def _invent(house: House, market: SimulatedMarket, clock: DemoClock) -> None:
     """A past for the symbols that have one, granted to everyone."""
     universe = house.reference.universe
     calendar, today = house.reference.calendar, clock.trade_date
@@ -317,7 +317,7 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         market_clock = house.market_clock
         assert isinstance(market_clock, DemoClock)
         universe, calendar = house.reference.universe, house.reference.calendar
-        market = Market(SEED, universe.products, calendar)
+        market = SimulatedMarket(SEED, universe.products, calendar)
         _invent(house, market, market_clock)
         forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
         _forceful(house.registry, forced)

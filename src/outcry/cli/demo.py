@@ -54,12 +54,12 @@ def open_demo(settings: Settings) -> Generator[Serving]:
     from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415
     from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
     from outcry.feeds.simulator.history import past_sessions  # noqa: PLC0415
-    from outcry.feeds.simulator.market import Market  # noqa: PLC0415
+    from outcry.feeds.simulator.market import SimulatedMarket  # noqa: PLC0415
     from outcry.sessions.demo_history import write_history  # noqa: PLC0415
     from outcry.trades.reference_tables import Reference  # noqa: PLC0415
 
     def begin_clock(reference: Reference) -> DemoClock:
-        market = Market(SEED, reference.universe.products, reference.calendar)
+        market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
         return DemoClock(SystemClock(), reference.calendar, market.roots)
 
     with (
@@ -71,7 +71,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         _clear(house)
         universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
         assert isinstance(clock, DemoClock)
-        market = Market(SEED, universe.products, calendar)
+        market = SimulatedMarket(SEED, universe.products, calendar)
         days = (
             clock.trade_date,
             clock.trade_date + ROLLS_WITHIN,

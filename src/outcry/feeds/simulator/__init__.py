@@ -1,5 +1,5 @@
-"""A simulated market: every product of the universe auctioned by script and chance, for demonstration and for tests.
+"""Simulated market for the demo and for tests. No trade in it ever happened.
 
-Nothing here was ever traded. Rule kept: a session's trades are a function of the seed, the product, the trade date, the
-kind of session and its hours, and of nothing else; history, the live feed and a restart all read the very same rows.
+The trades of a session depend only on the seed, the product, the trade date, the kind of session and its hours.
+Therefore history, the live feed and a restarted feed return identical rows.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong with a feed, on demand: for tests of whoever listens. Off by default."""
+"""Faults of a feed on demand, for tests of its consumers. Off by default."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from outcry.market.windows import Segment
 from outcry.trades.feed import Amend, Event, FeedLost, Gap, Repaired, RowFlag, Trades
 from outcry.trades.records import Rows
 
-#: Rows of one batch at most.
+#: Maximum rows of one batch.
 BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Which faults a feed has; nothing set: none.
+    """Faults a feed shall have; none by default.
 
-    gap: trades of these instants (ns UTC, half-open) are left out, which is said once it is over; repair: and they are
-    sent after all, then. late_every: every so many-th trade comes after all others that are due with it.
-    cancel_every: every so many-th trade is taken back as soon as it was sent. lose_after: the link breaks whenever so
-    many trades have been sent; opened again from a cursor, the feed repeats what lies after it.
+    gap: leave out the trades of this span (ns UTC, half-open) and report a gap after it. repair: send them after the
+    gap was reported. late_every: delay every n-th trade to the end of its batch. cancel_every: cancel every n-th trade
+    after it was sent. lose_after: break the connection after this many trades; reopened from a cursor, the feed sends
+    the trades after it again.
     """
 
     gap: Segment | None = None
@@ -30,8 +30,8 @@ class Faults:
     lose_after: int = 0
 
 
-class Telling:
-    """Turns rows that are due into events, faults and all; one to an open stream."""
+class FaultInjector:
+    """Turns due rows into events and adds the configured faults. One per open stream."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -39,8 +39,8 @@ class Telling:
         self._gap_open = faults.gap is not None
         self._sent = 0
 
-    def tell(self, rows: Rows, due_ns: int) -> Iterator[Event]:
-        """Yield what to send of rows up to an instant (ns UTC), in order of time. Raises `FeedLost` on demand."""
+    def inject(self, rows: Rows, due_ns: int) -> Iterator[Event]:
+        """Yield the events for rows up to `due_ns` (ns UTC), in order of time. Raises `FeedLost` if configured."""
         if self._gap_open:
             rows = self._with_gap(rows)
         if self._faults.late_every:

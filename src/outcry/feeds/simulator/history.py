@@ -1,24 +1,24 @@
-"""What the simulated market traded before today: the same rows the feed would have sent then."""
+"""Past sessions of the simulated market, with the rows the feed would have sent."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from outcry.feeds.simulator.market import Market
+from outcry.feeds.simulator.market import SimulatedMarket
 from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract
 from outcry.trades.records import Rows
 
-#: Days looked back for a trade date with regular hours: no product pauses so long that this finds too few.
+#: Days to search back per trade date, and in addition; enough for every closure in the calendar.
 _DAYS_EACH = 2
 _DAYS_MORE = 14
 
 
 def past_sessions(
-    market: Market, contract: Contract, calendar: Calendar, until: date, count: int = 20
+    market: SimulatedMarket, contract: Contract, calendar: Calendar, until: date, count: int = 20
 ) -> Iterator[tuple[Session, Rows]]:
-    """Both kinds of session of the last `count` trade dates with regular hours before `until`, in order of open.
+    """Yield the sessions of the last `count` trade dates before `until`, in order of their open, with their trades.
 
-    All are of the one contract, whichever was front then: levels never mix contracts.
+    All trades are of `contract`, even if another was the front then, because levels never mix contracts.
     """
     first = until - timedelta(days=count * _DAYS_EACH + _DAYS_MORE)
     sessions = calendar.sessions(contract.root, first, until - timedelta(days=1))

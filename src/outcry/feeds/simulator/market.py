@@ -1,8 +1,8 @@
-"""The simulated market: which trades each session of each product has.
+"""The simulated market: the trades of each session of each product.
 
-Rule kept: nothing is remembered that changes an answer. The close of a day is worked out from the scripts of its block
-of twenty weekdays, whose first level is drawn by itself: no history has to be played to know where a day begins, and a
-regular session ends where the night after it sets out. A drift of levels over the years is pulled back by the blocks.
+It has no state that changes a result. Twenty weekdays form a block, and the price level at the start of each block is
+drawn independently. So a session can be computed without the sessions before it, and prices do not drift over the
+years. An overnight session starts where the regular session before it closed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from outcry.feeds.simulator import auction, script
-from outcry.feeds.simulator.auction import Floats, Plan
-from outcry.feeds.simulator.traits import Trait, load_traits
+from outcry.feeds.simulator import day_script, trade_generation
+from outcry.feeds.simulator.product_traits import ProductTraits, load_traits
+from outcry.feeds.simulator.trade_generation import Floats, SessionPlan
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.day_type import OpenType
 from outcry.market.instruments import Contract, Product
@@ -22,27 +22,27 @@ from outcry.market.windows import LONGEST_CLOSURE_DAYS
 from outcry.trades.records import Rows
 
 BLOCK = 20  # weekdays
-#: How the streams of chance are told apart.
-_OF_SCRIPT, _OF_LEVEL, _OF_NIGHT = 10, 11, 12
-_OF_SESSION = {SessionKind.ETH: 0, SessionKind.RTH: 1}
-#: A block's level strays from the product's by this many ranges, one standard deviation.
-_STRAY = 2.5
-#: The night's trades against an hour of the day's, its hours that count, and how far its chance strays (ranges).
-_NIGHT_TRADES, _NIGHT_HOURS, _NIGHT_NOISE = 0.75, 17.0, 0.22
+#: Identifiers of the random streams.
+_STREAM_SCRIPT, _STREAM_LEVEL, _STREAM_OVERNIGHT = 10, 11, 12
+_STREAM_SESSION = {SessionKind.ETH: 0, SessionKind.RTH: 1}
+#: Standard deviation of a block's level from the product's, in ranges.
+_LEVEL_SIGMA_RANGES = 2.5
+#: Overnight trades in regular hours' worth, the usual overnight length in hours, and the overnight noise in ranges.
+_OVERNIGHT_TRADES, _OVERNIGHT_HOURS, _OVERNIGHT_NOISE = 0.75, 17.0, 0.22
 _GRID = 128
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Twenty weekdays of one product: scripts, and open and close of the regular hours in ticks."""
+    """Twenty weekdays of one product: their scripts, and open and close of the regular hours in ticks."""
 
-    scripts: Sequence[script.Script]
+    scripts: Sequence[day_script.DayScript]
     opens: Sequence[float]
     closes: Sequence[float]
 
 
-class Market:
-    """Implements the simulated trades. `seed`: 0 or more. Safe to call from several threads."""
+class SimulatedMarket:
+    """Computes simulated trades. `seed` is 0 or more. Thread-safe."""
 
     def __init__(self, seed: int, products: Mapping[str, Product], calendar: Calendar) -> None:
         self.seed = seed
@@ -52,35 +52,41 @@ class Market:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The products it trades."""
+        """The simulated products."""
         return tuple(self._traits)
 
     def trades(self, contract: Contract, session: Session) -> Rows:
         """Return all trades of a session in order of time, dtype `LIVE_TRADE`.
 
-        Every contract of a product trades alike. Raises `KeyError` for a product it does not invent.
+        All contracts of a product have the same trades. Raises `KeyError` for a product that is not simulated.
         """
         trait, day = self._traits[contract.root], session.trade_date
-        plan = self._day(trait, session) if session.kind is SessionKind.RTH else self._night(trait, session)
-        rng = self._chance(contract.root, day.toordinal(), _OF_SESSION[session.kind])
-        # numbers grow with time: by day, the night of a trade date before its regular hours
-        first_id = (day.toordinal() * 2 + _OF_SESSION[session.kind]) << 32 | 1
-        return auction.trades(rng, plan, session.segments, self._products[contract.root].tick_e9, first_id)
+        plan = (
+            self._regular_plan(trait, session)
+            if session.kind is SessionKind.RTH
+            else self._overnight_plan(trait, session)
+        )
+        rng = self._generator(contract.root, day.toordinal(), _STREAM_SESSION[session.kind])
+        # ids ascend in time: the overnight session of a trade date comes before its regular hours
+        first_id = (day.toordinal() * 2 + _STREAM_SESSION[session.kind]) << 32 | 1
+        return trade_generation.generate_trades(
+            rng, plan, session.segments, self._products[contract.root].tick_e9, first_id
+        )
 
-    def script_of(self, root: str, day: date) -> script.Script:
-        """The script of a trade date's regular hours."""
-        block, at = self._placed(root, day)
+    def script_of(self, root: str, day: date) -> day_script.DayScript:
+        """Return the script of a trade date's regular hours."""
+        block, at = self._block_of(root, day)
         return block.scripts[at]
 
     def close_of(self, root: str, day: date) -> float:
-        """Where the regular hours of a trade date end, in ticks."""
-        block, at = self._placed(root, day)
+        """Return the closing price of a trade date's regular hours, in ticks."""
+        block, at = self._block_of(root, day)
         return block.closes[at]
 
-    def _chance(self, root: str, number: int, stream: int) -> np.random.Generator:
+    def _generator(self, root: str, number: int, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, int.from_bytes(root.encode()), number, stream])
 
-    def _placed(self, root: str, day: date) -> tuple[_Block, int]:
+    def _block_of(self, root: str, day: date) -> tuple[_Block, int]:
         number, at = divmod(_weekdays(day), BLOCK)
         block = self._blocks.get((root, number))
         if block is None:
@@ -88,11 +94,14 @@ class Market:
         return block, at
 
     def _block(self, root: str, number: int) -> _Block:
-        """Scripts in a row, and what they leave between one block's level and the next spread over the nights."""
+        """Chain the scripts of a block; spread what is left to the next block's level over the opening gaps."""
         trait = self._traits[root]
-        drawn = [script.draw(self._chance(root, number * BLOCK + at, _OF_SCRIPT)) for at in range(-1, BLOCK)]
+        drawn = [
+            day_script.draw(self._generator(root, number * BLOCK + at, _STREAM_SCRIPT))
+            for at in range(-1, BLOCK)
+        ]
         scripts = drawn[1:]
-        gaps = [script.gap(after, before) for before, after in zip(drawn, scripts, strict=False)]
+        gaps = [day_script.gap(after, before) for before, after in zip(drawn, scripts, strict=False)]
         start, end = self._level(root, number), self._level(root, number + 1)
         moved = sum(gaps) + sum(each.close for each in scripts)
         pull = (end - start) / BLOCK - moved * trait.range_ticks / BLOCK
@@ -106,52 +115,54 @@ class Market:
 
     def _level(self, root: str, number: int) -> float:
         trait = self._traits[root]
-        strayed = float(np.clip(self._chance(root, number, _OF_LEVEL).standard_normal(), -2, 2))
-        return trait.level_ticks + strayed * _STRAY * trait.range_ticks
+        strayed = float(np.clip(self._generator(root, number, _STREAM_LEVEL).standard_normal(), -2, 2))
+        return trait.level_ticks + strayed * _LEVEL_SIGMA_RANGES * trait.range_ticks
 
-    def _day(self, trait: Trait, session: Session) -> Plan:
-        block, at = self._placed(session.root, session.trade_date)
-        told, opened = block.scripts[at], block.opens[at]
+    def _regular_plan(self, trait: ProductTraits, session: Session) -> SessionPlan:
+        block, at = self._block_of(session.root, session.trade_date)
+        script, opened = block.scripts[at], block.opens[at]
         length = sum(end - start for start, end in session.segments)
         hours = length / NANOS_PER_HOUR
-        return Plan(
-            knots_ns=[_instant(phase, length) for phase, _ in told.knots],
-            knots_ticks=[opened + offset * trait.range_ticks for _, offset in told.knots],
-            noise_ticks=told.noise * trait.range_ticks,
-            count=max(50, round(trait.per_hour * hours * told.busy)),
+        return SessionPlan(
+            knots_ns=[_elapsed_ns(phase, length) for phase, _ in script.knots],
+            knots_ticks=[opened + offset * trait.range_ticks for _, offset in script.knots],
+            noise_ticks=script.noise * trait.range_ticks,
+            count=max(50, round(trait.per_hour * hours * script.busy)),
             lots=trait.lots,
-            activity=_by_day([_instant(phase, length) / length for phase in told.news]),
-            poor_high=told.poor_high,
-            poor_low=told.poor_low,
-            drive=told.early if told.opens is OpenType.DRIVE else 0,
+            activity=_regular_activity([_elapsed_ns(phase, length) / length for phase in script.news]),
+            poor_high=script.poor_high,
+            poor_low=script.poor_low,
+            drive=script.early if script.opens is OpenType.DRIVE else 0,
             floor_ns=NANOS_PER_HOUR,
         )
 
-    def _night(self, trait: Trait, session: Session) -> Plan:
-        """From the close of the regular hours before to the open of those that follow, by a way of its own."""
-        block, at = self._placed(session.root, session.trade_date)
+    def _overnight_plan(self, trait: ProductTraits, session: Session) -> SessionPlan:
+        """Plan an overnight session from the close of the regular hours before it to the open of those after it."""
+        block, at = self._block_of(session.root, session.trade_date)
         opened = block.opens[at]
         before = self._regular_before(session)
         start = self.close_of(session.root, before) if before else opened
-        rng = self._chance(session.root, session.trade_date.toordinal(), _OF_NIGHT)
+        rng = self._generator(session.root, session.trade_date.toordinal(), _STREAM_OVERNIGHT)
         length = sum(end - start for start, end in session.segments)
         hours = length / NANOS_PER_HOUR
         count = max(2, round(hours / 1.5))
         shares = np.linspace(0.0, 1.0, count + 1)
         stray = 0.13 * trait.range_ticks * rng.standard_normal(count + 1)
         stray[0] = stray[-1] = 0.0
-        busy = trait.per_hour * block.scripts[at].busy * _NIGHT_TRADES * min(1.3, hours / _NIGHT_HOURS)
-        return Plan(
+        busy = (
+            trait.per_hour * block.scripts[at].busy * _OVERNIGHT_TRADES * min(1.3, hours / _OVERNIGHT_HOURS)
+        )
+        return SessionPlan(
             knots_ns=(shares * length).tolist(),
             knots_ticks=(start + (opened - start) * shares**2 + stray).tolist(),
-            noise_ticks=_NIGHT_NOISE * trait.range_ticks,
+            noise_ticks=_OVERNIGHT_NOISE * trait.range_ticks,
             count=max(30, round(busy)),
             lots=trait.lots,
-            activity=_by_night(hours),
+            activity=_overnight_activity(hours),
         )
 
     def _regular_before(self, session: Session) -> date | None:
-        """The trade date of the regular hours before a night."""
+        """Return the trade date of the regular hours before an overnight session."""
         for back in range(1, LONGEST_CLOSURE_DAYS):
             day = session.trade_date - timedelta(days=back)
             if self._calendar.session(session.root, day, SessionKind.RTH):
@@ -160,20 +171,20 @@ class Market:
 
 
 def _weekdays(day: date) -> int:
-    """Weekdays since the first of them; a weekend counts as its Friday."""
+    """Count the weekdays since 0001-01-01; a weekend counts as its Friday."""
     weeks, weekday = divmod(day.toordinal() - 1, 7)
     return weeks * 5 + min(weekday, 4)
 
 
-def _instant(phase: float, length_ns: int) -> float:
-    """Phase 0 to 1 is the first hour, 1 to 2 the rest."""
+def _elapsed_ns(phase: float, length_ns: int) -> float:
+    """Convert a phase to ns since the open: 0 to 1 is the first hour, 1 to 2 the rest."""
     if phase <= 1:
         return phase * NANOS_PER_HOUR
     return NANOS_PER_HOUR + (phase - 1) * (length_ns - NANOS_PER_HOUR)
 
 
-def _by_day(news: Sequence[float]) -> Floats:
-    """Trade over a day: most at the open, much at the close, least at noon, and a rush at news."""
+def _regular_activity(news: Sequence[float]) -> Floats:
+    """Return the activity over regular hours: high at the open, the close and at news, low at noon."""
     at = np.linspace(0.0, 1.0, _GRID)
     busy = 0.5 + 0.7 * (2 * at - 1) ** 2 + 1.8 * np.exp(-at / 0.03) + 0.9 * np.exp((at - 1) / 0.04)
     for struck in news:
@@ -181,8 +192,8 @@ def _by_day(news: Sequence[float]) -> Floats:
     return busy
 
 
-def _by_night(hours: float) -> Floats:
-    """Trade over a night: little, more from London's open six and a half hours before ours, most in the last one."""
+def _overnight_activity(hours: float) -> Floats:
+    """Return the activity overnight: low, higher after London's open (6.5 hours before the end), highest at the end."""
     left = np.linspace(hours, 0.0, _GRID)
     return (
         0.25

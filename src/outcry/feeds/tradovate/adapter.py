@@ -33,7 +33,7 @@ FIELDS = (
 )
 
 
-class Tradovate:
+class TradovateAdapter:
     """Implements `Adapter`."""
 
     broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
@@ -60,4 +60,4 @@ class Tradovate:
         return TradovateFeed(Entries(**entries), self.caps, context)
 
 
-ADAPTER = Tradovate()
+ADAPTER = TradovateAdapter()

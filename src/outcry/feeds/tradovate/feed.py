@@ -16,13 +16,13 @@ from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.feeds.tokens import Token, TokenSource
-from outcry.feeds.tradovate.history import Pace
-from outcry.feeds.tradovate.login import API, LOCKED_S, MARKET, TIMEOUT_S, Entries, Login
-from outcry.feeds.tradovate.sides import Sides
-from outcry.feeds.tradovate.stream import Stream
-from outcry.feeds.tradovate.symbols import name_of
-from outcry.feeds.tradovate.vendor_session import LARGEST_FRAME, TradovateSession
-from outcry.feeds.tradovate.wire import Locked
+from outcry.feeds.tradovate.aggressor_cache import AggressorCache
+from outcry.feeds.tradovate.history import RequestPacer
+from outcry.feeds.tradovate.login import API, MARKET, RATE_LIMIT_PAUSE_S, TIMEOUT_S, Entries, Login
+from outcry.feeds.tradovate.protocol import RateLimited
+from outcry.feeds.tradovate.stream import TradovateStream
+from outcry.feeds.tradovate.symbols import vendor_symbol
+from outcry.feeds.tradovate.vendor_session import MAX_FRAME_BYTES, TradovateSession
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
@@ -42,9 +42,9 @@ class TradovateFeed:
         self._login: Login | None = None
         self._tokens = TokenSource(self._renewed, context.clock)
         self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, rush=context.rush)
-        self._pace = Pace(context.rush)
+        self._pacer = RequestPacer(context.rush)
         self._numbers: dict[str, int] = {}
-        self._sides: dict[str, Sides] = {}
+        self._aggressors: dict[str, AggressorCache] = {}
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
@@ -62,33 +62,33 @@ class TradovateFeed:
         """See `Feed`."""
         now_ns = self._context.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-        name = name_of(self._context.universe, contract, today)
+        name = vendor_symbol(self._context.universe, contract, today)
         if name is None:
             raise FeedRefused("unknown_contract", f"Tradovate has no contract {contract.key}")
         session = await self._link.session()
-        stream = Stream(session, name, await self._number(name), self._turn, self._context.rush)
-        sides = self._sides.setdefault(name, Sides())
+        stream = TradovateStream(session, name, await self._number(name), self._turn, self._context.rush)
+        aggressors = self._aggressors.setdefault(name, AggressorCache())
         from_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
         try:
             async with aclosing(stream.events(from_ns)) as events:
                 async for event in events:
                     if isinstance(event, Trades):
-                        sides.settle(event.rows)
+                        aggressors.apply(event.rows)
                     yield event
                     if isinstance(event, Status):
                         self._link.worked()
                         if since.since_ns < from_ns:
                             yield Gap(since.since_ns, from_ns, "not_kept")
-        except Locked as problem:
-            self._door().rest(LOCKED_S)
+        except RateLimited as problem:
+            self._login_client().pause(RATE_LIMIT_PAUSE_S)
             raise FeedLost(problem.code, str(problem)) from None
         except CredentialsRejected as problem:
             self._tokens.refused(session.token)
             raise self._link.rejected(problem) from None
 
     async def _turn(self) -> None:
-        await self._pace.turn()
-        self._door().check_rest()
+        await self._pacer.turn()
+        self._login_client().check_pause()
 
     # -- signing in
 
@@ -103,7 +103,7 @@ class TradovateFeed:
             )  # fmt: skip
         return self._http
 
-    def _door(self) -> Login:
+    def _login_client(self) -> Login:
         if self._login is None:
             entries, context = self._entries, self._context
             api = context.endpoints.get("api") or API[entries.environment]
@@ -113,7 +113,7 @@ class TradovateFeed:
         return self._login
 
     async def _renewed(self, last: Token | None) -> Token:
-        return await self._door().renew(last)
+        return await self._login_client().renew(last)
 
     async def _with_token(self, ask: Callable[[str], Awaitable[T]]) -> T:
         """Ask with the token in force, and once more with a new one if it is not taken. Raises `Rejected`."""
@@ -130,18 +130,18 @@ class TradovateFeed:
             raise
 
     async def _sign_in(self) -> TradovateSession:
-        return await self._with_token(self._begun)
+        return await self._with_token(self._connect)
 
-    async def _begun(self, token: str) -> TradovateSession:
+    async def _connect(self, token: str) -> TradovateSession:
         url = self._context.endpoints.get("md") or MARKET[self._entries.environment]
         try:
-            socket = await self._client().ws_connect(url, max_msg_size=LARGEST_FRAME)
+            socket = await self._client().ws_connect(url, max_msg_size=MAX_FRAME_BYTES)
         except aiohttp.ClientError as problem:
             text = f"cannot reach Tradovate's market data ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
         session = TradovateSession(socket, token, self._context.clock, self._context.rush, self._keep)
         try:
-            await session.begin(self._door().market_token(token))
+            await session.begin(self._login_client().market_token(token))
         except BaseException:
             await session.close()
             raise
@@ -157,7 +157,9 @@ class TradovateFeed:
     async def _number(self, name: str) -> int:
         if name not in self._numbers:
             try:
-                self._numbers[name] = await self._with_token(lambda token: self._door().number(name, token))
+                self._numbers[name] = await self._with_token(
+                    lambda token: self._login_client().number(name, token)
+                )
             except CredentialsRejected as problem:
                 raise self._link.rejected(problem) from None
         return self._numbers[name]

@@ -2,7 +2,7 @@
 
 Each answer holds the newest ticks of the stretch asked for, as many as the vendor sees fit that day, and does not say
 whether there were more. Rule kept: a stretch is whole only once a page reached back to before it, or brought nothing
-that was not known; stretches are sent oldest first, so that a stream that breaks goes on where it broke. Ticks have
+that was not known; fetch_windows are sent oldest first, so that a stream that breaks goes on where it broke. Ticks have
 numbers, so that those on the edge of two pages are told from others that are alike.
 """
 
@@ -14,23 +14,23 @@ import numpy as np
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_MS
 from outcry.trades.records import Rows
 
-#: What is asked for reaches this far back before what is wanted: a tick from there shows that nothing was left out.
+#: Requests reach back this far before the wanted start: a tick from there shows that the page is complete.
 LOOKBACK_NS = NANOS_PER_MINUTE
-FIRST_STRETCH_NS, LONGEST_STRETCH_NS = NANOS_PER_HOUR, 24 * NANOS_PER_HOUR
+FIRST_WINDOW_NS, MAX_WINDOW_NS = NANOS_PER_HOUR, 24 * NANOS_PER_HOUR
 #: A stretch that took more pages than this is followed by a shorter one.
-MANY_PAGES = 4
+MAX_PAGES = 4
 #: Requests that may be made at once, and how far they are apart beyond that: five thousand an hour are let through.
-BURST, APART_S = 30, 0.8
+BURST, REQUEST_INTERVAL_S = 30, 0.8
 
 #: Fetches a page: the newest ticks between two instants (ns UTC), in no order.
 Fetch = Callable[[int, int], Awaitable[Rows]]
 
 
-class Pace:
+class RequestPacer:
     """Spreads requests for pages over time, those of all streams of a connection together."""
 
     def __init__(self, rush: float) -> None:
-        self._apart_s = APART_S / rush
+        self._apart_s = REQUEST_INTERVAL_S / rush
         self._free_s = float("-inf")
 
     async def turn(self) -> None:
@@ -40,34 +40,34 @@ class Pace:
         await asyncio.sleep(max(0.0, self._free_s - now_s))
 
 
-def in_order(rows: Rows) -> Rows:
+def sorted_unique(rows: Rows) -> Rows:
     """Each tick once, by time and then number."""
     _, first = np.unique(rows["id"], return_index=True)
     rows = rows[first]
     return rows[np.lexsort((rows["id"], rows["ts_event"]))]
 
 
-def reaches(page: Rows, from_ns: int) -> bool:
+def covers_start(page: Rows, from_ns: int) -> bool:
     """Whether a page shows that nothing from an instant on was left out: it holds something older, or nothing."""
     return not len(page) or int(page["ts_event"].min()) < from_ns
 
 
-async def stretches(fetch: Fetch, from_ns: int, to_ns: int) -> AsyncGenerator[Rows, None]:
+async def fetch_windows(fetch: Fetch, from_ns: int, to_ns: int) -> AsyncGenerator[Rows, None]:
     """Yield the ticks from one instant until before another, oldest first, a stretch of time each."""
-    at_ns, length_ns = from_ns, FIRST_STRETCH_NS
+    at_ns, length_ns = from_ns, FIRST_WINDOW_NS
     while at_ns < to_ns:
         end_ns = min(at_ns + length_ns, to_ns)
-        rows, pages = await _stretch(fetch, at_ns, end_ns)
+        rows, pages = await _fetch_window(fetch, at_ns, end_ns)
         if len(rows):
             yield rows
         at_ns = end_ns
-        if pages > MANY_PAGES:
+        if pages > MAX_PAGES:
             length_ns = max(length_ns // 2, NANOS_PER_MINUTE)
-        elif pages < MANY_PAGES:
-            length_ns = min(length_ns * 2, LONGEST_STRETCH_NS)
+        elif pages < MAX_PAGES:
+            length_ns = min(length_ns * 2, MAX_WINDOW_NS)
 
 
-async def _stretch(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, int]:
+async def _fetch_window(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, int]:
     """A whole stretch, and how many pages it took."""
     pieces: list[Rows] = []
     known: set[int] = set()
@@ -79,9 +79,9 @@ async def _stretch(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, int]:
         fresh = set(page["id"].tolist()) - known
         pieces.append(page)
         known |= fresh
-        if not fresh or reaches(page, from_ns):
+        if not fresh or covers_start(page, from_ns):
             break
         # the rest of the millisecond that the page broke off in is asked for again
         newest_ns = int(page["ts_event"].min()) + NANOS_PER_MS
-    rows = in_order(np.concatenate(pieces))
+    rows = sorted_unique(np.concatenate(pieces))
     return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)], pages

@@ -16,7 +16,7 @@ from outcry.base.clock import Clock
 from outcry.feeds.response_body import read_body
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tokens import Token
-from outcry.feeds.tradovate.wire import nanos, read
+from outcry.feeds.tradovate.protocol import parse, to_ns
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused
 
@@ -29,10 +29,10 @@ MARKET = {
 VERSION = "1.0"
 TIMEOUT_S = 20.0
 #: After the answer 429 nobody is to ask for an hour.
-LOCKED_S = 3600.0
+RATE_LIMIT_PAUSE_S = 3600.0
 #: A token lives for eighty minutes. What the vendor says is believed within these, for its clock may be off.
-SHORTEST_LIFE_NS, LONGEST_LIFE_NS = 5 * NANOS_PER_MINUTE, 90 * NANOS_PER_MINUTE
-_LONGEST_TEXT = 200
+MIN_LIFE_NS, MAX_LIFE_NS = 5 * NANOS_PER_MINUTE, 90 * NANOS_PER_MINUTE
+_MAX_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class Entries:
     environment: str
 
 
-class Grant(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", "p_captcha": "p-captcha"}):
+class TokenAnswer(
+    msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", "p_captcha": "p-captcha"}
+):
     """What the vendor answers to a login or a renewal; a refusal has the status of a success."""
 
     accessToken: str = ""  # noqa: N815 - the vendor's own names
@@ -59,7 +61,7 @@ class Grant(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", 
     p_captcha: bool = False
 
 
-class Found(msgspec.Struct):
+class ContractAnswer(msgspec.Struct):
     """A contract, as the vendor has it."""
 
     id: int | None = None
@@ -77,25 +79,25 @@ class Login:
         self._entries, self._http, self._api, self._device = entries, http, api, device
         self._clock, self._rush = clock, rush
         self._ticket = ""
-        self._rest_until_s = 0.0
+        self._paused_until_s = 0.0
         self._market_token = ""
 
     def market_token(self, token: str) -> str:
         """What market data is asked with, the session's token being this: one of its own where there is one."""
         return self._market_token or token
 
-    def rest(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Ask nothing for a while."""
-        self._rest_until_s = max(self._rest_until_s, _now_s() + seconds / self._rush)
+        self._paused_until_s = max(self._paused_until_s, _now_s() + seconds / self._rush)
 
-    def check_rest(self) -> None:
+    def check_pause(self) -> None:
         """Raise `FeedLost("rate_limited")` while nothing may be asked."""
-        if _now_s() < self._rest_until_s:
+        if _now_s() < self._paused_until_s:
             raise FeedLost("rate_limited", "Tradovate limits logins for now")
 
     async def renew(self, last: Token | None) -> Token:
         """A token in force: the last one renewed, or one of a new login. Raises what `Link`'s `sign_in` does."""
-        self.check_rest()
+        self.check_pause()
         if last is not None:
             try:
                 return self._granted(await self._ask("GET", "/auth/renewaccesstoken", token=last.text))
@@ -112,21 +114,21 @@ class Login:
 
     async def number(self, name: str, token: str) -> int:
         """The vendor's number of a contract. Raises `FeedRefused("unknown_contract")`, and as `renew`."""
-        self.check_rest()
+        self.check_pause()
         raw = await self._ask("GET", "/contract/find", token=token, query={"name": name})
-        found = read(msgspec.Raw(raw), Found) if raw is not None else Found()
+        found = parse(msgspec.Raw(raw), ContractAnswer) if raw is not None else ContractAnswer()
         if found.id is None or found.errorText or found.name.upper() != name.upper():
             raise FeedRefused("unknown_contract", f"Tradovate has no contract {name}")
         return found.id
 
     def _granted(self, raw: bytes | None) -> Token:
         """The token of an answer, or what stands against it."""
-        grant = read(msgspec.Raw(raw or b"{}"), Grant)
+        grant = parse(msgspec.Raw(raw or b"{}"), TokenAnswer)
         if grant.p_captcha:
             raise _captcha()
         if grant.p_ticket:
             self._ticket = grant.p_ticket
-            self.rest(grant.p_time)
+            self.pause(grant.p_time)
             raise FeedLost(
                 "rate_limited", f"too many logins: Tradovate requires a pause of {grant.p_time:g} s"
             )
@@ -139,8 +141,8 @@ class Login:
             raise FeedLost("protocol", "Tradovate answered a login with neither a token nor a refusal")
         self._market_token = grant.mdAccessToken
         now_ns = self._clock.now_ns()
-        life_ns = nanos(grant.expirationTime) - now_ns if grant.expirationTime else LONGEST_LIFE_NS
-        life_ns = min(max(life_ns, SHORTEST_LIFE_NS), LONGEST_LIFE_NS)
+        life_ns = to_ns(grant.expirationTime) - now_ns if grant.expirationTime else MAX_LIFE_NS
+        life_ns = min(max(life_ns, MIN_LIFE_NS), MAX_LIFE_NS)
         return Token(grant.accessToken, now_ns, life_ns / NANOS_PER_SECOND)
 
     async def _ask(
@@ -170,7 +172,7 @@ class Login:
         if status == 423:
             raise _captcha()
         if status == 429:
-            self.rest(LOCKED_S)
+            self.pause(RATE_LIMIT_PAUSE_S)
             raise FeedLost("rate_limited", "too many requests: Tradovate requires a pause of one hour")
         raise FeedLost("vendor_error", f"Tradovate returned HTTP {status}")
 
@@ -179,7 +181,7 @@ class Login:
         entries = self._entries
         for secret in (entries.password, entries.secret, entries.user):
             text = text.replace(secret, "…")
-        return text[:_LONGEST_TEXT]
+        return text[:_MAX_TEXT]
 
 
 def _captcha() -> FeedRefused:

@@ -13,8 +13,8 @@ import numpy as np
 from outcry.feeds.clock_skew import MAX_CLOCK_SKEW_NS
 from outcry.feeds.inbox import Inbox
 from outcry.feeds.seam import BUFFER_LIMIT
-from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
-from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
+from outcry.feeds.tradovate.history import LOOKBACK_NS, covers_start, fetch_windows, sorted_unique
+from outcry.feeds.tradovate.tick_subscription import HISTORY_END, TickSubscription
 from outcry.feeds.tradovate.vendor_session import TradovateSession
 from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.feed import (
@@ -31,12 +31,12 @@ from outcry.trades.feed import (
 from outcry.trades.records import Quality, Rows
 
 #: Between two packets of history on a link that lives.
-PACKET_S = 30.0
+PACKET_TIMEOUT_S = 30.0
 #: A live tick this much later than history's last is none that history brought.
 _SEAM_NS = 10 * NANOS_PER_SECOND
 
 
-class Stream:
+class TradovateStream:
     """turn: waited for before each request for ticks; it raises `FeedLost` while none is to be made."""
 
     def __init__(
@@ -52,16 +52,16 @@ class Stream:
 
     async def events(self, from_ns: int) -> AsyncGenerator[Event, None]:
         """Events of the port, from an instant on."""
-        chart = Chart(Inbox(BUFFER_LIMIT))
+        chart = TickSubscription(Inbox(BUFFER_LIMIT))
         try:
             await self._subscribe(chart, from_ns - LOOKBACK_NS)
             yield Status(subscribed=True, code="subscribed")
             await self._session.quote(chart, self._name, self._number)
             newest = await self._history(chart)
-            if not reaches(newest, from_ns):
+            if not covers_start(newest, from_ns):
                 # the page may have broken off within a millisecond
                 edge_ns = int(newest["ts_event"].min()) + NANOS_PER_MS
-                async with aclosing(stretches(self._page, from_ns, edge_ns)) as older:
+                async with aclosing(fetch_windows(self._page, from_ns, edge_ns)) as older:
                     async for rows in older:
                         yield Trades(rows)
                 newest = newest[newest["ts_event"] >= edge_ns]
@@ -69,14 +69,16 @@ class Stream:
             if len(rows):
                 yield Trades(rows)
             latest_ns = int(rows["ts_event"].max()) if len(rows) else from_ns
-            now_ns = self._session.present.at_ns
+            now_ns = self._session.heartbeat_clock.at_ns
             yield CaughtUp(max(now_ns, min(latest_ns, now_ns + MAX_CLOCK_SKEW_NS)), Quality.TICKS)
             async for event in self._live(chart, set(newest["id"].tolist()), latest_ns + _SEAM_NS):
                 yield event
         finally:
-            await self._session.leave(chart, self._name)
+            await self._session.unsubscribe(chart, self._name)
 
-    async def _live(self, chart: Chart, known: set[int], until_ns: int) -> AsyncGenerator[Event, None]:
+    async def _live(
+        self, chart: TickSubscription, known: set[int], until_ns: int
+    ) -> AsyncGenerator[Event, None]:
         """What comes, less the ticks that history brought."""
         while True:
             item = await chart.inbox.take()
@@ -93,32 +95,32 @@ class Stream:
 
     async def _page(self, first_ns: int, last_ns: int) -> Rows:
         """The newest ticks between two instants."""
-        chart = Chart(Inbox(BUFFER_LIMIT))
+        chart = TickSubscription(Inbox(BUFFER_LIMIT))
         try:
             await self._subscribe(chart, first_ns, last_ns)
             return await self._history(chart)
         finally:
-            await self._session.leave(chart, self._name)
+            await self._session.unsubscribe(chart, self._name)
 
-    async def _subscribe(self, chart: Chart, first_ns: int, last_ns: int | None = None) -> None:
+    async def _subscribe(self, chart: TickSubscription, first_ns: int, last_ns: int | None = None) -> None:
         await self._turn()
         if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).withheld:
             # the contract has a number, so it is not unknown: it is withheld
             text = f"Tradovate offers this user no real-time data of {self._name} through its API"
             raise FeedRefused("not_entitled", text)
 
-    async def _history(self, chart: Chart) -> Rows:
+    async def _history(self, chart: TickSubscription) -> Rows:
         """All that comes before the vendor says that history is over, in order."""
         pieces: list[Rows] = [np.zeros(0, LIVE_TRADE)]
         try:
             while True:
                 # not `wait_for`, which may lose a cancellation before Python 3.12
-                async with asyncio.timeout(PACKET_S / self._rush):
+                async with asyncio.timeout(PACKET_TIMEOUT_S / self._rush):
                     item = await chart.inbox.take()
-                if item is HISTORY_OVER:
+                if item is HISTORY_END:
                     break
                 if isinstance(item, Trades):
                     pieces.append(item.rows)
         except TimeoutError:
             raise FeedLost("vendor_error", "Tradovate did not finish sending history") from None
-        return in_order(np.concatenate(pieces))
+        return sorted_unique(np.concatenate(pieces))

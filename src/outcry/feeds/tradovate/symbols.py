@@ -12,7 +12,7 @@ from outcry.market.instruments import Contract, Universe
 EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})
 
 
-def name_of(universe: Universe, contract: Contract, on: date) -> str | None:
+def vendor_symbol(universe: Universe, contract: Contract, on: date) -> str | None:
     """Tradovate's name of a contract on a day; None where it has none."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in EXCHANGES or not product.lists(contract.month):

@@ -1,6 +1,6 @@
 """A signed-in web socket of market data: answers to whoever asked, packets to the stream they are for.
 
-Rules kept: both sides beat every 2.5 seconds, and a link on which nothing comes for ten seconds more is dead; a
+Rules kept: both aggressors beat every 2.5 seconds, and a link on which nothing comes for ten seconds more is dead; a
 packet that comes before the answer that names it is kept until then; when the socket ends, everything that waits for
 it learns why.
 """
@@ -15,36 +15,36 @@ import aiohttp
 from outcry.base.clock import Clock
 from outcry.feeds.inbox import copy_error
 from outcry.feeds.number_parsing import parse_lots
-from outcry.feeds.tradovate import wire
-from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
-from outcry.feeds.tradovate.present import Present
+from outcry.feeds.tradovate import protocol
+from outcry.feeds.tradovate.heartbeat_clock import HeartbeatClock
+from outcry.feeds.tradovate.tick_subscription import HISTORY_END, TickSubscription
 from outcry.trades.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
 
-BEAT_S = 2.5
+HEARTBEAT_S = 2.5
 #: Without any frame for this long the link is dead.
-SILENCE_S = BEAT_S + 10.0
+SILENCE_LIMIT_S = HEARTBEAT_S + 10.0
 #: An answer that does not come within this on a link that lives is a fault of the vendor's.
-ANSWER_S = 15.0
+ANSWER_TIMEOUT_S = 15.0
 #: A vendor that does not say goodbye is not waited for any longer.
-CLOSING_S = 1.0
-LARGEST_FRAME = 1 << 24
+CLOSE_TIMEOUT_S = 1.0
+MAX_FRAME_BYTES = 1 << 24
 #: Packets kept that no subscription is known for yet.
-_MOST_UNCLAIMED = 1000
+_MAX_UNCLAIMED = 1000
 #: How often it is looked whether the token is to be renewed.
-_KEEP_S = 10.0
+_RENEW_CHECK_S = 10.0
 
 #: Codes of a login that was refused.
 _LOGIN = frozenset({"login_refused", "login_expired"})
-_BROKE = "disconnected", "the connection to Tradovate was lost"
+_CONNECTION_LOST = "disconnected", "the connection to Tradovate was lost"
 _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
 
 
 @dataclass(eq=False, slots=True)
-class _Asked:
+class _PendingRequest:
     """A request under way. chart: the subscription it is for, known by its numbers from the answer on."""
 
-    answer: "asyncio.Future[wire.Message]"
-    chart: Chart | None = None
+    answer: "asyncio.Future[protocol.Message]"
+    chart: TickSubscription | None = None
 
 
 class TradovateSession:
@@ -61,16 +61,18 @@ class TradovateSession:
     ) -> None:
         self._socket, self._clock, self._rush, self._keep = socket, clock, rush, keep
         self.token = token
-        self._asked: dict[int, _Asked] = {}
-        self._charts: dict[int, Chart] = {}
-        self._quoted: dict[int, Chart] = {}
-        self._unclaimed: list[wire.Packet] = []
+        self._pending: dict[int, _PendingRequest] = {}
+        self._charts: dict[int, TickSubscription] = {}
+        self._quoted: dict[int, TickSubscription] = {}
+        self._unclaimed: list[protocol.Packet] = []
         self._number = 0
         self._lost: FeedLost | None = None
-        self.present = Present(clock, rush)
-        self._heard_s = asyncio.get_running_loop().time()
+        self.heartbeat_clock = HeartbeatClock(clock, rush)
+        self._received_s = asyncio.get_running_loop().time()
         self._opened = asyncio.get_running_loop().create_future()
-        self._tasks = [asyncio.ensure_future(work) for work in (self._read(), self._beat(), self._renew())]
+        self._tasks = [
+            asyncio.ensure_future(work) for work in (self._read(), self._send_heartbeats(), self._renew())
+        ]
 
     # -- life
 
@@ -82,7 +84,7 @@ class TradovateSession:
     async def begin(self, token: str) -> None:
         """Wait for the vendor's greeting and sign in. Raises `Rejected` for the token, and `FeedLost`."""
         try:
-            async with asyncio.timeout(ANSWER_S / self._rush):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._rush):
                 await asyncio.shield(self._opened)
         except TimeoutError:
             raise FeedLost(
@@ -90,7 +92,7 @@ class TradovateSession:
             ) from None
         answer = await self._answer("authorize", token)
         if answer.s != 200:
-            raise wire.refusal(answer.s)
+            raise protocol.refusal(answer.s)
 
     async def close(self) -> None:
         """See `VendorSession`."""
@@ -100,7 +102,7 @@ class TradovateSession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_S / self._rush):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S / self._rush):
                 await self._socket.close()
 
     def _lose(self, problem: FeedLost) -> None:
@@ -111,7 +113,7 @@ class TradovateSession:
         if not self._opened.done():
             self._opened.set_exception(copy_error(problem))
             self._opened.exception()  # nobody may be waiting for it any more
-        for asked in self._asked.values():
+        for asked in self._pending.values():
             if not asked.answer.done():
                 asked.answer.set_exception(copy_error(problem))
         for chart in {*self._charts.values(), *self._quoted.values()}:
@@ -119,14 +121,16 @@ class TradovateSession:
 
     # -- asking
 
-    async def subscribe(self, chart: Chart, name: str, from_ns: int, to_ns: int | None = None) -> wire.Answer:
+    async def subscribe(
+        self, chart: TickSubscription, name: str, from_ns: int, to_ns: int | None = None
+    ) -> protocol.Answer:
         """Ask for ticks; what comes of them is in the chart's inbox from now on. Raises `FeedLost`, `FeedRefused`, and
         `Rejected` for the token; whether this contract is withheld is in the answer."""
-        found = await self._charted(chart, wire.chart_of(name, from_ns, to_ns))
+        found = await self._charted(chart, protocol.chart_request(name, from_ns, to_ns))
         if found.p_ticket and not found.p_captcha:  # a penalty: wait, then show the ticket
             await asyncio.sleep(found.p_time / self._rush)
             found = await self._charted(
-                chart, wire.chart_of(name, from_ns, to_ns) | {"p-ticket": found.p_ticket}
+                chart, protocol.chart_request(name, from_ns, to_ns) | {"p-ticket": found.p_ticket}
             )
         if found.p_captcha:
             raise FeedRefused(
@@ -140,49 +144,51 @@ class TradovateSession:
             raise FeedLost("protocol", "Tradovate confirmed a subscription without an id")
         return found
 
-    async def _charted(self, chart: Chart, body: object) -> wire.Answer:
+    async def _charted(self, chart: TickSubscription, body: object) -> protocol.Answer:
         answer = await self._answer("md/getChart", body, chart)
         if answer.s != 200:
-            raise wire.refusal(answer.s)
-        return wire.read(answer.d, wire.Answer)
+            raise protocol.refusal(answer.s)
+        return protocol.parse(answer.d, protocol.Answer)
 
-    async def quote(self, chart: Chart, name: str, number: int) -> None:
+    async def quote(self, chart: TickSubscription, name: str, number: int) -> None:
         """Ask for the counts of a contract's volume as well; where the vendor does not give them there are none."""
         self._quoted[number] = chart
         chart.number = number
         await self._answer("md/subscribeQuote", {"symbol": name})
 
-    async def leave(self, chart: Chart, name: str) -> None:
+    async def unsubscribe(self, chart: TickSubscription, name: str) -> None:
         """Let go of a subscription."""
         for number in chart.numbers:
             self._charts.pop(number, None)
         if self._lost is not None:
             return
         if chart.number is not None and self._quoted.pop(chart.number, None) is not None:
-            await self._tell("md/unsubscribeQuote", {"symbol": name})
+            await self._send_unanswered("md/unsubscribeQuote", {"symbol": name})
         for number in sorted(chart.numbers):
-            await self._tell("md/cancelChart", {"subscriptionId": number})
+            await self._send_unanswered("md/cancelChart", {"subscriptionId": number})
 
-    async def _answer(self, endpoint: str, body: object, chart: Chart | None = None) -> wire.Message:
+    async def _answer(
+        self, endpoint: str, body: object, chart: TickSubscription | None = None
+    ) -> protocol.Message:
         number = self._next()
-        asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), chart)
+        asked = self._pending[number] = _PendingRequest(asyncio.get_running_loop().create_future(), chart)
         try:
-            await self._send(wire.request(endpoint, number, body))
-            async with asyncio.timeout(ANSWER_S / self._rush):
+            await self._send(protocol.request(endpoint, number, body))
+            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._rush):
                 return await asked.answer
         except TimeoutError:
             raise FeedLost("vendor_error", f"Tradovate did not answer {endpoint}") from None
         finally:
-            del self._asked[number]
+            del self._pending[number]
             if asked.answer.done() and not asked.answer.cancelled():
                 asked.answer.exception()  # seen, whether or not anybody still waits
-            if not any(asked.chart for asked in self._asked.values()):
+            if not any(asked.chart for asked in self._pending.values()):
                 self._unclaimed.clear()
 
-    async def _tell(self, endpoint: str, body: object) -> None:
+    async def _send_unanswered(self, endpoint: str, body: object) -> None:
         """Send what nobody waits for an answer to."""
         with contextlib.suppress(FeedLost):
-            await self._send(wire.request(endpoint, self._next(), body))
+            await self._send(protocol.request(endpoint, self._next(), body))
 
     def _next(self) -> int:
         self._number += 1
@@ -194,8 +200,8 @@ class TradovateSession:
         try:
             await self._socket.send_str(text)
         except (aiohttp.ClientError, OSError, RuntimeError):
-            self._lose(FeedLost(*_BROKE))
-            raise FeedLost(*_BROKE) from None
+            self._lose(FeedLost(*_CONNECTION_LOST))
+            raise FeedLost(*_CONNECTION_LOST) from None
 
     # -- hearing
 
@@ -203,15 +209,15 @@ class TradovateSession:
         problem = FeedLost("disconnected", "Tradovate closed the connection")
         try:
             async for message in self._socket:
-                self._heard_s = asyncio.get_running_loop().time()
+                self._received_s = asyncio.get_running_loop().time()
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     break
                 self._frame(message.data)
-                self._beat_all(idle=message.data == wire.ALIVE)
+                self._publish_heartbeat(idle=message.data == protocol.SERVER_HEARTBEAT)
         except FeedLost as fault:
             problem = fault
         except (aiohttp.ClientError, OSError):
-            problem = FeedLost(*_BROKE)
+            problem = FeedLost(*_CONNECTION_LOST)
         finally:
             self._lose(problem)
 
@@ -221,32 +227,32 @@ class TradovateSession:
                 if not self._opened.done():
                     self._opened.set_result(None)
             case "a":
-                for message in wire.messages_of(frame):
+                for message in protocol.parse_messages(frame):
                     self._message(message)
             case "c":
                 raise FeedLost("disconnected", "Tradovate closed the connection")
             case _:
                 pass  # `h`: it lives
 
-    def _message(self, message: wire.Message) -> None:
-        if isinstance(message.i, int) and (asked := self._asked.get(message.i)) is not None:
+    def _message(self, message: protocol.Message) -> None:
+        if isinstance(message.i, int) and (asked := self._pending.get(message.i)) is not None:
             self._answered(asked, message)
         elif message.e == "chart":
-            for packet in wire.read(message.d, wire.Charts).charts:
+            for packet in protocol.parse(message.d, protocol.Charts).charts:
                 self._packet(packet)
         elif message.e == "md":
-            for quote in wire.read(message.d, wire.Quotes).quotes:
+            for quote in protocol.parse(message.d, protocol.Quotes).quotes:
                 self._quote(quote)
         elif message.e == "shutdown":
-            if wire.read(message.d, wire.Shutdown).reasonCode in _QUOTA:
+            if protocol.parse(message.d, protocol.Shutdown).reasonCode in _QUOTA:
                 raise FeedRefused(
                     "too_many_sessions", "Tradovate ended this session because the user opened another one"
                 )
             raise FeedLost("disconnected", "Tradovate is shut down for maintenance")
 
-    def _answered(self, asked: _Asked, message: wire.Message) -> None:
+    def _answered(self, asked: _PendingRequest, message: protocol.Message) -> None:
         if asked.chart is not None and message.s == 200:
-            asked.chart.numbers = wire.read(message.d, wire.Answer).numbers
+            asked.chart.numbers = protocol.parse(message.d, protocol.Answer).numbers
             self._charts.update(dict.fromkeys(asked.chart.numbers, asked.chart))
             early, self._unclaimed = self._unclaimed, []
             for packet in early:
@@ -254,56 +260,58 @@ class TradovateSession:
         if not asked.answer.done():
             asked.answer.set_result(message)
 
-    def _packet(self, packet: wire.Packet) -> None:
+    def _packet(self, packet: protocol.Packet) -> None:
         chart = self._charts.get(packet.id)
         if chart is None:
-            if any(asked.chart for asked in self._asked.values()) and len(self._unclaimed) < _MOST_UNCLAIMED:
+            if any(asked.chart for asked in self._pending.values()) and len(self._unclaimed) < _MAX_UNCLAIMED:
                 self._unclaimed.append(packet)
             return None
         if packet.tks:
             try:
-                rows = wire.rows_of(packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0)
+                rows = protocol.parse_rows(
+                    packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0
+                )
             except FeedLost as problem:  # one contract's fault is no other's
                 return chart.inbox.fail(problem)
             if not chart.history:
-                self.present.stamped(int(rows["ts_event"].max()))
+                self.heartbeat_clock.observe(int(rows["ts_event"].max()))
             chart.inbox.put(Trades(rows))
         if packet.eoh and chart.history:
             chart.history = False
-            chart.inbox.put(HISTORY_OVER)
+            chart.inbox.put(HISTORY_END)
         return None
 
-    def _quote(self, quote: wire.Quote) -> None:
+    def _quote(self, quote: protocol.Quote) -> None:
         chart, total = self._quoted.get(quote.contractId), quote.entries.TotalTradeVolume
         if chart is None or quote.timestamp is None or total is None or total.size is None or chart.history:
             return
         try:
-            chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), parse_lots(total.size)))
+            chart.inbox.put(VolumeCounter(protocol.to_ns(quote.timestamp), parse_lots(total.size)))
         except ValueError:
             chart.inbox.fail(FeedLost("protocol", "Tradovate reported an invalid volume"))
 
     # -- beating
 
-    def _beat_all(self, *, idle: bool) -> None:
+    def _publish_heartbeat(self, *, idle: bool) -> None:
         """Tell every stream that is past its history what time it is, now and then."""
-        if (beat := self.present.beat(idle=idle)) is not None:
+        if (beat := self.heartbeat_clock.due_heartbeat(idle=idle)) is not None:
             for chart in set(self._charts.values()):
                 if not chart.history:
                     chart.inbox.put(beat)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         """Send what keeps the vendor from hanging up, and notice when nothing comes from it."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(FeedLost):
-            while loop.time() - self._heard_s <= SILENCE_S / self._rush:
-                await self._send(wire.BEAT)
-                await asyncio.sleep(BEAT_S / self._rush)
+            while loop.time() - self._received_s <= SILENCE_LIMIT_S / self._rush:
+                await self._send(protocol.CLIENT_HEARTBEAT)
+                await asyncio.sleep(HEARTBEAT_S / self._rush)
         self._lose(FeedLost("link_silent", "no data or heartbeats from Tradovate"))
 
     async def _renew(self) -> None:
         """Have the token renewed in time: the vendor ends a session whose token has ended."""
         while self._lost is None:
-            await asyncio.sleep(_KEEP_S / self._rush)
+            await asyncio.sleep(_RENEW_CHECK_S / self._rush)
             try:
                 await self._keep()
             except FeedRefused as problem:

@@ -1,4 +1,4 @@
-"""How each product of the simulated market is: its level, its range, how often it trades. A table of the package."""
+"""Price level, range and activity of each simulated product, from `traits.csv`."""
 
 import csv
 from collections.abc import Mapping
@@ -10,10 +10,11 @@ from outcry.market.units import e9_from_text
 
 
 @dataclass(frozen=True, slots=True)
-class Trait:
-    """One product. level: the price it keeps returning to; range: of an ordinary regular session; both in ticks.
+class ProductTraits:
+    """Traits of one product.
 
-    per_hour: trades in an ordinary hour of regular trading. lots: the mean size of a trade.
+    `level_ticks` is the price it returns to, `range_ticks` the usual range of a regular session. `per_hour` is the
+    usual number of trades in an hour of regular trading, `lots` the mean size of a trade.
     """
 
     level_ticks: int
@@ -22,13 +23,13 @@ class Trait:
     lots: float
 
 
-def load_traits(products: Mapping[str, Product]) -> dict[str, Trait]:
-    """Read `traits.csv`: a row for every full-size product the market invents."""
+def load_traits(products: Mapping[str, Product]) -> dict[str, ProductTraits]:
+    """Read `traits.csv`, one row for each simulated product."""
     text = (files("outcry.feeds.simulator") / "traits.csv").read_text(encoding="utf-8")
-    found: dict[str, Trait] = {}
+    found: dict[str, ProductTraits] = {}
     for row in csv.DictReader(text.splitlines()):
         tick_e9 = products[row["root"]].tick_e9
-        found[row["root"]] = Trait(
+        found[row["root"]] = ProductTraits(
             e9_from_text(row["price"]) // tick_e9, e9_from_text(row["range"]) / tick_e9,
             float(row["trades_per_hour"]), float(row["lots"]),
         )  # fmt: skip

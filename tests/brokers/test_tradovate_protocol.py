@@ -21,10 +21,10 @@ from tests.brokers.tradovate_stage import (
 from tests.virtual_time import run_in_virtual_time
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
-from outcry.feeds.tradovate import history, wire
+from outcry.feeds.tradovate import history, protocol
 from outcry.feeds.tradovate.adapter import ADAPTER, FIELDS
-from outcry.feeds.tradovate.present import Present
-from outcry.feeds.tradovate.symbols import name_of
+from outcry.feeds.tradovate.heartbeat_clock import HeartbeatClock
+from outcry.feeds.tradovate.symbols import vendor_symbol
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import LIVE_TRADE, FeedLost, Heartbeat
 from outcry.trades.records import Rows
@@ -44,27 +44,33 @@ def test_every_product_has_a_name_that_means_it(universe: Universe) -> None:
     for root in universe.products:
         contract = universe.front(root, on)
         assert (
-            name_of(universe, contract, on)
+            vendor_symbol(universe, contract, on)
             == f"{root}{'FGHJKMNQUVXZ'[contract.month - 1]}{contract.year % 10}"
         )
-    assert name_of(universe, ES, on) == "ESZ6"
-    assert name_of(universe, Contract("SIL", 2027, 3), on) == "SILH7"
-    assert name_of(universe, Contract("6E", 2026, 12), on) == "6EZ6"
+    assert vendor_symbol(universe, ES, on) == "ESZ6"
+    assert vendor_symbol(universe, Contract("SIL", 2027, 3), on) == "SILH7"
+    assert vendor_symbol(universe, Contract("6E", 2026, 12), on) == "6EZ6"
 
 
 def test_a_digit_is_the_next_contract_to_end(universe: Universe) -> None:
     """ESZ6 is December 2026 until it has ended, on 18 December, and December 2036 from the next day on."""
     later = Contract("ES", 2036, 12)
-    assert (name_of(universe, ES, date(2026, 12, 18)), name_of(universe, later, date(2026, 12, 18))) == (
+    assert (
+        vendor_symbol(universe, ES, date(2026, 12, 18)),
+        vendor_symbol(universe, later, date(2026, 12, 18)),
+    ) == (
         "ESZ6",
         None,
     )
-    assert (name_of(universe, ES, date(2026, 12, 19)), name_of(universe, later, date(2026, 12, 19))) == (
+    assert (
+        vendor_symbol(universe, ES, date(2026, 12, 19)),
+        vendor_symbol(universe, later, date(2026, 12, 19)),
+    ) == (
         None,
         "ESZ6",
     )
     for unknown in (Contract("XX", 2026, 12), Contract("ES", 2027, 1)):
-        assert name_of(universe, unknown, date(2026, 11, 18)) is None
+        assert vendor_symbol(universe, unknown, date(2026, 11, 18)) is None
 
 
 def test_entries_that_cannot_be_right(universe: Universe) -> None:
@@ -85,14 +91,14 @@ def test_entries_that_cannot_be_right(universe: Universe) -> None:
 # -- what is read off the wire
 
 
-def packet(text: str) -> wire.Packet:
-    return msgspec.json.decode(text.encode(), type=wire.Packet)
+def packet(text: str) -> protocol.Packet:
+    return msgspec.json.decode(text.encode(), type=protocol.Packet)
 
 
 def test_the_packet_of_the_documentation() -> None:
     """As documented: bp 11917 and ts 0.25 are 2979.25; a bid one step below and an ask at the price: a buyer. The
     second tick is one step lower, at the bid, 5 ms later; the third is between; the fourth has no quote."""
-    rows = wire.rows_of(
+    rows = protocol.parse_rows(
         packet(
             '{"id":16335,"s":"db","td":20190718,"bp":11917,"bt":1563421179735,"ts":0.25,"tks":['
             '{"t":0,"p":0,"s":3,"b":-1,"a":0,"bs":122,"as":28,"id":11768401},'
@@ -119,7 +125,7 @@ def test_the_packet_of_the_documentation() -> None:
     [("0.00390625", 3906250), ("5e-7", 500), ("0.0000005", 500), ("0.1", 100_000_000), ("5", 5_000_000_000)],
 )
 def test_a_step_is_exact(step: str, expected: int) -> None:
-    rows = wire.rows_of(
+    rows = protocol.parse_rows(
         packet(f'{{"id":1,"bp":3,"bt":1,"ts":{step},"tks":[{{"t":0,"p":4,"s":1,"id":1}}]}}'), 0, 0
     )
     assert rows["price"].tolist() == [7 * expected]
@@ -137,29 +143,29 @@ def test_a_step_is_exact(step: str, expected: int) -> None:
 )
 def test_what_cannot_be_is_no_trade(text: str) -> None:
     with pytest.raises(FeedLost) as caught:
-        wire.rows_of(packet(text), 0, 0)
+        protocol.parse_rows(packet(text), 0, 0)
     assert caught.value.code == "protocol"
 
 
 def test_requests_and_frames_are_as_documented() -> None:
-    assert wire.request("authorize", 2, "token") == "authorize\n2\n\ntoken"
+    assert protocol.request("authorize", 2, "token") == "authorize\n2\n\ntoken"
     assert (
-        wire.request("md/subscribeQuote", 3, {"symbol": "ESM7"})
+        protocol.request("md/subscribeQuote", 3, {"symbol": "ESM7"})
         == 'md/subscribeQuote\n3\n\n{"symbol":"ESM7"}'
     )
-    (answer,) = wire.messages_of('a[{"s":200,"i":13,"d":{"historicalId":32,"realtimeId":31}}]')
-    assert (answer.s, answer.i, wire.read(answer.d, wire.Answer).numbers) == (200, 13, {31, 32})
+    (answer,) = protocol.parse_messages('a[{"s":200,"i":13,"d":{"historicalId":32,"realtimeId":31}}]')
+    assert (answer.s, answer.i, protocol.parse(answer.d, protocol.Answer).numbers) == (200, 13, {31, 32})
     refusal = msgspec.Raw(b'{"errorText":"Symbol is inaccessible","errorCode":"UnknownSymbol","mode":"None"}')
-    assert wire.read(refusal, wire.Answer).withheld
-    penalty = wire.read(msgspec.Raw(b'{"p-ticket":"t","p-time":15,"p-captcha":true}'), wire.Answer)
+    assert protocol.parse(refusal, protocol.Answer).withheld
+    penalty = protocol.parse(msgspec.Raw(b'{"p-ticket":"t","p-time":15,"p-captcha":true}'), protocol.Answer)
     assert (penalty.p_ticket, penalty.p_time, penalty.p_captcha) == ("t", 15, True)
-    assert wire.stamp(1563421179735_999999) == "2019-07-18T03:39:39.735Z"
-    assert wire.chart_of("ESU9", 1563421179735_000000, None)["timeRange"] == {
+    assert protocol.format_timestamp(1563421179735_999999) == "2019-07-18T03:39:39.735Z"
+    assert protocol.chart_request("ESU9", 1563421179735_000000, None)["timeRange"] == {
         "asFarAsTimestamp": "2019-07-18T03:39:39.735Z"
     }
     for broken in ("a[", 'a{"s":200}', 'a[{"s":"x"}]'):
         with pytest.raises(FeedLost):
-            wire.messages_of(broken)
+            protocol.parse_messages(broken)
     assert Decimal("0.25") == packet('{"id":1,"ts":0.25}').ts
 
 
@@ -172,7 +178,7 @@ def test_a_stretch_is_whole_before_it_is_sent(universe: Universe) -> None:
     rows = np.zeros(400, LIVE_TRADE)
     chance = np.random.default_rng(3)
     rows["ts_event"] = (
-        np.sort(chance.integers(0, 3 * history.FIRST_STRETCH_NS // 1_000_000, 400) // 50 * 50) * 1_000_000
+        np.sort(chance.integers(0, 3 * history.FIRST_WINDOW_NS // 1_000_000, 400) // 50 * 50) * 1_000_000
     )
     rows["ts_event"][100:104] = rows["ts_event"][100]
     rows["id"] = np.arange(400)
@@ -184,7 +190,7 @@ def test_a_stretch_is_whole_before_it_is_sent(universe: Universe) -> None:
         return found[chance.permutation(len(found))]
 
     async def work() -> None:
-        got = [piece async for piece in history.stretches(fetch, 7 * MINUTE, 150 * MINUTE)]
+        got = [piece async for piece in history.fetch_windows(fetch, 7 * MINUTE, 150 * MINUTE)]
         assert np.concatenate(got)["id"].tolist() == past(rows, 7 * MINUTE, 150 * MINUTE)["id"].tolist()
         assert len(got) > 3
 
@@ -195,7 +201,7 @@ def test_a_pause_between_requests_for_pages() -> None:
     """Thirty at once, and then one in 0.8 s; here twenty times as fast."""
 
     async def work() -> None:
-        pace = history.Pace(20.0)
+        pace = history.RequestPacer(20.0)
         loop = asyncio.get_running_loop()
         for _ in range(30):
             await pace.turn()
@@ -231,7 +237,7 @@ def test_whatever_the_vendor_means_by_until(
 
     async def work() -> None:
         begin_ns, end_ns = begin_s * SECOND - 500_000, end_s * SECOND + 500_000
-        got = [piece async for piece in history.stretches(fetch, begin_ns, end_ns)]
+        got = [piece async for piece in history.fetch_windows(fetch, begin_ns, end_ns)]
         numbers = np.concatenate([np.zeros(0, LIVE_TRADE), *got])["id"].tolist()
         assert numbers == past(rows, begin_ns, end_ns)["id"].tolist()
 
@@ -249,14 +255,14 @@ def test_a_heartbeat_lags_by_what_the_vendor_is_behind() -> None:
 
     async def work() -> None:
         for off_s, lag_s in ((0, 1), (-3, 4), (5, 1)):
-            present = Present(Clock(), 1.0)
+            present = HeartbeatClock(Clock(), 1.0)
             for delay_ms in (900, 40, 0, 3000):  # what the network takes says nothing of clocks
-                present.stamped(100 * SECOND + off_s * SECOND - delay_ms * 1_000_000)
-            assert present.beat(idle=True) == Heartbeat((100 - lag_s) * SECOND)
-            assert present.beat(idle=True) is None, "no time has passed"
-            present.stamped(90 * SECOND)
+                present.observe(100 * SECOND + off_s * SECOND - delay_ms * 1_000_000)
+            assert present.due_heartbeat(idle=True) == Heartbeat((100 - lag_s) * SECOND)
+            assert present.due_heartbeat(idle=True) is None, "no time has passed"
+            present.observe(90 * SECOND)
             Clock.at_ns += SECOND
-            assert present.beat(idle=True) == Heartbeat((101 - lag_s) * SECOND)
+            assert present.due_heartbeat(idle=True) == Heartbeat((101 - lag_s) * SECOND)
             Clock.at_ns -= SECOND
 
     run(work)

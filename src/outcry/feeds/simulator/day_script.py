@@ -1,8 +1,8 @@
-"""The script of a day's regular hours: how it opens, what kind of day it becomes, where its news strikes.
+"""Scripts of regular hours: the open type, the day type and the news of a day.
 
-A script is a row of knots `(phase, offset)` the price is led through. Phases 0 to 1 are the first hour, 1 to 2 the
-rest of the session, however long. Offsets are from the open, in ordinary ranges of the product. The kinds are those of
-rules §7, so that the session shows them; chance between the knots has the last word, as in a market.
+A script is a sequence of knots `(phase, offset)` the price passes through. Phases 0 to 1 are the first hour, 1 to 2
+the rest of the session. Offsets are from the open, in units of the product's usual range. The open and day types are
+those of rules §7; the noise between the knots can still lead to another type.
 """
 
 from bisect import bisect
@@ -17,8 +17,8 @@ from outcry.market.day_type import OpenType
 Knot = tuple[float, float]
 
 
-class Kind(StrEnum):
-    """What kind of day it is to become."""
+class TargetDay(StrEnum):
+    """The day type a script aims for."""
 
     BALANCE = "balance"
     NORMAL = "normal"
@@ -28,20 +28,27 @@ class Kind(StrEnum):
     NEUTRAL = "neutral"
 
 
-_KINDS = (Kind.BALANCE, Kind.NORMAL, Kind.VARIATION, Kind.TREND, Kind.DOUBLE, Kind.NEUTRAL)
-_KIND_ODDS = (0.12, 0.27, 0.60, 0.73, 0.85, 1.0)  # cumulative
+_DAY_TYPES = (
+    TargetDay.BALANCE,
+    TargetDay.NORMAL,
+    TargetDay.VARIATION,
+    TargetDay.TREND,
+    TargetDay.DOUBLE,
+    TargetDay.NEUTRAL,
+)
+_DAY_TYPE_ODDS = (0.12, 0.27, 0.60, 0.73, 0.85, 1.0)  # cumulative
 _OPENS = (
     OpenType.DRIVE, OpenType.TEST_DRIVE, OpenType.REJECTION_REVERSE, OpenType.AUCTION_IN, OpenType.AUCTION_OUT
 )  # fmt: skip
 _OPEN_ODDS = (0.10, 0.30, 0.50, 0.85, 1.0)
 _TREND_OPEN_ODDS = (0.45, 0.80, 1.0, 1.0, 1.0)
 
-#: Width of the initial balance by kind of day, in ordinary ranges before the day's own scale.
+#: Width of the initial balance by day type, in usual ranges, before the day is scaled.
 _WIDTH = {
-    Kind.BALANCE: 0.42, Kind.NORMAL: 0.85, Kind.VARIATION: 0.55, Kind.TREND: 0.30, Kind.DOUBLE: 0.32,
-    Kind.NEUTRAL: 0.50,
+    TargetDay.BALANCE: 0.42, TargetDay.NORMAL: 0.85, TargetDay.VARIATION: 0.55, TargetDay.TREND: 0.30,
+    TargetDay.DOUBLE: 0.32, TargetDay.NEUTRAL: 0.50,
 }  # fmt: skip
-#: The first hour of each open, in widths of the initial balance, for an early move upwards.
+#: The first hour by open type, in widths of the initial balance, for a first move upwards.
 _FIRST_HOUR: dict[OpenType, Sequence[Knot]] = {
     OpenType.DRIVE: ((0.1, 0.35), (0.3, 0.55), (0.55, 0.95), (0.8, 0.8), (1.0, 0.9)),
     OpenType.TEST_DRIVE: ((0.15, -0.22), (0.4, 0.3), (0.7, 0.78), (1.0, 0.62)),
@@ -52,15 +59,15 @@ _FIRST_HOUR: dict[OpenType, Sequence[Knot]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """One day's. early: the side of the first move, 1 or -1. noise: how far chance may stray, in ordinary ranges.
+class DayScript:
+    """Script of one day.
 
-    poor_high, poor_low: that extreme is to end flat, met by several brackets, as an unfinished auction does. news:
-    the phases at which news strikes. busy: trade against an ordinary day's. drift: of the night before, in standard
-    deviations.
+    `early` is the direction of the first move, 1 or -1. `noise` is the standard deviation of the walk, in usual ranges.
+    `poor_high` and `poor_low` ask for a flat extreme that several brackets touch. `news` are phases. `busy` is the
+    number of trades relative to a usual day. `drift` scales the opening gap, in standard deviations.
     """
 
-    kind: Kind
+    day_type: TargetDay
     opens: OpenType
     early: int
     knots: tuple[Knot, ...]
@@ -73,48 +80,48 @@ class Script:
 
     @property
     def close(self) -> float:
-        """Where the session ends, from its open."""
+        """Offset of the close from the open."""
         return self.knots[-1][1]
 
     @property
     def high(self) -> float:
-        """The highest knot, from the open."""
+        """Offset of the highest knot from the open."""
         return max(offset for _, offset in self.knots)
 
     @property
     def low(self) -> float:
-        """The lowest knot, from the open."""
+        """Offset of the lowest knot from the open."""
         return min(offset for _, offset in self.knots)
 
 
-def draw(rng: np.random.Generator) -> Script:
+def draw(rng: np.random.Generator) -> DayScript:
     """Draw the script of a day."""
-    kind = _KINDS[bisect(_KIND_ODDS, rng.random())]
-    opens = _OPENS[bisect(_TREND_OPEN_ODDS if kind is Kind.TREND else _OPEN_ODDS, rng.random())]
+    day_type = _DAY_TYPES[bisect(_DAY_TYPE_ODDS, rng.random())]
+    opens = _OPENS[bisect(_TREND_OPEN_ODDS if day_type is TargetDay.TREND else _OPEN_ODDS, rng.random())]
     side = 1 if rng.random() < 0.5 else -1
-    early = side if kind is Kind.TREND or rng.random() < 0.6 else -side
-    width = _WIDTH[kind] * float(np.exp(0.15 * rng.standard_normal()))
+    early = side if day_type is TargetDay.TREND or rng.random() < 0.6 else -side
+    width = _WIDTH[day_type] * float(np.exp(0.15 * rng.standard_normal()))
     first = [(phase, early * width * offset) for phase, offset in _FIRST_HOUR[opens]]
-    knots = [(0.0, 0.0), *first, *_rest(rng, kind, side, first)]
+    knots = [(0.0, 0.0), *first, *_after_first_hour(rng, day_type, side, first)]
     news: tuple[float, ...] = ()
     if rng.random() < 0.35:
         knots, at = _with_news(rng, knots)
         news = (at,)
     scale = float(np.exp(0.22 * rng.standard_normal()))
-    poor = rng.random(2) < (0.12 if kind is Kind.TREND else 0.6)
-    return Script(
-        kind=kind, opens=opens, early=early, knots=tuple((phase, scale * offset) for phase, offset in knots),
-        noise=scale * (0.24 if kind in {Kind.TREND, Kind.BALANCE} else 0.36), poor_high=bool(poor[0]),
+    poor = rng.random(2) < (0.12 if day_type is TargetDay.TREND else 0.6)
+    return DayScript(
+        day_type=day_type, opens=opens, early=early, knots=tuple((phase, scale * offset) for phase, offset in knots),
+        noise=scale * (0.24 if day_type in {TargetDay.TREND, TargetDay.BALANCE} else 0.36), poor_high=bool(poor[0]),
         poor_low=bool(poor[1]), news=news, busy=float(np.exp(0.18 * rng.standard_normal())) * scale**0.5,
         drift=float(rng.standard_normal()),
     )  # fmt: skip
 
 
-def gap(script: Script, before: Script) -> float:
-    """From the close of one session to the open of the next, in ordinary ranges.
+def gap(script: DayScript, before: DayScript) -> float:
+    """Return the distance from the close of one session to the open of the next, in usual ranges.
 
-    An auction out of range opens beyond the extremes of the day before; a test drive opens so that its first, adverse
-    move meets one of them, or its middle; any other opens about where the last ended.
+    An open auction out of range starts beyond the extremes of the day before. An open test drive starts where its first
+    move reaches one of those extremes or the midpoint. Any other open is near the last close.
     """
     last = before.close
     if script.opens is OpenType.AUCTION_OUT:
@@ -128,47 +135,52 @@ def gap(script: Script, before: Script) -> float:
     return 0.18 * script.drift
 
 
-def _rest(rng: np.random.Generator, kind: Kind, side: int, first: Sequence[Knot]) -> list[Knot]:
-    """The knots after the first hour, by kind of day; a day that extends does so on `side`."""
+def _after_first_hour(
+    rng: np.random.Generator, day_type: TargetDay, side: int, first: Sequence[Knot]
+) -> list[Knot]:
+    """Draw the knots after the first hour by day type; range extension goes to `side`."""
     offsets = [0.0, *(offset for _, offset in first)]
     low, high, at = min(offsets), max(offsets), offsets[-1]
     edge, far = (high, low) if side > 0 else (low, high)
     middle, width = (low + high) / 2, high - low
     turn = rng.uniform(1.1, 1.4)
-    if kind is Kind.TREND:
-        return _stairs(rng, at, side)
-    if kind is Kind.DOUBLE:
+    if day_type is TargetDay.TREND:
+        return _trend_steps(rng, at, side)
+    if day_type is TargetDay.DOUBLE:
         second = edge + side * rng.uniform(0.4, 0.55)
         leap = [(turn + 0.07, second - side * 0.05)]
         return [
-            *_balance(rng, 1.0, turn, middle, width * 0.25), *leap, *_balance(rng, turn + 0.12, 2.0, second, 0.1)
+            *_oscillation(rng, 1.0, turn, middle, width * 0.25), *leap,
+            *_oscillation(rng, turn + 0.12, 2.0, second, 0.1),
         ]  # fmt: skip
-    if kind is Kind.VARIATION:
+    if day_type is TargetDay.VARIATION:
         beyond = edge + side * rng.uniform(0.25, 0.42)
         return [
-            *_balance(rng, 1.0, turn, middle, width * 0.3), (turn + 0.08, beyond),
-            *_balance(rng, turn + 0.16, 2.0, edge, width * 0.25),
+            *_oscillation(rng, 1.0, turn, middle, width * 0.3), (turn + 0.08, beyond),
+            *_oscillation(rng, turn + 0.16, 2.0, edge, width * 0.25),
         ]  # fmt: skip
-    if kind is Kind.NEUTRAL:
+    if day_type is TargetDay.NEUTRAL:
         poke, fail = rng.uniform(0.12, 0.25, size=2).tolist()
         end = middle if rng.random() < 0.6 else far - side * 0.25
         return [
-            (turn, edge + side * poke), *_balance(rng, turn + 0.05, 1.6, middle, width * 0.2),
+            (turn, edge + side * poke), *_oscillation(rng, turn + 0.05, 1.6, middle, width * 0.2),
             (1.7, far - side * fail), (1.85, (middle + far) / 2), (2.0, end),
         ]  # fmt: skip
-    return _balance(rng, 1.0, 2.0, middle, width * 0.27)
+    return _oscillation(rng, 1.0, 2.0, middle, width * 0.27)
 
 
-def _balance(rng: np.random.Generator, first: float, last: float, centre: float, spread: float) -> list[Knot]:
-    """Back and forth about a centre: a knot about every twenty minutes."""
+def _oscillation(
+    rng: np.random.Generator, first: float, last: float, centre: float, spread: float
+) -> list[Knot]:
+    """Draw knots around a centre, about one every twenty minutes."""
     count = max(1, round((last - first) * 16))
     step = (last - first) / count
     offsets = centre + spread * np.clip(rng.standard_normal(count), -1.5, 1.5)
     return [(first + step * (n + 1), offset) for n, offset in enumerate(offsets.tolist())]
 
 
-def _stairs(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
-    """Step by step to one side, with pauses, to a close near the extreme."""
+def _trend_steps(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
+    """Draw a trend in steps with pauses that closes near its extreme."""
     count = 14
     climb = np.cumsum(rng.exponential(1.0, count))
     climb = climb / climb[-1] * rng.uniform(0.75, 1.05)
@@ -179,7 +191,7 @@ def _stairs(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
 
 
 def _with_news(rng: np.random.Generator, knots: list[Knot]) -> tuple[list[Knot], float]:
-    """A jump within minutes, of which half to nearly all is taken back."""
+    """Add a jump within minutes that retraces by half or more."""
     at = rng.uniform(1.05, 1.8)
     before = float(np.interp(at, [p for p, _ in knots], [o for _, o in knots]))
     jump = rng.choice((-1.0, 1.0)) * rng.uniform(0.15, 0.3)

@@ -1,8 +1,8 @@
-"""From a plan to trades, whole arrays at a time: when they come, where the price goes between the knots, who hit whom.
+"""Generate the trades of a planned session as arrays: times, prices, sizes and aggressors.
 
-Times lie denser where the plan is busy, and in bursts. Between two knots the price is a random walk that ends at the
-second (a bridge), in the clock of trades, so that busy minutes move it more. Prices are whole ticks: the walk lies
-between a bid and an offer, and a trade is at the offer as often as the walk is near it.
+Trades cluster in bursts and where the plan is active. Between two knots the price is a Brownian bridge in trade time,
+so busy minutes move it more. The bridge lies between a bid and an offer one tick apart; the nearer it is to the offer,
+the more often a trade is at the offer.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,22 @@ from outcry.trades.records import Rows
 
 Floats = NDArray[np.float64]
 
-#: From an event to its receipt: every row of the simulated market takes this long.
+#: Delay from event to receipt of every simulated trade.
 DELAY_NS = 5 * NANOS_PER_MS
-#: Squared and halved, how many mean waits pass between two trades at most: a market that is open is not silent.
+#: Limit of an exponential draw. Squared and halved, it bounds the gap between two trades in mean gaps.
 _LONGEST_WAIT = 7.0
-#: A poor extreme is cut from one that was at most this much of the range further out.
+#: A poor extreme is cut off only if this removes at most this share of the range.
 _CUT = 0.06
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One session. Times in ns of trading since the open (breaks taken out), prices in ticks.
+class SessionPlan:
+    """Plan of one session. Times are ns of trading since the open, without breaks; prices are ticks.
 
-    knots_ns, knots_ticks: where the price is led, the first at 0, ascending. noise_ticks: standard deviation of what
-    chance would add over the whole session if nothing led it. activity: trade at evenly spaced instants from open to
-    close. floor_ns: until then the price does not go back behind its open, against `drive` (1, -1; 0: it may).
+    `knots_ns` (ascending, from 0) and `knots_ticks` are the points the price passes through. `noise_ticks` is the
+    standard deviation of an unguided walk over the whole session. `activity` is the trading rate at evenly spaced
+    times from open to close. Until `floor_ns` the price stays on the `drive` side of the open (1 above, -1 below, 0
+    either).
     """
 
     knots_ns: Sequence[float]
@@ -50,23 +51,25 @@ class Plan:
     floor_ns: float = 0
 
 
-def trades(
-    rng: np.random.Generator, plan: Plan, segments: Sequence[Segment], tick_e9: int, first_id: int
+def generate_trades(
+    rng: np.random.Generator, plan: SessionPlan, segments: Sequence[Segment], tick_e9: int, first_id: int
 ) -> Rows:
     """Return the session's trades, dtype `LIVE_TRADE`; `sequence` from 1, `id` from `first_id`."""
     length = sum(end - start for start, end in segments)
     waits = np.minimum(rng.standard_exponential(plan.count + 1), _LONGEST_WAIT)
-    clock = np.cumsum(waits * waits)  # squared: long waits and bursts, as trades come
+    clock = np.cumsum(waits * waits)  # squared, because real trades come in bursts with long gaps between
     share = (clock[:-1] - clock[0]) / (clock[-1] - clock[0])
-    at = _spread(share, plan.activity) * length
+    at = _spread_over_session(share, plan.activity) * length
     walk = np.cumsum(rng.standard_normal(plan.count) * waits[:-1])
     walk *= plan.noise_ticks / float(np.sqrt(2.0 * plan.count))
-    mid = np.interp(at, plan.knots_ns, plan.knots_ticks) + _bridged(at, walk, clock[:-1], plan.knots_ns)
-    _confine(mid, at, plan)
+    mid = np.interp(at, plan.knots_ns, plan.knots_ticks) + _brownian_bridge(
+        at, walk, clock[:-1], plan.knots_ns
+    )
+    _apply_constraints(mid, at, plan)
     low = np.floor(mid)
     lifted = rng.random(plan.count) < mid - low
     rows = np.empty(plan.count, LIVE_TRADE)
-    rows["ts_event"] = _instants(at, segments)
+    rows["ts_event"] = _timestamps(at, segments)
     rows["ts_recv"] = rows["ts_event"] + DELAY_NS
     rows["price"] = (low + lifted).astype(np.int64) * tick_e9
     rows["size"] = _sizes(rng, plan)
@@ -77,22 +80,21 @@ def trades(
     return rows
 
 
-def _spread(share: Floats, activity: Floats) -> Floats:
-    """Lay instants given as shares of all trade over the session, 0 to 1."""
+def _spread_over_session(share: Floats, activity: Floats) -> Floats:
+    """Map shares of all trades (0 to 1) to shares of the session's time, by its activity."""
     total = np.concatenate(([0.0], np.cumsum((activity[1:] + activity[:-1]) / 2)))
     return np.interp(share, total / total[-1], np.linspace(0.0, 1.0, len(total)))
 
 
-def _bridged(at: Floats, walk: Floats, clock: Floats, knots_ns: Sequence[float]) -> Floats:
-    """The walk less its own way from knot to knot."""
+def _brownian_bridge(at: Floats, walk: Floats, clock: Floats, knots_ns: Sequence[float]) -> Floats:
+    """Subtract from the walk its interpolation between the knots, so that it is 0 at each knot."""
     places = np.minimum(np.searchsorted(at, knots_ns), len(at) - 1)
     places = np.unique(places)
     return walk - np.interp(clock, clock[places], walk[places])
 
 
-def _confine(mid: Floats, at: Floats, plan: Plan) -> None:
-    """Keep a drive from turning back behind its open, and cut a poor extreme flat where a second bracket reached, if
-    that is near."""
+def _apply_constraints(mid: Floats, at: Floats, plan: SessionPlan) -> None:
+    """Keep an open drive on its side of the open, and cut a poor extreme off where the second bracket reached."""
     if plan.drive:
         hour = mid[: int(np.searchsorted(at, plan.floor_ns))]
         bound = plan.knots_ticks[0]
@@ -109,8 +111,8 @@ def _confine(mid: Floats, at: Floats, plan: Plan) -> None:
             np.maximum(mid, np.ceil(lows[1]), out=mid)
 
 
-def _instants(at: Floats, segments: Sequence[Segment]) -> NDArray[np.int64]:
-    """Whole milliseconds UTC, in ns, from ns of trading since the open."""
+def _timestamps(at: Floats, segments: Sequence[Segment]) -> NDArray[np.int64]:
+    """Convert ns of trading since the open to ns UTC, rounded down to milliseconds."""
     times = at.astype(np.int64)
     before, instants = 0, times + segments[0][0]
     for (start, end), (after, _) in pairwise(segments):
@@ -119,7 +121,7 @@ def _instants(at: Floats, segments: Sequence[Segment]) -> NDArray[np.int64]:
     return instants // NANOS_PER_MS * NANOS_PER_MS
 
 
-def _sizes(rng: np.random.Generator, plan: Plan) -> NDArray[Any]:
-    """Mostly small, now and then very large: a stretched exponential about the mean."""
+def _sizes(rng: np.random.Generator, plan: SessionPlan) -> NDArray[Any]:
+    """Draw trade sizes from a stretched exponential: mostly small, sometimes very large."""
     drawn = rng.standard_exponential(plan.count)
     return 1 + ((plan.lots - 1) / 2 * drawn * drawn).astype(np.uint32)

@@ -7,21 +7,21 @@ comes again is the same in everything, for by that it is recognised.
 from outcry.trades.records import Rows
 
 #: Ticks remembered: far more than two seconds bring, which is what may come again.
-_KEPT = 5000
+_RETAINED = 5000
 
 
-class Sides:
+class AggressorCache:
     """One contract's, for as long as there is a connection, whatever becomes of its streams."""
 
     def __init__(self) -> None:
         self._known: dict[int, bytes] = {}
 
-    def settle(self, rows: Rows) -> None:
-        """Set the sides of ticks that have come before to what they were then; remember the others."""
-        newest = rows[-_KEPT:]
+    def apply(self, rows: Rows) -> None:
+        """Set the aggressors of ticks that have come before to what they were then; remember the others."""
+        newest = rows[-_RETAINED:]
         for at, (number, side) in enumerate(zip(newest["id"].tolist(), newest["side"].tolist(), strict=True)):
             before = self._known.setdefault(number, side)
             if before != side:
                 newest["side"][at] = before
-        if len(self._known) > 2 * _KEPT:
-            self._known = dict(list(self._known.items())[-_KEPT:])
+        if len(self._known) > 2 * _RETAINED:
+            self._known = dict(list(self._known.items())[-_RETAINED:])

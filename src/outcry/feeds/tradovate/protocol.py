@@ -19,13 +19,13 @@ from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.trades.records import Rows
 
 #: What a client sends to say that it lives.
-BEAT = "[]"
+CLIENT_HEARTBEAT = "[]"
 #: What the vendor sends for the same.
-ALIVE = "h"
+SERVER_HEARTBEAT = "h"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_LOTS = 2**31
+_MAX_LOTS = 2**31
 #: Modes of an answer in which what comes is not of now.
-_NOT_NOW = frozenset({"None", "Delayed", "DelayedOnly"})
+_DELAYED_MODES = frozenset({"None", "Delayed", "DelayedOnly"})
 
 
 class Message(msgspec.Struct):
@@ -59,7 +59,7 @@ class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time",
     @property
     def withheld(self) -> bool:
         """Whether the user may not have this now. Of a contract there is, the vendor says that it knows it not."""
-        return self.mode in _NOT_NOW or self.errorCode == "UnknownSymbol"
+        return self.mode in _DELAYED_MODES or self.errorCode == "UnknownSymbol"
 
 
 class Tick(msgspec.Struct):
@@ -126,7 +126,7 @@ T = TypeVar("T")
 _MESSAGES = msgspec.json.Decoder(list[Message])
 
 
-def messages_of(frame: str) -> list[Message]:
+def parse_messages(frame: str) -> list[Message]:
     """Those of an `a` frame. Raises `FeedLost("protocol")`."""
     try:
         return _MESSAGES.decode(frame[1:])
@@ -134,7 +134,7 @@ def messages_of(frame: str) -> list[Message]:
         raise _unreadable(problem) from None
 
 
-def read(raw: msgspec.Raw, kind: type[T]) -> T:
+def parse(raw: msgspec.Raw, kind: type[T]) -> T:
     """What a message says. Raises `FeedLost("protocol")`."""
     try:
         return msgspec.json.decode(raw, type=kind)
@@ -148,11 +148,11 @@ def request(endpoint: str, number: int, body: object = None) -> str:
     return f"{endpoint}\n{number}\n\n{text}"
 
 
-def chart_of(name: str, from_ns: int, to_ns: int | None) -> dict[str, Any]:
+def chart_request(name: str, from_ns: int, to_ns: int | None) -> dict[str, Any]:
     """The body of `md/getChart` for ticks between two instants, without an end for those to come as well."""
-    reach = {"asFarAsTimestamp": stamp(from_ns)}
+    reach = {"asFarAsTimestamp": format_timestamp(from_ns)}
     if to_ns is not None:
-        reach["closestTimestamp"] = stamp(to_ns)
+        reach["closestTimestamp"] = format_timestamp(to_ns)
     kind = {
         "underlyingType": "Tick",
         "elementSize": 1,
@@ -162,26 +162,26 @@ def chart_of(name: str, from_ns: int, to_ns: int | None) -> dict[str, Any]:
     return {"symbol": name, "chartDescription": kind, "timeRange": reach}
 
 
-def stamp(at_ns: int) -> str:
+def format_timestamp(at_ns: int) -> str:
     """An instant as Tradovate writes it, to the millisecond at or before it."""
     seconds, rest = divmod(at_ns // NANOS_PER_MS, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
-def nanos(at: datetime) -> int:
+def to_ns(at: datetime) -> int:
     """An instant that was read from text, exactly. Without a zone it is UTC."""
     passed = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
     return (passed.days * 86_400_000_000 + passed.seconds * 1_000_000 + passed.microseconds) * 1000
 
 
-def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
+def parse_rows(packet: Packet, received_ns: int, flags: int) -> Rows:
     """The trades of a packet, in its order, as `LIVE_TRADE`. Raises `FeedLost("protocol")`."""
     ticks = packet.tks
     rows = np.zeros(len(ticks), LIVE_TRADE)
     step_e9 = _step_e9(packet.ts)
     if ticks and not step_e9:
         raise FeedLost("protocol", "Tradovate sent ticks with an invalid tick size")
-    if any(not (0 < tick.s < _MOST_LOTS and tick.s.is_integer()) for tick in ticks):
+    if any(not (0 < tick.s < _MAX_LOTS and tick.s.is_integer()) for tick in ticks):
         raise FeedLost("protocol", "Tradovate sent a trade with a fractional size")
     try:
         rows["ts_event"] = [(packet.bt + tick.t) * NANOS_PER_MS for tick in ticks]
@@ -204,7 +204,7 @@ def _step_e9(step: Decimal) -> int:
     return step_e9 if 0 < step * PRICE_SCALE == step_e9 else 0
 
 
-class Locked(FeedLost):
+class RateLimited(FeedLost):
     """Nobody is to ask for an hour."""
 
 
@@ -217,7 +217,7 @@ def refusal(status: int) -> Exception:
             "not_allowed", "Tradovate does not allow this user to request market data through its API"
         )
     if status == 429:
-        return Locked("rate_limited", "too many requests: Tradovate requires a pause of one hour")
+        return RateLimited("rate_limited", "too many requests: Tradovate requires a pause of one hour")
     return FeedLost("vendor_error", f"Tradovate returned HTTP {status}")
 
 

@@ -12,37 +12,37 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Heartbeat
 
 #: Ticks arrive out of order, as the vendor says, within less than this.
-DISORDER_NS = NANOS_PER_SECOND
+REORDERING_NS = NANOS_PER_SECOND
 #: A heartbeat at least this often while frames come; where they are the vendor's beats, whenever a second has passed.
-SLOWEST_S = 2.0
-_DELAYS_KEPT = 256
+MAX_INTERVAL_S = 2.0
+_DELAYS_RETAINED = 256
 
 
-class Present:
+class HeartbeatClock:
     """One session's. rush: beats are this many times more frequent."""
 
     def __init__(self, clock: Clock, rush: float) -> None:
         self._clock, self._rush = clock, rush
-        self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
-        self._told_ns = 0
-        self._told_s = 0.0
+        self._delays_ns: deque[int] = deque(maxlen=_DELAYS_RETAINED)
+        self._sent_ns = 0
+        self._sent_s = 0.0
 
-    def stamped(self, at_ns: int) -> None:
-        """The vendor has sent something it stamped with this, just now."""
+    def observe(self, at_ns: int) -> None:
+        """The vendor has sent something it observe with this, just now."""
         self._delays_ns.append(self._clock.now_ns() - at_ns)
 
     @property
     def at_ns(self) -> int:
         """Nothing before this is still to come."""
         behind_ns = max(0, min(self._delays_ns, default=0))
-        return self._clock.now_ns() - behind_ns - DISORDER_NS
+        return self._clock.now_ns() - behind_ns - REORDERING_NS
 
-    def beat(self, *, idle: bool) -> Heartbeat | None:
+    def due_heartbeat(self, *, idle: bool) -> Heartbeat | None:
         """A heartbeat, if one is due; it never goes back. idle: the vendor had nothing else to say."""
         now_s = asyncio.get_running_loop().time()
-        at_ns = max(self.at_ns, self._told_ns)
-        passed = idle and at_ns - self._told_ns >= NANOS_PER_SECOND
-        if not passed and now_s - self._told_s < SLOWEST_S / self._rush:
+        at_ns = max(self.at_ns, self._sent_ns)
+        passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND
+        if not passed and now_s - self._sent_s < MAX_INTERVAL_S / self._rush:
             return None
-        self._told_ns, self._told_s = at_ns, now_s
+        self._sent_ns, self._sent_s = at_ns, now_s
         return Heartbeat(at_ns)
