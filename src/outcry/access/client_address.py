@@ -1,6 +1,6 @@
-"""Who counts as one client of those known by their address only.
+"""Group client addresses into clients, for limits on callers without a key.
 
-Rule kept: a subscriber has one address of IPv4, but at least 2**64 of IPv6: those count as one.
+A subscriber has one IPv4 address, but a /64 network of IPv6 addresses. A /64 network therefore counts as one client.
 """
 
 import ipaddress
@@ -10,7 +10,10 @@ _LONGEST = 64
 
 
 def network(address: str) -> str:
-    """The name one client is counted under; what is no address stands for itself."""
+    """Return the name under which a client address is counted.
+
+    Text that is no IP address is returned as it is, shortened.
+    """
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,7 +1,6 @@
-"""Grants of the operator's data, and the log of who made and withdrew them, in SQLite or PostgreSQL, through SQLAlchemy
-Core.
+"""Store grants of the operator's data and their log, in SQLite or PostgreSQL.
 
-Rule kept: no grant comes or goes without its line in the log, in the same transaction, and no line is changed.
+Adding or revoking a grant writes a log line in the same transaction. Log lines are never changed.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _GRANTS, _LOG = schema.grants, schema.grant_log
 
 
 class SqlGrants:
-    """The part of `AccountStore` that keeps grants."""
+    """Implements the part of `AccountStore` about grants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,7 +55,7 @@ class SqlGrants:
 
 
 def log_alike(connection: Connection, old: int, new: int, now_ns: int, by: str) -> None:
-    """Write into the log that a grant was made as an older one was, on what was declared with that."""
+    """Log that a grant copies an older one, with the declaration that was made for the older one."""
     first = select(_LOG.c.attested).where(_LOG.c.grant_id == old, _LOG.c.event == "granted")
     attested = connection.execute(first).scalar() or ""
     connection.execute(_LOG.insert().values(_line(new, now_ns, "granted", by, attested)))

@@ -1,8 +1,7 @@
-"""The form of an API key: `outcry_`, 43 base-62 characters of secret, 6 of checksum.
+"""Format of an API key: `outcry_`, 43 base-62 characters of secret and 6 of checksum.
 
-Rule kept: a mistyped or truncated key is told from an unknown one without looking anything up, because the
-last six characters are the CRC-32 of all before them. The checksum is no secret and proves nothing but the
-form.
+The last six characters are the CRC-32 of all characters before them. A mistyped or truncated key is therefore
+recognised without a lookup. The checksum is no secret and proves nothing but the format.
 """
 
 import re
@@ -20,7 +19,7 @@ KEY_PATTERN = re.compile(rf"{MARK}[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}
 
 
 def _base62(number: int, length: int) -> str:
-    """Write a number with the most significant digit first, padded with zeros."""
+    """Encode a number in base 62, most significant digit first, padded with zeros."""
     digits: list[str] = []
     for _ in range(length):
         number, digit = divmod(number, 62)
@@ -29,7 +28,7 @@ def _base62(number: int, length: int) -> str:
 
 
 def compose(secret: int) -> str:
-    """Make the key of a secret number; raise `ValueError` unless it has at most 256 bits."""
+    """Build the key of a secret number. Raises `ValueError` unless the number has at most 256 bits."""
     if not 0 <= secret < 1 << SECRET_BITS:
         raise ValueError("a key's secret is a number of at most 256 bits")
     body = MARK + _base62(secret, _SECRET_LENGTH)
@@ -37,7 +36,7 @@ def compose(secret: int) -> str:
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether this has the form of a key, checksum included."""
+    """Return whether a text has the format of a key, checksum included."""
     if KEY_PATTERN.fullmatch(text) is None:
         return False
     body = text[:-_CHECK_LENGTH]
@@ -45,12 +44,12 @@ def is_well_formed(text: str) -> bool:
 
 
 def prefix(key: str) -> str:
-    """Return the part of a key that may be shown and logged: the mark and eight of 43 secret characters."""
+    """Return the part of a key that may be shown and logged: `outcry_` and 8 of the 43 secret characters."""
     return key[: len(MARK) + _SHOWN]
 
 
 def is_beginning(text: str) -> bool:
-    """Whether a key could begin with this, or be this; what is longer or holds other characters could not."""
+    """Return whether a text is a key or could be the beginning of one."""
     secret = text.removeprefix(MARK)
     if secret == text:  # the mark itself is incomplete
         return bool(text) and MARK.startswith(text)
@@ -58,5 +57,5 @@ def is_beginning(text: str) -> bool:
 
 
 def is_label(text: str) -> bool:
-    """Whether a key can be named so: at most 60 characters, each of which prints. No name is a name."""
+    """Return whether a text is a valid label of a key: at most 60 printable characters, or empty."""
     return len(text) <= LONGEST_LABEL and text.isprintable()

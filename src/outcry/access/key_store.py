@@ -1,8 +1,7 @@
-"""API keys in SQLite or PostgreSQL, through SQLAlchemy Core.
+"""Store API keys in SQLite or PostgreSQL.
 
-Rules kept: whether a key may be made, replaced or revoked is read in the transaction that does it, so that of two at
-the same instant neither goes by what the other has just changed; a key says by which revision what it may do was
-changed.
+The transaction that creates, replaces or revokes a key also checks whether it may, so that concurrent requests cannot
+act on outdated rows. Column `changed` is the revision that last changed what a key may do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +17,13 @@ from outcry.database.database import Database, new_id
 
 _KEYS = schema.keys
 _AT_ONCE = 5_000
-#: Said by whoever moves the revision of answers first, as `Database.write` does.
+#: The current revision. `Database.write` increments it at the start of the transaction.
 CHANGED_NOW = select(schema.revision.c.n).scalar_subquery()
-_ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
+_ELSEWHERE = ("email", "disabled_ns")  # columns of `users` in a `KeyRow`
 
 
 class SqlKeys:
-    """The part of `AccountStore` that keeps keys."""
+    """Implements the part of `AccountStore` about keys."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -100,7 +99,7 @@ class SqlKeys:
         query = query.where(place > tuple_(bindparam("changed"), bindparam("number")))
         after = {"changed": 0, "number": 0} if revision is None else {"changed": revision + 1, "number": 0}
         full = True
-        while full:  # a page at a time, so that no statement takes long
+        while full:  # one page per statement, so that none takes long
             with self._database.reading() as connection:
                 rows: Sequence[Any] = connection.execute(query, after).all()
             yield from (KeyRow(*row[:-1]) for row in rows)
@@ -131,14 +130,14 @@ class SqlKeys:
 
 
 def _rows() -> Any:
-    """Keys, with the columns in the order of `KeyRow`."""
+    """Select keys, with the columns in the order of `KeyRow`."""
     users = schema.users
     named = [(users if field.name in _ELSEWHERE else _KEYS).c[field.name] for field in fields(KeyRow)]
     return select(*named).join_from(_KEYS, users)
 
 
 def _grant_alike(connection: Connection, old: int, new: int, now_ns: int) -> None:
-    """What was granted to the old key by its number is granted to the new one too."""
+    """Copy the grants of the old key to the new one."""
     grants = schema.grants
     given = select(grants).where(grants.c.grantee == f"key:{old}", grants.c.revoked_ns.is_(None))
     for row in connection.execute(given).mappings().all():

@@ -1,7 +1,7 @@
-"""What a key may see: its user's own recordings, and what of the operator's is granted to it.
+"""Rules of what a caller may see: the user's own recordings, and the operator's data granted to it.
 
-Rule kept: one user's recordings never answer another user's key. The operator's data (owner 0) is seen only
-through a grant, and a completed session only once its close is the grant's embargo past.
+A user's recordings are never shown to another user. The operator's data (owner 0) is only visible through a grant, and
+a completed session only after its close plus the grant's embargo.
 """
 
 from collections.abc import Iterable
@@ -12,24 +12,26 @@ from typing import Literal, get_args
 from outcry.access.tiers import Tier
 
 OPERATOR = 0
-#: Somebody who is not signed in: owns nothing, and sees what is granted to everyone, if visitors see anything.
+#: User id of visitors who are not signed in. They own nothing and see what is granted to everyone.
 VISITOR = -1
 EXCHANGE_EMBARGO_NS = 24 * 3600 * 1_000_000_000  # exchanges license data older than a day far more freely
 
-#: What the operator's own licence of the data allows, as he declares it: `personal`, nobody else to see it; `internal`,
-#: named users and keys; `redistributable` and `public`, anyone.
+#: The operator's licence for the data, as declared: `personal` allows no other viewer, `internal` named users and keys,
+#: `redistributable` and `public` anyone.
 LicenceClass = Literal["personal", "internal", "redistributable", "public"]
 LICENCE_CLASSES: tuple[LicenceClass, ...] = get_args(LicenceClass)
 
 
 def needs_licence(scope: Literal["completed", "live"], embargo_ns: int) -> bool:
-    """Whether a grant shows data so soon that the operator has to declare a licence for it: within a day of the close,
-    or live. What is older exchanges license far more freely."""
+    """Return whether the operator must declare a licence for a grant: for live data and within a day of the close.
+
+    Exchanges license older data far more freely.
+    """
     return scope == "live" or embargo_ns < EXCHANGE_EMBARGO_NS
 
 
 def licence_allows(licence: str, grantee: str) -> bool:
-    """Whether data under this class of licence may be shown to a grantee."""
+    """Return whether a class of licence allows showing data to a grantee."""
     if licence == "internal":
         return grantee.startswith(("user:", "key:"))
     return licence in {"redistributable", "public"}
@@ -37,9 +39,9 @@ def licence_allows(licence: str, grantee: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The operator's data licensed to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+    """A grant of the operator's data to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
 
-    Covers `roots` (empty: all) between two trade dates, both included; None leaves that side open.
+    Covers `roots` (empty: all) between two trade dates, both inclusive; None leaves that side open.
     """
 
     grantee: str
@@ -50,7 +52,7 @@ class Grant:
     embargo_ns: int = EXCHANGE_EMBARGO_NS
 
     def covers(self, root: str, trade_date: date) -> bool:
-        """Whether a completed session of this product and day falls under the grant, embargo aside."""
+        """Return whether the grant covers a completed session, regardless of the embargo."""
         return (
             self.scope == "completed"
             and (not self.roots or root in self.roots)
@@ -61,7 +63,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """All a caller may see. Two callers with equal scopes may share an answer, and no others."""
+    """What a caller may see. Callers share a cached answer only if their scopes are equal."""
 
     user_id: int
     grants: tuple[Grant, ...]
@@ -72,12 +74,11 @@ class Scope:
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """Whose recordings to look at: the user's own first, then the operator's where anything is
-        granted."""
+        """Owners whose recordings are visible: the user first, then the operator if anything is granted."""
         return (self.user_id, OPERATOR) if self.grants else (self.user_id,)
 
     def visible_from(self, owner: int, root: str, trade_date: date, close_ns: int) -> int | None:
-        """Return the instant (ns UTC) from which a completed session may be shown; None where never."""
+        """Return the time (ns UTC) from which a completed session is visible; None if it never is."""
         if owner == self.user_id:
             return close_ns
         if owner != OPERATOR:
@@ -88,41 +89,47 @@ class Scope:
         )
 
     def sees_live(self, root: str) -> bool:
-        """Whether the operator's live feed of a product is granted. Dates and embargo do not apply: it is now."""
+        """Return whether the operator's live feed of a product is granted.
+
+        Dates and embargo do not apply to live data.
+        """
         return any(
             grant.scope == "live" and (not grant.roots or root in grant.roots) for grant in self.grants
         )
 
     def may_see(self, owner: int, root: str, trade_date: date, close_ns: int, now_ns: int) -> bool:
-        """Whether a completed session may be shown now."""
+        """Return whether a completed session is visible now."""
         from_ns = self.visible_from(owner, root, trade_date, close_ns)
         return from_ns is not None and from_ns <= now_ns
 
 
 def resolve(user_id: int, key_id: int, tier: Tier, grants: Iterable[Grant]) -> Scope:
-    """Return what a key may see, given all grants in force. Equal grants are kept once, so equal scopes
-    compare equal."""
+    """Return the scope of a key, given all active grants.
+
+    Duplicate grants are dropped, so that equal scopes compare equal.
+    """
     mine = {"everyone", f"tier:{tier}", f"user:{user_id}", f"key:{key_id}"}
     return Scope(user_id, tuple(dict.fromkeys(grant for grant in grants if grant.grantee in mine)))
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom the alerts of one feed and product reach: `everyone`, or the users named and those of the tiers named."""
+    """The recipients of the alerts of a feed and product: everyone, or the listed users and tiers."""
 
     everyone: bool
     tiers: frozenset[str]
     users: frozenset[int]
 
     def includes(self, user_id: int, tier: Tier) -> bool:
-        """Whether a person of that tier is among them."""
+        """Return whether a user of that tier is a recipient."""
         return self.everyone or tier in self.tiers or user_id in self.users
 
 
 def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
-    """Whom alerts of a product reach: of a user's own feed that user, of the operator's those it is granted to live.
+    """Return the recipients of a product's alerts: the owner of the feed, or for the operator's feed the users it is
+    granted to.
 
-    The same rule as `Scope.sees_live`, from the other side: a subscription receives what its owner may see.
+    This is `Scope.sees_live` from the other side: a subscription receives what its owner may see.
     """
     if owner != OPERATOR:
         return Audience(everyone=False, tiers=frozenset(), users=frozenset({owner}))

@@ -1,7 +1,7 @@
-"""The port for request limits: an exact sliding log, per key, whichever replica is asked.
+"""Interface of request limiters: an exact sliding window per subject, across all replicas.
 
-Rule kept: in any 60 seconds no more pass than the limit, over all processes together, and as many do where they are
-asked for; with what they share out of reach, a process lets its share of the limit pass, never more.
+No more than `limit` requests pass in any 60 seconds, over all processes together. While a process cannot reach the
+others, it allows only its share of the limit.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -13,10 +13,10 @@ WINDOW_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a request may pass, and what to tell its sender. Milliseconds from now.
+    """Whether a request may pass, and the values of its rate limit headers. Times are in milliseconds from now.
 
-    remaining: requests left in the window ending now; reset_ms: until the window is empty again;
-    retry_after_ms: until the next request would pass, 0 where one would.
+    `remaining`: requests left in the window that ends now. `reset_ms`: until the window is empty. `retry_after_ms`:
+    until the next request would pass, 0 if it would pass now.
     """
 
     allowed: bool
@@ -26,30 +26,36 @@ class Verdict:
 
 
 class Limiter(Protocol):
-    """Count requests by a monotonic clock of its own, so that setting the machine's clock changes no window. A refused
-    request is not counted."""
+    """Counts requests by a monotonic clock, so that changing the machine's clock has no effect.
+
+    Refused requests do not count.
+    """
 
     def take(self, subject: str, limit: int) -> Verdict | None:
-        """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now. None where
-        that cannot be told without asking others: then `ask`."""
+        """Request one pass for a subject (a key, or `ip:…`): at most `limit` in any 60 seconds that end now.
+
+        Return None if the decision needs other processes: then call `ask`.
+        """
         ...
 
     def ask(self, subject: str, limit: int) -> Awaitable[Verdict]:
-        """The same, asking others if need be: all that is asked in one turn of the event loop goes together."""
+        """Request one pass like `take`, consulting other processes if needed.
+
+        Requests of one event loop turn are sent together.
+        """
         ...
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """How long ago (ns) each subject that begins so passed here last, of those that did in the window ending
-        now."""
+        """Return how long ago (ns) each subject with this prefix last passed here, within the window that ends now."""
         ...
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """What the window holds now, as far as known here, counting nothing: for the answers that are not counted."""
+        """Return the state of the window as known here, without counting a request."""
         ...
 
 
 class PromptLimiter(Limiter, Protocol):
-    """One that can always tell at once."""
+    """A limiter that always decides at once."""
 
     def take(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""

@@ -1,7 +1,6 @@
-"""The request limiter of a single process: an exact sliding log per subject, in memory.
+"""Request limiter of a single process: an exact sliding window per subject, in memory.
 
-Rule kept: in no half-open window of 60 seconds are more than `limit` requests let through, and a refused one
-leaves no trace.
+In no half-open window of 60 seconds do more than `limit` requests pass. Refused requests are not recorded.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +13,10 @@ _PREPARED = len(PASSED)
 
 
 class SlidingWindowLimiter:
-    """Implement `PromptLimiter` for one event loop or thread. `now_ns`: a monotonic clock;
-    `max_subjects`: see `Subjects`."""
+    """Implements `PromptLimiter` for one event loop or thread.
+
+    `now_ns`: a monotonic clock. `max_subjects`: see `Subjects`.
+    """
 
     def __init__(self, now_ns: Callable[[], int] = monotonic_ns, *, max_subjects: int = 50_000) -> None:
         self._now_ns = now_ns
@@ -25,11 +26,11 @@ class SlidingWindowLimiter:
 
     @property
     def subjects(self) -> int:
-        """How many subjects are held in memory."""
+        """Number of subjects in memory."""
         return len(self._logs)
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """Ask for one request of `subject`: at most `limit` in any 60 seconds ending now."""
+        """Request one pass for a subject: at most `limit` in any 60 seconds that end now."""
         now_ns = self._now_ns()
         if now_ns >= self._turn_ns:
             self._logs.turn(now_ns)
@@ -48,7 +49,7 @@ class SlidingWindowLimiter:
         return refused(log, limit, now_ns)
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`: there is nobody else to ask."""
+        """Request one pass; a single process decides at once."""
         return self.take(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
@@ -58,8 +59,7 @@ class SlidingWindowLimiter:
         return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """What `take` would say of the window now, counting nothing; `remaining` is without the request
-        asked about."""
+        """Return the state of the window without counting a request."""
         log, now_ns = self._logs.find(subject), self._now_ns()
         live = 0 if log is None else log.live(now_ns)
         if log is None or not live:

@@ -1,7 +1,7 @@
-"""API keys, grants and the store that holds them.
+"""API keys, grants and the interface of their store.
 
-Every method of the store may raise `StoreBusy`. `revision()` grows with every committed change that an answer may rest
-on, and is cheap enough to ask several times a second: caches of what the store holds are keyed by it.
+Every method of the store may raise `StoreBusy`. `revision()` increases with every committed change that can change an
+answer. It is cheap, and caches of stored data are keyed by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +12,16 @@ from typing import Literal, Protocol
 Tier = Literal["free", "pro", "admin"]
 
 
-#: What a key is for: asking, or sending trades, as its user's feed or as the operator's. No key is for both.
+#: A key either reads, or sends trades: as its user's feed or as the operator's.
 Role = Literal["read", "ingest", "ingest-operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """An API key as kept: never the key itself, but its keyed digest and its first characters.
+    """A stored API key: a keyed digest and the first characters, never the key.
 
-    `label`: what its user calls it; `expires_ns`: from when it is no good, None: never; `last_used_ns`: to within a
-    minute; `replaced_by`: the key that was made in its place; `disabled_ns`: since when its user is disabled.
+    `expires_ns` None: never expires. `last_used_ns`: accurate to a minute. `replaced_by`: id of the key that replaced
+    it. `disabled_ns`: when its user was disabled.
     """
 
     id: int
@@ -40,18 +40,18 @@ class KeyRow:
     disabled_ns: int | None = None
 
     def is_live(self, now_ns: int) -> bool:
-        """Whether it is good for anything: not revoked, not over, its user not disabled."""
+        """Return whether the key is valid: not revoked, not expired, and its user not disabled."""
         ended = self.revoked_ns is not None or self.disabled_ns is not None
         return not ended and (self.expires_ns is None or now_ns < self.expires_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """The operator's data licensed on: to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+    """A stored grant of the operator's data to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
 
-    Covers `roots` (empty: all): `completed` sessions between two trade dates, each once its close is `embargo_ns` past;
-    or the `live` feed, where dates and embargo do not apply. `licence`: the class of licence the operator declared for
-    it, empty where none had to be.
+    Covers `roots` (empty: all): `completed` sessions between two trade dates, `embargo_ns` after their close; or the
+    `live` feed, where dates and embargo do not apply. `licence`: the declared class of licence, empty where none is
+    needed.
     """
 
     id: int
@@ -67,8 +67,10 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantEvent:
-    """That a grant was made or withdrawn. `by`: an address, or `command` for who has the data folder; `attested`: what
-    was declared with it, word for word."""
+    """A log line: a grant was made or withdrawn.
+
+    `by`: an email address, or `command` for the command line. `attested`: the declaration made with it, verbatim.
+    """
 
     id: int
     grant: GrantRow
@@ -79,77 +81,84 @@ class GrantEvent:
 
 
 class AccountStore(Protocol):
-    """Users, keys and grants."""
+    """Store of users, keys and grants."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything was committed that an answer may rest on; a sign-in is no such
-        thing."""
+        """Return a number that increases with every committed change that can change an answer.
+
+        Sign-ins do not change it.
+        """
         ...
 
     def ensure_user(self, email: str, now_ns: int) -> int:
-        """The id of the user of that address (compared in lower case), made if new."""
+        """Return the id of the user with an email address (compared in lower case); create the user if needed."""
         ...
 
     def find_user(self, email: str) -> int | None:
-        """The id of the user of that address, if there is one."""
+        """Return the id of the user with an email address, if there is one."""
         ...
 
     def add_key(
         self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
         label: str = "", expires_ns: int | None = None, most: int | None = None,
     ) -> int | None:  # fmt: skip
-        """Keep a new key; return its id, None where the user has `most` live ones."""
+        """Store a new key and return its id; None if the user has `most` live keys."""
         ...
 
     def replace_key(
         self, user_id: int, key_id: int, prefix: str, digest: bytes, grace_ns: int, now_ns: int, *, most: int
     ) -> int | None:
-        """Keep a new key of the same user, name, tier, role and length of life, granted what the old one is, and let
-        that one end when the grace is over, if not before; return the new one's id. None where the old one is none of
-        this user's, not live or replaced before, or where the user has `most` live ones."""
+        """Store the replacement of a user's key and return its id.
+
+        The new key has the same user, label, tier, role, lifetime and grants. The old one expires after the grace
+        period, if not before. Return None if the user has no such key, if it is not live or was replaced before, or if
+        the user has `most` live keys.
+        """
         ...
 
     def name_key(self, user_id: int, key_id: int, label: str) -> bool:
-        """Call a key of this user's so; False where it is none of them."""
+        """Label a user's key; return False if the user has no such key."""
         ...
 
     def keys_named(self, beginning: str) -> Sequence[KeyRow]:
-        """All keys whose prefix begins so, revoked ones too, oldest first; `beginning` is not empty."""
+        """Return all keys whose prefix starts with a non-empty text, oldest first, including revoked ones."""
         ...
 
     def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
-        """Revoke a key of this user's; None where it is none of them, or revoked already."""
+        """Revoke a user's key; return None if the user has no such key or it is revoked already."""
         ...
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
-        """All keys, or a user's, revoked ones too, oldest first."""
+        """Return all keys, or a user's, oldest first, including revoked ones."""
         ...
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
-        """All keys of which anything that decides what they may do was changed since that revision, new ones too, and
-        perhaps others; None: all there are. Asked for while they are taken; may raise `StoreBusy` then."""
+        """Yield all keys that changed since a revision in what they may do, possibly others too; None: all keys.
+
+        Rows are read lazily, and reading them may raise `StoreBusy`.
+        """
         ...
 
     def has_prefix(self, prefix: str) -> bool:
-        """Whether a key, revoked or not, has these first characters."""
+        """Return whether any key, revoked or not, has this prefix."""
         ...
 
     def used_keys(self, times: Mapping[int, int]) -> None:
-        """Note when keys were last used, by id (ns UTC). Does not move `revision`."""
+        """Store when keys were last used, by id (ns UTC). Does not change `revision`."""
         ...
 
     def grants(self) -> Sequence[GrantRow]:
-        """All grants in force."""
+        """Return all active grants."""
         ...
 
     def add_grant(self, grant: GrantRow, now_ns: int, *, by: str = "", attested: str = "") -> int:
-        """Keep a new grant (its id is ignored) and that it was made, by whom; return its id."""
+        """Store a new grant (its id is ignored) with its log line; return its id."""
         ...
 
     def revoke_grant(self, grant_id: int, now_ns: int, *, by: str = "") -> bool:
-        """Revoke a grant and keep by whom; False where it is unknown or revoked already."""
+        """Revoke a grant and log who did; return False if it is unknown or revoked already."""
         ...
 
     def grant_events(self, limit: int) -> Sequence[GrantEvent]:
-        """The newest of what was ever granted and withdrawn, newest first. None of it is ever changed or removed."""
+        """Return the newest lines of the grant log, newest first."""
         ...

@@ -1,7 +1,7 @@
-"""When requests passed: the sliding log of one subject, and the subjects there are.
+"""Data structures of the sliding window: the timestamps of one subject, and the table of all subjects.
 
-Rule kept: a subject idle for a window is forgotten with the generation it was last seen in, so memory follows the
-traffic of the last two minutes.
+A subject that is idle for a whole window is dropped with its generation, so memory follows the traffic of the last two
+minutes.
 """
 
 from array import array
@@ -27,20 +27,23 @@ else:
 
 
 class SlidingWindowLog(_Stamps):
-    """When requests passed (ns), ascending; those before `head` have left the window. With thousands of subjects in
-    turn a take mostly waits for memory, and 8 bytes side by side are a fifth of what a queue of integers touches."""
+    """Timestamps of passed requests (ns), ascending. Those before `head` have left the window.
+
+    A flat array of 8-byte integers needs a fifth of the memory accesses of a queue, which dominate with thousands of
+    subjects.
+    """
 
     __slots__ = ("head",)
     head: int
 
     def __new__(cls) -> "SlidingWindowLog":
-        """An empty log."""
+        """Create an empty log."""
         made = cast("SlidingWindowLog", super().__new__(cls, "q"))
         made.head = 0
         return made
 
     def expire(self, now_ns: int) -> None:
-        """Pass over what has left the window ending now, and drop it once it is the greater part."""
+        """Skip entries that have left the window ending now; delete them once they are the majority."""
         head = bisect_right(self, now_ns - WINDOW_NS, self.head)
         if head == len(self) or (head > _LEAST_DROPPED and 2 * head > len(self)):
             del self[:head]
@@ -48,7 +51,7 @@ class SlidingWindowLog(_Stamps):
         self.head = head
 
     def note(self, at_ns: Sequence[int]) -> None:
-        """Enter some, ascending, in their places."""
+        """Insert ascending timestamps at their places."""
         if at_ns and self and self[-1] > at_ns[0]:
             place = bisect_right(self, at_ns[0], self.head)
             at_ns = sorted((*self[place:], *at_ns))
@@ -56,24 +59,27 @@ class SlidingWindowLog(_Stamps):
         self.extend(at_ns)
 
     def told(self) -> bytes:
-        """Those of the window, to be told to others."""
+        """Encode the entries in the window, to send them to other processes."""
         return self[self.head :].tobytes()
 
     def live(self, now_ns: int) -> int:
-        """How many the window ending now holds."""
+        """Return the number of entries in the window ending now."""
         return len(self) - bisect_right(self, now_ns - WINDOW_NS, self.head)
 
 
 def heard(told: bytes, later_ns: int) -> Sequence[int]:
-    """What was told, by another clock: `later_ns` more is what it says of the same moment."""
+    """Decode the entries of another process; `later_ns` is added to translate them to this machine's clock."""
     stamps = _Stamps("q")
     stamps.frombytes(told)
     return [at_ns + later_ns for at_ns in stamps]
 
 
 class Subjects(Generic[S]):
-    """What is kept of each subject. `most`: once so many are alive, addresses not yet known share one place, so that a
-    flood of them cannot fill the memory; keys always have each their own."""
+    """Table of subjects.
+
+    `most`: from this number on, new client addresses share one entry, so that a flood of addresses cannot fill the
+    memory. Keys always have their own.
+    """
 
     __slots__ = ("_make", "_most", "_turned_ns", "old", "young")
 
@@ -90,12 +96,12 @@ class Subjects(Generic[S]):
         return chain(self.young.items(), self.old.items())
 
     def find(self, subject: str) -> S | None:
-        """What is kept of a subject, if anything is."""
+        """Return a subject's entry, if there is one."""
         found = self.young.get(subject)
         return self.old.get(subject) if found is None else found
 
     def of(self, subject: str) -> S:
-        """What is kept of a subject from now on: it belongs to the young generation."""
+        """Return a subject's entry in the young generation; create it if needed."""
         found = self.young.get(subject)
         if found is not None:
             return found
@@ -108,8 +114,10 @@ class Subjects(Generic[S]):
         return found
 
     def turn(self, now_ns: int) -> bool:
-        """Start a generation once the last is a window old; return whether that was so. What is dropped was not touched
-        for a whole window, so its log is empty by now."""
+        """Start a new generation once the last is a window old; return whether it did.
+
+        Dropped entries were not used for a whole window, so their logs are empty.
+        """
         since_ns = now_ns - self._turned_ns
         if since_ns < WINDOW_NS:
             return False
@@ -120,21 +128,24 @@ class Subjects(Generic[S]):
 
 
 def _passing(remaining: int) -> Verdict:
-    """A request just let through leaves the window last: it is empty again a whole window from now."""
+    """Build the verdict of a request that passes.
+
+    It leaves the window last, so the window is empty a whole window from now.
+    """
     return Verdict(allowed=True, remaining=remaining, reset_ms=WINDOW_NS // _NS_PER_MS, retry_after_ms=0)
 
 
-#: Verdicts for requests let through, by how many are left; made beforehand, which is a fifth of a take's time.
+#: Verdicts of requests that pass, by requests left. Building them in advance saves a fifth of the time of `take`.
 PASSED = tuple(_passing(remaining) for remaining in range(_PREPARED))
 
 
 def passed(remaining: int) -> Verdict:
-    """The verdict for a request just let through."""
+    """Return the verdict of a request that passes."""
     return PASSED[remaining] if remaining < _PREPARED else _passing(remaining)
 
 
 def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
-    """Say when the next request would pass: when the `limit`-th newest entry leaves the window."""
+    """Return the verdict of a refused request: the next one passes when the `limit`-th newest entry leaves the window."""
     if not passes:  # a limit of zero
         return Verdict(allowed=False, remaining=0, reset_ms=0, retry_after_ms=WINDOW_NS // _NS_PER_MS)
     blocker_ns = passes[-limit] if limit else passes[-1]
@@ -147,5 +158,5 @@ def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
 
 
 def until_ms(at_ns: int, now_ns: int) -> int:
-    """Whole milliseconds from now until then, rounded up so that it has come when they have passed."""
+    """Return the whole milliseconds until a time, rounded up so that it has come when they have passed."""
     return -((now_ns - at_ns) // _NS_PER_MS)

@@ -1,6 +1,6 @@
-"""What a tier allows: requests in any 60 seconds, streams at a time, and nothing else.
+"""Limits of each tier: requests in any 60 seconds, and concurrent streams.
 
-Rule kept: a tier changes limits, never what data a key may see (that is `licences`).
+A tier never changes what data a key may see; `licences` decides that.
 """
 
 from typing import Final, Literal
@@ -14,7 +14,7 @@ _REQUESTS: dict[ApiTier, int] = {"anonymous": 30, "free": 30, "pro": 120, "admin
 
 
 def requests_allowed(tier: ApiTier) -> int:
-    """Requests a key of this tier may make in any 60 seconds; without a key, a client address."""
+    """Return the requests that a key of this tier, or a client address without a key, may make in any 60 seconds."""
     return _REQUESTS[tier]
 
 
@@ -22,5 +22,5 @@ _STREAMS: dict[Tier, int] = {"free": 2, "pro": 10, "admin": 50}
 
 
 def streams_allowed(tier: Tier) -> int:
-    """Event streams a key of this tier may have open at the same time."""
+    """Return the number of event streams that a key of this tier may have open at once."""
     return _STREAMS[tier]
