@@ -1,1 +1,1 @@
-"""Several processes as one service: everything on NATS. Nothing else imports it."""
+"""Run several processes as one service over NATS. No package below `app` imports this one."""

@@ -1,13 +1,17 @@
-"""Where the owners of limits are, as a replica knows it: who reigns over each partition, and which have nobody.
+"""The owners of limits as a replica knows them: the epoch of each partition, and the partitions without an owner.
 
-Rule kept: a reign that another followed never counts again, whoever still believes in it.
+An epoch that another epoch has followed is never accepted again.
 """
 
 from collections.abc import Iterable
 
 
 class OwnerEpochs:
-    """known: the reign of each partition that has been told our past; lost: partitions whose owner did not answer."""
+    """Track the current owner and epoch of each partition.
+
+    known: the epoch of each partition whose owner has received our history; lost: partitions whose owner did not
+    respond.
+    """
 
     def __init__(self) -> None:
         self.known: dict[int, str] = {}
@@ -17,11 +21,11 @@ class OwnerEpochs:
         self._former: dict[int, str] = {}
 
     def home(self, partition: int) -> str | int:
-        """The owner's name; the partition, while nobody is known: partitions with the same home share messages."""
+        """Return the owner's name, or the partition while it is unknown; partitions with the same result share messages."""
         return self._homes.get(partition, partition)
 
     def crown(self, partition: int, reign: str, owner: str) -> None:
-        """A reign has heard our past and counts from now on."""
+        """Accept an epoch: its owner has received our history and counts from now on."""
         last = self._last.get(partition)
         if last is not None and last != reign:
             self._former[partition] = last
@@ -29,7 +33,7 @@ class OwnerEpochs:
         self._homes[partition] = owner
 
     def holds(self, partition: int, reign: str, owner: str, *, told: bool) -> bool:
-        """Whether an answer in the name of a reign counts. `told`: it has just been told our past."""
+        """Return whether an answer of this epoch is valid. `told`: the request carried our history."""
         if not reign or reign == self._former.get(partition):
             return False
         if told and partition not in self.known:
@@ -37,15 +41,15 @@ class OwnerEpochs:
         return self.known.get(partition) == reign
 
     def leave(self, partitions: Iterable[int]) -> None:
-        """Their owners are to be looked for anew, each by itself."""
+        """Forget the owners of partitions, so that each is located separately."""
         for partition in partitions:
             self._homes.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Whoever owns them is to be told our past."""
+        """Forget the epochs of partitions, so that the next request carries our history."""
         for partition in partitions:
             self.known.pop(partition, None)
 
     def lose(self, partitions: Iterable[int]) -> None:
-        """Their owners do not answer."""
+        """Mark partitions as having no responding owner."""
         self.lost.update(partitions)

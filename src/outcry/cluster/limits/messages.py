@@ -1,24 +1,22 @@
-"""What replicas and the owners of limits say to each other.
+"""Messages between replicas and the owners of limits.
 
-Rule kept: whatever is said may be said twice, or be lost. Passes that a replica tells of are numbered; every message
-says what time it is by its sender's clock, so that clocks need not agree; and of what a replica holds its newest
-message counts, whichever comes first.
+A message may be lost or repeated. Passes are numbered, so the owner counts each once. Every message carries its
+sender's monotonic time, so clocks need not agree. The newest message of a replica decides what it has leased.
 """
 
 import msgspec
 
 ROLES = ("api", "web")
-#: How long a lease lasts from the moment it was asked for; an owner waits a little longer for word of it.
+#: Duration of a lease from the request on; the owner adds a grace period for the report to arrive.
 LEASE_NS = 10_000_000_000
 
 
 class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
-    """What a replica says of one subject.
+    """A replica's report on one subject.
 
-    asks: how many requests wait for a verdict.
-    first, untold: the number of the first pass told of, and when each was (`SlidingWindowLog.told`): those no owner
-    ruled on.
-    keeps: requests it may let pass by itself after those; lend: whether it would have more.
+    asks: number of requests that wait for a verdict.
+    first, untold: number of the first reported pass, and the times of all of them (packed): those no owner has counted.
+    keeps: leased requests that are left; lend: whether the replica wants a lease.
     """
 
     subject: str
@@ -31,8 +29,10 @@ class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PassHistory(msgspec.Struct, array_like=True, frozen=True):
-    """What a replica hands to a new owner of a subject; it holds nothing any more. known: when passes were that an
-    owner knew of; first, untold: see `SubjectReport`."""
+    """The passes of a subject at a replica, for a new owner; the replica has given its lease up.
+
+    known: times of passes that the previous owner counted (packed); first, untold: see `SubjectReport`.
+    """
 
     subject: str
     known: bytes
@@ -41,8 +41,11 @@ class PassHistory(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
-    """All a replica says to an owner at once. reigns: of each partition concerned, the reign the replica knows, empty
-    for none; pasts: what is handed over of those."""
+    """All reports of a replica to one owner in one message.
+
+    reigns: the epoch of each partition concerned as the replica knows it, empty if unknown; pasts: the history of
+    partitions with an unknown epoch.
+    """
 
     replica: str
     now_ns: int
@@ -53,9 +56,12 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
-    """An owner's answer to a line. passed: how many of its requests may pass; lent: how many more the replica may let
-    pass by itself; left: how many are left in the window, those lent anywhere among them; reset_ns, retry_ns: until it
-    is empty, and until one would pass again, where not all may."""
+    """An owner's answer to one report.
+
+    passed: number of its requests that may pass; lent: requests added to the replica's lease; left: requests left in
+    the window, leased ones included; reset_ns: time until the window is empty; retry_ns: time until a request would
+    pass again, 0 if all may pass.
+    """
 
     passed: int
     lent: int
@@ -65,8 +71,10 @@ class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """An owner's answer to a batch, line by line; None: no verdict. reigns: of each partition its own reign; empty
-    where it has none, or wants to hear the past first."""
+    """An owner's answer to a batch: one decision for each report, None for no verdict.
+
+    reigns: the owner's epoch of each partition; empty if it owns none or needs the replica's history first.
+    """
 
     owner: str
     reigns: dict[int, str]
@@ -74,7 +82,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
-    """An owner asks a replica for what it holds of subjects; or, of a partition that is new to it, for all."""
+    """An owner asks a replica to return its leases of subjects, or the owner of a new epoch asks for all its history."""
 
     owner: str
     partition: int
@@ -83,7 +91,7 @@ class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RecallReply(msgspec.Struct, array_like=True, frozen=True):
-    """The replica's answer: it holds nothing of it any more."""
+    """A replica's answer to a recall: it has given its leases up."""
 
     now_ns: int
     number: int
@@ -98,15 +106,15 @@ read_recall_reply = msgspec.msgpack.Decoder(RecallReply).decode
 
 
 def owner_name(partition: int) -> str:
-    """What the owner of a partition's limits is called by."""
+    """Return the call name of the owner of a partition's limits."""
     return f"limit.{partition}"
 
 
 def replica_name(name: str) -> str:
-    """What a replica is called by, about what it holds."""
+    """Return the call name at which a replica answers recalls."""
     return f"limit.held.{name}"
 
 
 def peer_name(name: str) -> str:
-    """What a replica is called by, about what passed there."""
+    """Return the call name at which a replica reports its counts to other replicas."""
     return f"limit.passed.{name}"

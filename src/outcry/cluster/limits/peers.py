@@ -1,7 +1,7 @@
-"""What replicas tell each other while a subject has no owner: how many passed at each, so that the rest can be divided.
+"""Counts that replicas exchange while a subject has no owner, so that they can divide the remaining requests.
 
-Rule kept: a replica divides once, by what the others hold and have let pass by then, and takes one share of what is
-left. So all shares together are no more than was left, whoever asks first.
+A replica divides once a window: it subtracts what all others claim from the limit and takes one equal share. So all
+shares together never exceed the remainder, whichever replica asks first.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from outcry.cluster.limits.subject import SubjectState
 from outcry.cluster.presence import Presence
 
 _PATIENCE_S = 0.04
-#: Who did not answer is not asked again for so long.
+#: After a missing answer, no division is tried for this long.
 _SILENCE_NS = 1_000_000_000
 _read_subjects = msgspec.msgpack.Decoder(list[str]).decode
 _read_counts = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Peers:
-    """The other replicas. `find`: what is kept here of a subject."""
+    """The other replicas. `find`: looks up the state of a subject at this replica."""
 
     def __init__(
         self, calls: Calls, presence: Presence, roles: Sequence[str], find: Callable[[str], SubjectState | None],
@@ -37,11 +37,11 @@ class Peers:
 
     @property
     def names(self) -> set[str]:
-        """All replicas there are, this one among them."""
+        """Names of all replicas, this one included."""
         return {self._presence.name, *(name for role in self._roles for name in self._presence.members(role))}
 
     async def divide(self, kept: SubjectState) -> None:
-        """Take a share of what is left of a subject's window, unless that was done or somebody does not tell."""
+        """Take a share of the remaining requests, unless that was done in this window or a replica does not respond."""
         now_ns = self._now_ns()
         if now_ns - kept.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:
             return
@@ -51,13 +51,13 @@ class Peers:
         await asyncio.shield(self._asking)
 
     async def answer(self, body: bytes) -> bytes:
-        """How many passed here, or still may, of each subject asked for."""
+        """Return the number of claimed requests of each subject asked for."""
         now_ns = self._now_ns()
         found = (self._find(subject) for subject in _read_subjects(body))
         return encode([0 if kept is None else kept.claimed(now_ns) for kept in found])
 
     async def _divide(self) -> None:
-        await asyncio.sleep(0)  # all of this turn
+        await asyncio.sleep(0)  # combine all subjects of this event-loop turn
         wanted, self._wanted, self._asking = list(self._wanted.values()), {}, None
         names = self.names - {self._presence.name}
         body = encode([kept.subject for kept in wanted])

@@ -1,6 +1,6 @@
-"""What a replica knows of one subject: what passed here, what it may let pass unasked, and who waits for a verdict.
+"""The state of one subject at a replica: its recent requests, its lease and the requests that wait for a verdict.
 
-Rule kept: what is held is spent, handed back or dropped, and once a message said that it is, nothing of it passes.
+A lease is used, returned or dropped. After a message has reported it returned, no request passes on it.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ _SOON_NS = 1_000_000_000
 
 
 class SubjectState:
-    """One subject here.
+    """One subject at this replica.
 
-    left, until_ns: how many may pass unasked, and until when; low: at how many more are asked for.
-    remaining: of the window, as far as known.
-    known: passes that an owner knows of; untold: those it does not yet, of which `told` is the number of the first.
-    elsewhere, heard_ns: what others had let pass, and when that was said.
-    refused_until_ns: by the owner's word nothing passes before; reset_ns: when the window is empty.
-    share, divided_ns: without an owner, how many of the window may pass here still, and when that was divided.
-    number: our newest message about it; waiting: requests that ask; flying: a message is under way.
+    left, until_ns: leased requests that are left, and when the lease ends; low: the number at which to renew it.
+    remaining: requests left in the window, as far as known.
+    known: passes that the owner has counted; untold: passes not reported yet, `told` is the number of the first.
+    elsewhere, heard_ns: passes at other replicas, and when the owner reported that number.
+    refused_until_ns: the owner refuses every request before; reset_ns: when the window is empty.
+    share, divided_ns: without an owner, our remaining share of the window, and when it was computed.
+    number: our newest message about the subject; waiting: requests without a verdict; flying: a message is in flight.
     """
 
     __slots__ = (
@@ -42,7 +42,7 @@ class SubjectState:
         self.elsewhere = self.heard_ns = self.refused_until_ns = self.reset_ns = self.until_ns = 0
 
     def advance(self, now_ns: int) -> None:
-        """Drop what left the window."""
+        """Drop passes older than the window."""
         self.known.expire(now_ns)
         if self.untold:
             over = bisect_right(self.untold, now_ns - WINDOW_NS)
@@ -50,20 +50,20 @@ class SubjectState:
             self.told += over
 
     def own(self, now_ns: int) -> list[int]:
-        """When requests passed here, of the window ending now."""
+        """Return the times (ns) of the passes here in the window that ends now, sorted."""
         self.advance(now_ns)
         return sorted((*self.known[self.known.head :], *self.untold))
 
     def others(self, now_ns: int) -> int:
-        """How many passed elsewhere, as last heard."""
+        """Return the number of passes at other replicas, as last reported; 0 once that is older than the window."""
         return self.elsewhere if now_ns - self.heard_ns < WINDOW_NS else 0
 
     def drop(self, number: int) -> None:
-        """Hold nothing any more, whatever is under way: message `number` says so."""
+        """Give the lease up; message `number` reports that, and answers to earlier messages cannot renew it."""
         self.left, self.number = 0, number
 
     def line(self, now_ns: int) -> SubjectReport:
-        """What to say of it now. What was held and not used is handed back."""
+        """Return what to report to the owner now. An unused lease is returned if it ended or if nothing was used."""
         self.advance(now_ns)
         lend = bool(self.waiting or self.untold)
         if now_ns >= self.until_ns or not lend:
@@ -72,14 +72,14 @@ class SubjectState:
         return SubjectReport(self.subject, self.limit, len(self.waiting), self.told, untold, self.left, lend)
 
     def past(self, now_ns: int, *, whole: bool) -> PassHistory:
-        """What passed here, for an owner that gave no verdict on it; all of it, where the `whole` is wanted."""
+        """Return the passes that no owner has counted, and with `whole` those of the previous owner too."""
         self.advance(now_ns)
         return PassHistory(self.subject, self.known.told() if whole else b"", self.told, self.untold.told())
 
     def hear(
         self, line: SubjectReport, ruling: LimitDecision, number: int, sent_ns: int, now_ns: int
     ) -> list[Verdict]:
-        """Take in what an owner answered to message `number`; return the verdicts for those who asked with it."""
+        """Apply the owner's answer to message `number`; return the verdicts of the requests in it."""
         newly = line.first + len(line.untold) // self.untold.itemsize - self.told
         if newly > 0:
             self.known.note(self.untold[:newly])
@@ -103,28 +103,28 @@ class SubjectState:
         return verdicts
 
     def refusal(self, now_ns: int) -> Verdict:
-        """The refusal the owner worded."""
+        """Return the owner's cached refusal."""
         reset_ms, retry_ms = until_ms(self.reset_ns, now_ns), until_ms(self.refused_until_ns, now_ns)
         return Verdict(allowed=False, remaining=0, reset_ms=max(0, reset_ms), retry_after_ms=max(1, retry_ms))
 
     def claimed(self, now_ns: int) -> int:
-        """How many of the window passed here, or may without asking."""
+        """Return how many requests passed here in the window or may pass without asking."""
         held = self.left if now_ns < self.until_ns else 0
         return len(self.own(now_ns)) + held + self.share
 
     def divide(self, others: int, replicas: int, now_ns: int) -> None:
-        """Take a share of what is left, once: `others` passed or may elsewhere."""
+        """Reserve an equal share of the remainder, once a window. `others`: requests that other replicas claim."""
         if now_ns - self.divided_ns >= WINDOW_NS:
             rest = self.limit - self.claimed(now_ns) - others
             self.share, self.divided_ns = max(0, rest // replicas), now_ns
 
     def undivided(self) -> None:
-        """There is an owner again."""
+        """Release the share: the subject has an owner again."""
         self.share, self.divided_ns = 0, -WINDOW_NS
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
-        """A verdict without an owner. What was left was divided: then the share of that. Else of the window our `share`
-        may pass, and no more than the limit by what is known of others."""
+        """Return a verdict without an owner: from the divided remainder if there is one, else from our `share` of the
+        limit, never exceeding the limit together with the known passes elsewhere."""
         own = self.own(now_ns)
         divided = now_ns - self.divided_ns < WINDOW_NS
         if divided:
@@ -145,7 +145,7 @@ class SubjectState:
         )
 
     def standing(self, limit: int, now_ns: int) -> Verdict:
-        """How the window stands as far as known, counting nothing."""
+        """Return the state of the window as far as known, without counting a request."""
         if now_ns < self.refused_until_ns and limit == self.limit:
             return self.refusal(now_ns)
         own, others = self.own(now_ns), self.others(now_ns)
@@ -159,7 +159,7 @@ class SubjectState:
         return Verdict(left > 0, max(0, left), max(0, until_ms(last_ns, now_ns)), wait_ms)
 
     def settle(self, verdict: Verdict | None) -> None:
-        """Answer all who wait."""
+        """Give every waiting request this verdict."""
         waiting, self.waiting = self.waiting, []
         for waiter in waiting:
             if not waiter.done():  # its client may be gone
@@ -167,7 +167,7 @@ class SubjectState:
 
 
 class PendingLine:
-    """What a message that is under way says of one subject, and who waits for the answer."""
+    """One subject in a message in flight, and the requests that wait for the answer."""
 
     __slots__ = ("_number", "_sent_ns", "kept", "line", "waiting")
 
@@ -178,7 +178,7 @@ class PendingLine:
         kept.number, kept.flying = number, True
 
     def land(self, ruling: LimitDecision, now_ns: int) -> None:
-        """Take in the answer."""
+        """Apply the answer and give the waiting requests their verdicts."""
         kept, asked = self.kept, self.waiting
         kept.flying = False
         verdicts = kept.hear(self.line, ruling, self._number, self._sent_ns, now_ns)

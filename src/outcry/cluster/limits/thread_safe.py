@@ -1,4 +1,4 @@
-"""A limiter of an event loop, for threads beside it: what waits for the store anyway may wait for a verdict too."""
+"""Use the limiter of an event loop from other threads, which may block."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,9 +12,10 @@ _PATIENCE_S = 5.0
 
 
 class ThreadSafeLimiter:
-    """Implements `PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
+    """Implements `PromptLimiter` for other threads than that of `loop`, to which `limiter` belongs.
 
-    Raises `StoreBusy` where the loop stands still."""
+    Every method but `ask` blocks, and raises `StoreBusy` if the loop does not respond within five seconds.
+    """
 
     def __init__(self, limiter: Limiter, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._limiter, self._loop = limiter, loop
