@@ -41,6 +41,7 @@ from outcry.live.engine import Engine, Market, Stores
 from outcry.live.entries import Day
 from outcry.live.logged import LoggedStream
 from outcry.live.model import FanOut
+from outcry.live.stream import Outcome
 from outcry.trades.records import Rows
 
 #: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
@@ -70,11 +71,11 @@ class Watch:
         self.clock, self.late_ns, self.counting = clock, list[int](), False
         watch, usual = self, LoggedStream.log_trades
 
-        def timed(self: LoggedStream, day: Day, rows: Rows) -> Columns:
-            columns = usual(self, day, rows)
+        def timed(self: LoggedStream, day: Day, rows: Rows, columns: Columns) -> Outcome:
+            outcome = usual(self, day, rows, columns)
             if watch.counting:
                 watch.late_ns += (watch.clock.now_ns() - rows["ts_event"]).tolist()
-            return columns
+            return outcome
 
         LoggedStream.log_trades = timed
         self._usual = usual

@@ -95,5 +95,6 @@ async def _fired(log: JetStreamLog, key: StreamKey, house: House) -> list[str]:
         )
 
     with ThreadPoolExecutor(1) as thread:
-        await LoggedStream(key.text, tick_e9, log, applied).recover(None, thread)
+        async for outcome in LoggedStream(key.text, tick_e9, log).replay(thread):
+            applied(outcome)
     return found

@@ -204,7 +204,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None
         tries: list[int] = []
         await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         runner = staged.engine.runners[KEY.text]
-        take = runner.logged.snapshot
+        take = runner.stream.snapshot
 
         def away() -> tuple[str, int, bytes]:
             tries.append(1)
@@ -214,7 +214,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None
 
         runner.saved_position = 0
         staged.live.forget_snapshot(KEY.text)
-        runner.logged.snapshot = away  # type: ignore[method-assign]
+        runner.stream.snapshot = away  # type: ignore[method-assign]
         while len(tries) < 3 or runner.saved_position != runner.stream.position:
             if not tries:  # one that was under way may have been saved meanwhile
                 runner.saved_position = 0

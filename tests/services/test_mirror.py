@@ -217,7 +217,7 @@ def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
             staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
             told = len(pair.bus.puts)
             runner = staged.engine.runners[KEY.text]
-            runner.logged.log(entries.Taken("x"))
+            runner.log(entries.Taken("x"))
             await asyncio.sleep(0.3)
             assert len(pair.bus.puts) == told
             kept.set_result(None)
@@ -447,9 +447,8 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
         for owner in range(600):
             key = StreamKey(owner, "script", ES)
             channel = Channel(key, simulated=False, peek=lambda: None)
-            stream = SimpleNamespace(own_clock=False, position=1, amended=False)
-            logged = SimpleNamespace(capture=capture)
-            runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
+            stream = SimpleNamespace(own_clock=False, position=1, amended=False, capture=capture)
+            runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream)
         log: Any = SimpleNamespace(pending_write=lambda _key: None)
         out = StatePublisher(registry, runners, log, bus, bus, "one")
         for partition in range(PARTITIONS):

@@ -47,18 +47,18 @@ class Stream:
     def position(self) -> int:
         return self._log.position[self._text]
 
+    def capture(self) -> None:
+        return None
+
 
 class Runner:
     """One stream of one process, as the publisher sees it, over a log that others may take it up in."""
 
     def __init__(self, process: "Process", key: StreamKey) -> None:
-        self.process, self.key, self.logged = process, key, self
+        self.process, self.key = process, key
         self.stream = Stream(process.log, key.text)
         self.channel = Channel(key, simulated=False, peek=lambda: None)
         self.channel.availability = LIVE
-
-    def capture(self) -> None:
-        return None
 
     def log(self, _entry: object) -> None:
         if self.process.log.owner[self.key.text] != self.process.name:

@@ -197,11 +197,11 @@ class StatePublisher:
         channel = runner.channel
         version = channel.version  # before looking: what moves meanwhile is looked at again
         if (
-            runner.stream.amended and not runner.logged.looked_back
+            runner.stream.amended and not runner.stream.looked_back
         ):  # the engine is about to, beside this loop
             return False
         try:
-            capture = runner.logged.capture()
+            capture = runner.stream.capture()
         except (OSError, StoreBusy):  # the log moved on meanwhile, and is away
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
@@ -270,7 +270,7 @@ class StatePublisher:
         try:
             if runner is not None and runner.stream.position:
                 position = runner.stream.position
-                runner.logged.log(entries.Taken(self._name))
+                runner.log(entries.Taken(self._name))
                 await runner.persisted()
                 runner.channel.acquired_at, shown.first = position, max(position, there + 1)
             elif runner is None:  # let go meanwhile

@@ -176,7 +176,7 @@ class Engine:
         """Know nothing of a stream any more."""
         runner = self.runners.pop(key.text)
         if runner is not None:
-            runner.logged.close()
+            runner.stream.close()
         self._registry.drop(key)
 
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
@@ -343,7 +343,7 @@ class Engine:
             await self._follow(runner, feed)
         except LogTakenOver:
             current = self.runners.get(key.text)
-            if current is None or current.logged.closed:  # else it is ours again already
+            if current is None or current.stream.closed:  # else it is ours again already
                 self.taken_over(key)
         finally:
             self._streams.discard(key.text)
@@ -381,7 +381,7 @@ class Engine:
                 self.report(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
                 self.report(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
-                if runner.logged.torn:
+                if runner.stream.inconsistent:
                     self._drop(key)
                     runner = await self._begun_by_and_by(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
@@ -500,8 +500,8 @@ class Engine:
                     )
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
                     self._beside(f"settle {runner.name}", runner.settle)
-                elif runner.stream.amended and not runner.logged.looked_back:
-                    self._beside(f"look back {runner.name}", runner.logged.look_back)
+                elif runner.stream.amended and not runner.stream.looked_back:
+                    self._beside(f"look back {runner.name}", runner.stream.look_back)
                 elif self._is_over(runner):
                     self._beside(f"forget {runner.name}", partial(self._let_go, runner))
                 if looked and (drift_ns := runner.drifted()) is not None:

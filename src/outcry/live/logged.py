@@ -1,17 +1,17 @@
-"""A stream and its log: the one place where anything is applied.
+"""A stream with its log: every entry is logged before it is applied.
 
-Rules kept: what is applied was logged before; a restart goes on from snapshot and log, and is then what it was; the
-view is taken under a lock held for microseconds, and worked out outside it.
+After a restart the snapshot and the log restore the same state. Views are captured under a lock that is taken for
+microseconds, and computed outside it.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import Executor
 from itertools import islice
 
 from outcry.live import entries
-from outcry.live.columns import Columns, columns_of
+from outcry.live.columns import Columns
 from outcry.live.model import Frame, LogTakenOver, TradeLog
 from outcry.live.stream import Outcome, Stream
 from outcry.live.stream_snapshot import sealed
@@ -21,22 +21,22 @@ from outcry.trades.records import Rows
 #: Read from the log at a time, when a stream is recovered.
 _FRAMES_AHEAD = 256
 
-#: Told of what an entry brought about, right after it was applied.
-Applied = Callable[[Outcome], None]
 
+class LoggedStream(Stream):
+    """A stream whose inputs are in the log. Call it on the event loop; `capture`, `view` and `snapshot` on any thread.
 
-class LoggedStream:
-    """Entries in, to the log and then to the fold. Used on the event loop, but for `view` and `snapshot`."""
+    name: of the stream, `StreamKey.text`. tick_e9: the tick of its product (price in 10⁻⁹).
+    """
 
-    def __init__(self, name: str, tick_e9: int, log: TradeLog, applied: Applied) -> None:
-        self.name, self._tick_e9, self._log, self._applied = name, tick_e9, log, applied
-        self.stream = Stream(tick_e9, self._history)
+    def __init__(self, name: str, tick_e9: int, log: TradeLog) -> None:
+        super().__init__(tick_e9, self._read_history)
+        self.name, self._log = name, log
         self._lock = threading.Lock()
-        #: An entry was logged and could not be applied: what is here is not what the log says.
-        self.torn = False
-        #: The position looked back from, and the entries before it with their own.
+        #: An entry was logged but could not be applied: this object no longer matches the log.
+        self.inconsistent = False
+        #: The position at which the history was read in advance, and the entries before it with their positions.
         self._past: tuple[int, list[tuple[int, entries.LogEntry]]] | None = None
-        #: Nothing is added any more, and nothing told: the stream is another's, or another object's here.
+        #: Another process, or another object of this process, has acquired the stream: refuse every further entry.
         self.closed = False
 
     def close(self) -> None:
@@ -61,95 +61,96 @@ class LoggedStream:
     def _append(self, count: int, blob: bytes) -> None:
         self._check()
         try:
-            self._log.append(self.name, self.stream.position, count, blob)
+            self._log.append(self.name, self.position, count, blob)
         except LogTakenOver:
             self.closed = True
             raise
 
-    def log(self, entry: entries.LogEntry) -> list[str]:
-        """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk), and
-        `LogTakenOver`: nothing is applied then."""
-        stream = self.stream
-        self._append(entry.count, entries.encode(entry))
-        self.torn = True
-        with self._lock:
-            outcome = stream.apply(entry)
-        self.torn, self._past = False, None
-        self._applied(outcome)
-        return outcome.ended
+    def log(self, entry: entries.LogEntry) -> Outcome:
+        """Log an entry and apply it; return the alerts it fired and the sessions it ended.
 
-    def log_trades(self, day: entries.Day, rows: Rows) -> Columns:
-        """`log` of trades, which are many: they are taken apart once."""
-        stream, columns = self.stream, columns_of(rows, self._tick_e9, self.stream.lag_ns)
+        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
+        """
+        self._append(entry.count, entries.encode(entry))
+        self.inconsistent = True
+        with self._lock:
+            outcome = self.apply(entry)
+        self.inconsistent, self._past = False, None
+        return outcome
+
+    def log_trades(self, day: entries.Day, rows: Rows, columns: Columns) -> Outcome:
+        """Log and apply trades of one session, as `log` does. columns: the same rows, as `columns_of` returns them."""
         entry = entries.TradeRows(day, rows.tobytes())
         self._append(len(rows), entries.encode(entry))
         outcome = Outcome()
-        self.torn = True
+        self.inconsistent = True
         with self._lock:
-            stream.trades(day, rows, columns, outcome)
-        self.torn, self._past = False, None
-        self._applied(outcome)
-        return columns
+            self.trades(day, rows, columns, outcome)
+        self.inconsistent, self._past = False, None
+        return outcome
 
-    def begin_day(self, day: entries.Day) -> None:
-        """A trade date begins a new file of the log, so that older ones can be dropped."""
-        stream = self.stream
-        new = all(day != known for known, _ in stream.days)
-        if new and stream.begun_at != stream.position - 1:  # unless that was done, and then the disk was full
-            self._log.cut(self.name)
-            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
+    def cut_before(self, day: entries.Day) -> bool:
+        """Start a log file if `day` is a new trade date; return whether it did.
 
-    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> bool:
-        """Become what the log says, from the snapshot on; return whether that could be read. The log is read on
-        `thread`. Raises `LogDamaged`, `OSError`."""
-        loop, stream = asyncio.get_running_loop(), self.stream
-        restored = snapshot is not None and stream.restore(*snapshot)
-        frames = iter(self._log.read(self.name, stream.position))
+        Files of older trade dates can then be dropped whole. The caller logs `Began` as the first entry of the file.
+        """
+        new = all(day != known for known, _ in self.days)
+        if not new or self.begun_at == self.position - 1:  # a full disk let the file begin, but not the day
+            return False
+        self._log.cut(self.name)
+        return True
+
+    async def replay(self, thread: Executor) -> AsyncGenerator[Outcome]:
+        """Apply the entries of the log from the current position on, and yield the outcome of each.
+
+        thread: reads the log. Raises `LogDamaged`, `OSError`.
+        """
+        loop = asyncio.get_running_loop()
+        frames = iter(self._log.read(self.name, self.position))
         while some := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
             for frame in some:
-                if frame.first >= stream.position:
-                    if stream.amended:
+                if frame.first >= self.position:
+                    if self.amended:
                         await self.look_back()
-                    self._again(frame)
+                    if (outcome := self._reapply(frame)) is not None:
+                        yield outcome
                     await asyncio.sleep(0)
-        return restored
 
-    def _again(self, frame: Frame) -> None:
-        """Apply an entry that was logged before."""
-        stream, entry = self.stream, entries.decode(frame)
-        if stream.position != frame.first:  # what came before was dropped with its trade date
+    def _reapply(self, frame: Frame) -> Outcome | None:
+        """Apply an entry that was logged before; None where it cannot be applied without an entry that was dropped."""
+        entry = entries.decode(frame)
+        if self.position != frame.first:  # the entries before it were dropped with their trade date
             if not isinstance(entry, entries.Began | entries.Opened):
-                return
-            stream.position = frame.first
+                return None
+            self.position = frame.first
             # The dropped days had completed, so the stream had caught up: without a snapshot nothing else says so.
-            stream.warm = True
-        self._applied(stream.apply(entry))
+            self.warm = True
+        outcome = self.apply(entry)
         self._past = None
+        return outcome
 
     @property
     def looked_back(self) -> bool:
         """Whether what folding anew would read now is here."""
-        return self._past is not None and self._past[0] == self.stream.position
+        return self._past is not None and self._past[0] == self.position
 
     async def look_back(self) -> None:
         """Have what folding anew reads here, read beside the event loop: a log may be slow, or away. Raises `OSError`,
         `StoreBusy`."""
         if not self.looked_back:
-            self._past = await asyncio.to_thread(
-                self._read_past, self.stream.folded_from, self.stream.position
-            )
+            self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
 
     def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.LogEntry]]]:
         frames = (frame for frame in self._log.read(self.name, first) if frame.first < position)
         return position, [(frame.first, entries.decode(frame)) for frame in frames]
 
-    def _history(self, first: int) -> Iterator[entries.LogEntry]:
+    def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
         """Entries from one that begins at `first` on, up to the one being applied."""
         if self._past is not None and self.looked_back:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return
         for frame in self._log.read(self.name, first):
-            if frame.first >= self.stream.position:
+            if frame.first >= self.position:
                 return
             if frame.first >= first:
                 yield entries.decode(frame)
@@ -157,7 +158,7 @@ class LoggedStream:
     def capture(self) -> Capture | None:
         """The session that runs, as it stands, for its view to be worked out later. Safe from any thread."""
         with self._lock:
-            return self.stream.capture()
+            return super().capture()
 
     def view(self) -> LiveView | None:
         """The session that runs, as it stands. Safe from any thread."""
@@ -167,5 +168,5 @@ class LoggedStream:
     def snapshot(self) -> tuple[str, int, bytes]:
         """The stream, its position, and all of it as bytes. Safe from any thread."""
         with self._lock:
-            position, held = self.stream.position, self.stream.hold()
+            position, held = self.position, self.hold()
         return self.name, position, sealed(self.name, position, held.encode())

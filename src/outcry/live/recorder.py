@@ -158,7 +158,7 @@ class Recorder:
         """Take a snapshot; None where what was taken back is to be read from the log, and cannot be now."""
         needed_from = runner.stream.needed_from
         try:
-            return _Taken(runner, needed_from, runner.logged.snapshot())
+            return _Taken(runner, needed_from, runner.stream.snapshot())
         except (StoreBusy, OSError, LogDamaged) as problem:
             self.report(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
             return None

@@ -101,7 +101,7 @@ class Recovery:
             return log.lost_spans((log.decode(frame) for frame in frames), stream.covered_ns, stream.time_ns)
 
         for from_ns, to_ns in await self.patiently(work):
-            runner.logged.log(log.Hole(from_ns, to_ns, "its log was damaged"))
+            runner.log(log.Hole(from_ns, to_ns, "its log was damaged"))
 
     async def _read(self, key: StreamKey) -> Runner:
         product = self._universe.products[key.contract.root]
@@ -127,7 +127,7 @@ class Recovery:
         await runner.recover(snapshot, self._threads)
         if self._by and runner.stream.position:
             runner.channel.acquired_at = runner.stream.position
-            runner.logged.log(log.Taken(self._by))
+            runner.log(log.Taken(self._by))
             await runner.persisted()
         return runner
 

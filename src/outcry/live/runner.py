@@ -15,7 +15,8 @@ from typing import cast
 import numpy as np
 
 from outcry.base.clock import Clock
-from outcry.live import entries as log
+from outcry.live import entries
+from outcry.live.columns import columns_of
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
 from outcry.live.intake import MAX_AHEAD_NS, Intake, SessionRows, TradingPeriod
@@ -72,9 +73,9 @@ class Runner:
     ) -> None:
         self.key, self._life, self._services = key, life, services
         self.name = key.text
-        self.logged = LoggedStream(key.text, tick_e9, services.log, self._applied)
-        self.channel = Channel(key, simulated=False, peek=self.logged.view)
-        self.stream = self.logged.stream
+        self._tick_e9 = tick_e9
+        self.stream = LoggedStream(key.text, tick_e9, services.log)
+        self.channel = Channel(key, simulated=False, peek=self.stream.view)
         self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
         self.saved_position = 0
@@ -94,7 +95,7 @@ class Runner:
         self._since_s = 0.0
         self._drifts = self._unlogged = False
         self._volume, self._lots = VolumeGapCheck(), 0
-        self._days: dict[date, log.Day] = {}
+        self._days: dict[date, entries.Day] = {}
 
     # -- what it says
 
@@ -105,8 +106,11 @@ class Runner:
 
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
         """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
-        if await self.logged.recover(snapshot, thread) and snapshot is not None:
+        if snapshot is not None and self.stream.restore(*snapshot):
             self.saved_position = snapshot[0]
+        async with aclosing(self.stream.replay(thread)) as outcomes:
+            async for outcome in outcomes:
+                self._applied(outcome)
         self.channel.simulated = self.stream.simulated
         self.channel.version += 1
 
@@ -179,7 +183,7 @@ class Runner:
                 f"a feed of simulated trades is called {', '.join(ports.SIMULATED_SOURCES)}, and no other is"
             )
         if not self.stream.position:
-            self.logged.log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
+            self.log(entries.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
             self.channel.simulated = self.stream.simulated
 
     async def _cursor(self) -> ports.Cursor:
@@ -227,7 +231,7 @@ class Runner:
                     if not unkept:
                         await self.persisted()
                     if self.stream.amended and not isinstance(event, _AMENDING):
-                        await self.logged.look_back()
+                        await self.stream.look_back()
                     if isinstance(event, ports.Trades) and self._quickly(event.rows):
                         continue
                     await self._breathe()
@@ -242,7 +246,7 @@ class Runner:
 
     async def persisted(self) -> None:
         """See `LoggedStream.kept`."""
-        await self.logged.persisted()
+        await self.stream.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
         """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
@@ -267,7 +271,7 @@ class Runner:
                     await self._enter_bars(piece, event)
             case ports.Replaced():
                 for piece in self.intake.replaced(event):
-                    self.logged.log(piece)
+                    self.log(piece)
             case ports.Heartbeat():
                 await self._beat(event.at_ns)
             case ports.CaughtUp():
@@ -276,9 +280,9 @@ class Runner:
                 self._mendable = [h for h in self._mendable if h[1] <= event.from_ns or event.to_ns <= h[0]]
                 self._note_hole(event.from_ns, event.to_ns, event.why)
             case ports.Repaired():
-                self.logged.log(log.Mended(event.from_ns, event.to_ns))
+                self.log(entries.Mended(event.from_ns, event.to_ns))
             case ports.Amend():
-                self.logged.log(log.Amended(event.id, event.kind, event.price, event.size))
+                self.log(entries.Amended(event.id, event.kind, event.price, event.size))
             case ports.VolumeCounter():
                 self._count(event)
             case ports.Status():
@@ -328,7 +332,7 @@ class Runner:
             await self._open(piece.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
-            self.logged.begin_day(piece.day)
+            self._begin_day(piece.day)
             self._log_trades(piece.day, part)
             rows = rows[len(part) :]
 
@@ -340,19 +344,19 @@ class Runner:
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
             bar_ns = event.quality.length_ns
-            self.logged.begin_day(piece.day)
-            self.logged.log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
+            self._begin_day(piece.day)
+            self.log(entries.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _beat(self, at_ns: int) -> None:
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
         if self.stream.due_ns <= at_ns:
-            self.logged.log(log.Mark(at_ns))
+            self.log(entries.Mark(at_ns))
 
     async def _pass_deadlines(self, at_ns: int) -> None:
         """Store every session and trade date that is five minutes over at an instant, before anything after it."""
         while self.stream.deadline_ns <= at_ns:
-            for what in self.logged.log(log.Mark(self.stream.deadline_ns)):
+            for what in self.log(entries.Mark(self.stream.deadline_ns)):
                 await self._store(what)
 
     async def _store(self, what: str) -> None:
@@ -364,8 +368,8 @@ class Runner:
             if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
                 opening = await self._services.opening(self.key, current.opening.session, None)
                 if opening != current.opening:
-                    self.logged.log(log.Opened(opening.dump()))
-            self.logged.log(log.Stored(what))  # last: what is not done by then is done after a crash
+                    self.log(entries.Opened(opening.dump()))
+            self.log(entries.Stored(what))  # last: what is not done by then is done after a crash
 
     async def _open(self, session: Session) -> None:
         """Open the session a row belongs to, if it is the next."""
@@ -383,7 +387,7 @@ class Runner:
             night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
         opening = await self._services.opening(self.key, session, night)
         self.health.session_changed()
-        self.logged.log(log.Opened(opening.dump()))
+        self.log(entries.Opened(opening.dump()))
 
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
@@ -394,7 +398,7 @@ class Runner:
         self._mend(event.at_ns)
         self._mendable = []
         if not self.stream.warm:
-            self.logged.log(log.Caught(event.at_ns, event.quality))
+            self.log(entries.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
 
     def _mend(self, until_ns: int) -> None:
@@ -403,7 +407,7 @@ class Runner:
         filled = [hole for hole in self._mendable if hole[1] <= until_ns]
         for hole in filled:
             self._mendable.remove(hole)
-            self.logged.log(log.Mended(*hole))
+            self.log(entries.Mended(*hole))
 
     @staticmethod
     def _forgets(caps: ports.FeedCaps) -> bool:
@@ -440,18 +444,18 @@ class Runner:
     def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
         """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
         if not any(known[0] <= from_ns and to_ns <= known[1] for known in self.stream.holes):
-            self.logged.log(log.Hole(from_ns, to_ns, why))
+            self.log(entries.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
         hole = self._volume.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
             self._note_hole(*hole, "volume counter")
 
-    def _day(self, trade_date: date) -> log.Day:
+    def _day(self, trade_date: date) -> entries.Day:
         if trade_date not in self._days:
             (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
             self._days = {
-                trade_date: log.Day(str(trade_date), found.close_ns),
+                trade_date: entries.Day(str(trade_date), found.close_ns),
                 **dict(list(self._days.items())[:3]),
             }
         return self._days[trade_date]
@@ -499,7 +503,23 @@ class Runner:
 
     # -- one entry
 
-    def _log_trades(self, day: log.Day, rows: Rows) -> None:
-        columns = self.logged.log_trades(day, rows)
+    def log(self, entry: entries.LogEntry) -> list[str]:
+        """Log an entry, apply it and pass on the alerts it fired; return the sessions and trade dates it ended.
+
+        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
+        """
+        outcome = self.stream.log(entry)
+        self._applied(outcome)
+        return outcome.ended
+
+    def _begin_day(self, day: entries.Day) -> None:
+        """Start a new file of the log with the first row of a trade date."""
+        stream = self.stream
+        if stream.cut_before(day):
+            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
+
+    def _log_trades(self, day: entries.Day, rows: Rows) -> None:
+        columns = columns_of(rows, self._tick_e9, self.stream.lag_ns)
+        self._applied(self.stream.log_trades(day, rows, columns))
         self._lots += sum(columns.sizes)
         self.health.traded(columns.at_ns[-1], columns.delay_ns)

@@ -60,7 +60,7 @@ class SessionWriter:
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except LogTakenOver:
-                runner.logged.close()
+                runner.stream.close()
                 raise
             except FileRefused as problem:  # nor ever will: it is let go
                 self._say(LogEvent.SESSION_REJECTED, runner, what, problem)
