@@ -146,7 +146,7 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(ho
     """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
 
     async def work(staged: Stage) -> list[str]:
-        loop, recorder = asyncio.get_running_loop(), staged.engine._recorder
+        loop, alerts = asyncio.get_running_loop(), staged.engine.alerts
         await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         runner = staged.engine.runners[KEY.text]
         overtaken, kept = loop.create_future(), loop.create_future()
@@ -158,7 +158,7 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(ho
             (replace(ALERT, key="kept"), kept),
         ):
             staged.log.pending_write = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
-            recorder.add([row], runner)
+            alerts.add(runner.name, runner.stream.position, [row])
         staged.log.pending_write = lambda _key: None  # type: ignore[method-assign]
         await staged.engine.drained()
         found = staged.live.alerts(None, after_seq=before)
@@ -171,7 +171,7 @@ def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay
     house: House,
 ) -> None:
     async def work(staged: Stage) -> tuple[list[str], list[str]]:
-        loop, recorder = asyncio.get_running_loop(), staged.engine._recorder
+        loop, alerts = asyncio.get_running_loop(), staged.engine.alerts
         await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         await staged.engine.attach_contract(1, ScriptFeed([DAY]), ES)
         stuck, other = (staged.engine.runners[f"{owner}/script/{ES.key}"] for owner in (0, 1))
@@ -187,7 +187,7 @@ def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay
             ("other", other, None),
         ):
             staged.log.pending_write = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
-            recorder.add([replace(ALERT, key=key)], runner)
+            alerts.add(runner.name, runner.stream.position, [replace(ALERT, key=key)])
         async with asyncio.timeout(20):
             while not recorded():
                 await asyncio.sleep(0.01)

@@ -18,7 +18,7 @@ from outcry.base.cancellation import end
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
-from outcry.live.alert_row import alert_row
+from outcry.live.alert_queue import AlertQueue
 from outcry.live.archive import Archive
 from outcry.live.history_start import begin_ns
 from outcry.live.intake import IntakeCounts
@@ -30,7 +30,6 @@ from outcry.live.runner import Runner, StreamServices
 from outcry.live.runners import Runners
 from outcry.live.session_writer import SessionWriter
 from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
-from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract, Universe
 from outcry.market.opening import Opening
@@ -88,6 +87,8 @@ class Engine:
         self.report, self._rush = report, rush
         self._completed = CompletedSessions(stores.sessions, market.universe, market.calendar)
         self._session_writer = SessionWriter(stores.log, stores.archive, rush, lambda: self.report)
+        #: Alerts that streams fired and that are not recorded yet.
+        self.alerts = AlertQueue(stores.log)
         services = StreamServices(
             stores.log,
             registry,
@@ -95,7 +96,7 @@ class Engine:
             market.calendar,
             self._opening,
             self._session_writer.store,
-            self._fired,
+            self.alerts,
         )
         #: Contracts of feeds that say so themselves, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
@@ -104,7 +105,16 @@ class Engine:
         #: Streams that somebody follows, by name.
         self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recorder = Recorder(stores.log, stores.snapshots, stores.live, registry, rush, market.fan_out)
+        self._recorder = Recorder(
+            stores.log,
+            stores.snapshots,
+            stores.live,
+            registry,
+            self.alerts,
+            market.clock,
+            rush,
+            market.fan_out,
+        )
         self._recovery = Recovery(
             stores.log,
             stores.snapshots,
@@ -441,14 +451,6 @@ class Engine:
         return self._completed.opening(
             scope, key.contract, session, overnight, streamed, market.clock.now_ns()
         )
-
-    def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
-        tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
-        rows = [
-            alert_row(runner.key, tick_e9, opening, alert, simulated=runner.stream.simulated)
-            for opening, alert in fired
-        ]
-        self._recorder.add(rows, runner)
 
     def _left_alone(self, runner: Runner, now_s: float) -> bool:
         """Whether nobody follows the feed, or in vain for so long that what has ended is stored without it."""

@@ -5,19 +5,20 @@ is, because nothing before a snapshot is read again. An alert does not wait for 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
+from outcry.live.alert_queue import AlertQueue, FiredAlerts, is_persisted
 from outcry.live.model import (
     AlertRow,
     FanOut,
     LiveStore,
     LogDamaged,
-    LogTakenOver,
     Snapshots,
     TradeLog,
 )
@@ -43,21 +44,6 @@ def to_nobody() -> None:
     """For where alerts are recorded only."""
 
 
-class _Fired(NamedTuple):
-    """Alerts on their way to the store. position: how far their stream had come; keeping: over once all up to there is
-    kept. It is asked for as they fire: a stream that was let go and taken up again since may have another log."""
-
-    rows: list[AlertRow]
-    runner: Runner
-    position: int
-    keeping: asyncio.Future[None] | None
-
-    @property
-    def judged(self) -> bool:
-        """Whether it is known if what fired them is kept."""
-        return self.keeping is None or self.keeping.done()
-
-
 class _Taken(NamedTuple):
     """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
 
@@ -71,63 +57,57 @@ class Recorder:
     whom alerts go, asked as they are recorded."""
 
     def __init__(
-        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, rush: float,
-        fan_out: FanOutNow = to_nobody,
+        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, alerts: AlertQueue,
+        clock: Clock, rush: float, fan_out: FanOutNow = to_nobody,
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = log, snapshots, live
+        self._alerts, self._clock = alerts, clock
         self._registry, self._rush = registry, rush
         self._fan_out = fan_out
         self.report: Report = discard
-        self._fired: list[_Fired] = []
-        self._some = asyncio.Event()
         self._recording = False
         self._store_thread = ThreadPoolExecutor(1, "outcry-store")
         self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")
 
     # -- alerts
 
-    def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
-        """Alerts fired, and the position their stream has reached."""
-        timed = [replace(row, recorded_ns=_own_time(row, runner)) for row in rows]
-        unkept = self._log.pending_write(runner.name)
-        keeping = None if unkept is None else asyncio.ensure_future(unkept)
-        self._fired.append(_Fired(timed, runner, runner.stream.position, keeping))
-        if keeping is None:
-            self._some.set()
-        else:
-            keeping.add_done_callback(lambda _: self._some.set())
-
     async def record(self) -> None:
-        """Record alerts as they fire, many in one transaction when many do; then show them. Those of a stream whose log
-        is not kept yet hold up no others. Never ends."""
+        """Record alerts as they fire, several in one transaction, then put them in the registry. Never ends."""
         while True:
-            await self._some.wait()
-            self._some.clear()
-            fired, self._fired = _judged(self._fired)
+            await self._alerts.wait()
+            fired = self._alerts.take()
             self._recording = True
             try:
                 await self._record(
-                    [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
+                    [one for one in fired if one.persisting is None or await is_persisted(one.persisting)]
                 )
-            except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
+            except Exception as problem:  # noqa: BLE001 - a supervisor: no error may lose an alert
                 self.report(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
-                self._fired = fired + self._fired
-                self._some.set()
+                self._alerts.put_back(fired)
                 await asyncio.sleep(RETRY_S / self._rush)
             finally:
                 self._recording = False
 
-    async def _record(self, fired: Sequence[_Fired]) -> None:
-        positions = {one.runner.name: one.position for one in fired}
+    async def _record(self, fired: Sequence[FiredAlerts]) -> None:
+        positions = {one.stream: one.position for one in fired}
         if fired:
             new = await self.patiently(
-                lambda: self._live.record_alerts(_stamped(fired), positions, self._fan_out())
+                lambda: self._live.record_alerts(self._stamped(fired), positions, self._fan_out())
             )
             self._registry.post(new)
 
+    def _stamped(self, fired: Sequence[FiredAlerts]) -> list[AlertRow]:
+        """Set the time of recording where the feed's clock is the present: now, however long the store was busy."""
+        now_ns = self._clock.now_ns()
+        return [
+            row if row.recorded_ns is not None else replace(row, recorded_ns=now_ns)
+            for one in fired
+            for row in one.rows
+        ]
+
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and in the registry."""
-        while self._fired or self._recording:
+        while self._alerts or self._recording:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
@@ -146,7 +126,7 @@ class Recorder:
             taken: list[_Taken] = []
             for runner in moved:
                 one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
-                if not await _is_kept(runner.persisted()):
+                if not await is_persisted(runner.persisted()):
                     continue
                 taken += [one] if one else []
                 await self.store_pending(runner)
@@ -180,7 +160,7 @@ class Recorder:
         """Keep what is under way of streams that are let go, as far as store and log take it in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                kept = [runner for runner in runners if await _is_kept(runner.persisted())]
+                kept = [runner for runner in runners if await is_persisted(runner.persisted())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
             self.report(LogEvent.ALERTS_PENDING_AT_STOP)
@@ -230,44 +210,3 @@ class Recorder:
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
-
-
-def _judged(fired: Sequence[_Fired]) -> tuple[list[_Fired], list[_Fired]]:
-    """What can be recorded now, and the rest: of a stream in the order it fired, for its position goes with it."""
-    now: list[_Fired] = []
-    later: list[_Fired] = []
-    held: set[str] = set()
-    for one in fired:
-        if one.judged and one.runner.name not in held:
-            now.append(one)
-        else:
-            held.add(one.runner.name)
-            later.append(one)
-    return now, later
-
-
-async def _is_kept(keeping: Awaitable[None]) -> bool:
-    """Whether what was logged is kept, once that is known: not if another process has taken the stream up."""
-    try:
-        await keeping
-    except LogTakenOver:
-        return False
-    return True
-
-
-def _own_time(row: AlertRow, runner: Runner) -> int | None:
-    """When an alert is recorded, where its feed's clock is not the present: that stands at the alert now, and runs on
-    as fast as it is played. A simulated market has been going on all day, though nobody was here to listen: what it
-    tells of the time before this process came in time."""
-    if runner.stream.simulated and row.at_ns < runner.since_ns:
-        return row.at_ns
-    return runner.market_ns if runner.stream.own_clock else None
-
-
-def _stamped(fired: Sequence[_Fired]) -> list[AlertRow]:
-    """Alerts with the time it is as they are recorded, however often the store was busy before."""
-    return [
-        row if row.recorded_ns is not None else replace(row, recorded_ns=one.runner.market_ns)
-        for one in fired
-        for row in one.rows
-    ]

@@ -5,10 +5,10 @@ it, in a replay as in life.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import cast
 
@@ -16,12 +16,14 @@ import numpy as np
 
 from outcry.base.clock import Clock
 from outcry.live import entries
+from outcry.live.alert_queue import AlertQueue
+from outcry.live.alert_row import alert_row
 from outcry.live.columns import columns_of
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
 from outcry.live.intake import MAX_AHEAD_NS, Intake, SessionRows, TradingPeriod
 from outcry.live.logged import LoggedStream
-from outcry.live.model import StreamKey, TradeLog
+from outcry.live.model import AlertRow, StreamKey, TradeLog
 from outcry.live.registry import Availability, Channel, Registry
 from outcry.live.stream import Outcome
 from outcry.market.alerts.machine import Fired
@@ -50,10 +52,10 @@ _STEADY = frozenset({"live", "no_prior", "not_front"})
 
 @dataclass(frozen=True, slots=True)
 class StreamServices:
-    """What a runner is given: where to log, what to ask, whom to tell.
+    """What every runner of an engine uses.
 
-    opening: makes the opening of a session (may wait). store: puts what ended into the store (may wait; True once it
-    is there). fired: alerts of a stream, with the position reached.
+    opening: makes the opening of a session; may wait. store: puts a completed session into the store; may wait, and
+    returns True once it is there. alerts: takes the alerts of streams.
     """
 
     log: TradeLog
@@ -62,7 +64,7 @@ class StreamServices:
     calendar: Calendar
     opening: Openings
     store: Callable[["Runner", str], Awaitable[bool]]
-    fired: Callable[["Runner", Sequence[tuple[Opening, Fired]]], None]
+    alerts: AlertQueue
 
 
 class Runner:
@@ -100,9 +102,23 @@ class Runner:
     # -- what it says
 
     def _applied(self, outcome: Outcome) -> None:
+        """Show the new state, and queue the alerts that an entry fired."""
         self.channel.version += 1
         if outcome.fired:
-            self._services.fired(self, outcome.fired)
+            rows = [self._alert_row(opening, fired) for opening, fired in outcome.fired]
+            self._services.alerts.add(self.name, self.stream.position, rows)
+
+    def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
+        """Return the alert as stored, with the time it is recorded unless that is the present.
+
+        A feed with its own clock stands at the alert now, however fast it is played. A simulated market also ran before
+        this process started: an alert of that time counts as recorded when it fired.
+        """
+        stream = self.stream
+        row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
+        if stream.simulated and row.at_ns < self.since_ns:
+            return replace(row, recorded_ns=row.at_ns)
+        return replace(row, recorded_ns=self.market_ns) if stream.own_clock else row
 
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
         """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
