@@ -81,7 +81,7 @@ def serve(
 
         application = house.application(feeds)
         if settings.roles & {"api", "web"}:
-            warm_up(house, application.edge.journal)
+            warm_up(house, application.edge.event_log)
         try:
             with house.disk.watched():
                 run(application, binding, started, stopping)

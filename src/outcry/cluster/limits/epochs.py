@@ -21,7 +21,7 @@ class OwnerEpochs:
         self._former: dict[int, str] = {}
 
     def home(self, partition: int) -> str | int:
-        """Return the owner's name, or the partition while it is unknown; partitions with the same result share messages."""
+        """Return the owner's name, or the partition while it is unknown; equal results share messages."""
         return self._homes.get(partition, partition)
 
     def crown(self, partition: int, reign: str, owner: str) -> None:

@@ -82,7 +82,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
-    """An owner asks a replica to return its leases of subjects, or the owner of a new epoch asks for all its history."""
+    """An owner asks a replica to return its leases of subjects; in a new epoch, for all its history."""
 
     owner: str
     partition: int
