@@ -1,1 +1,1 @@
-"""Rules of the auction as pure functions: no file, clock, chance or thread."""
+"""Market profile rules as pure functions: no files, clock, randomness or threads."""

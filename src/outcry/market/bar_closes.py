@@ -1,7 +1,7 @@
-"""The five-minute bars and the brackets of a session: when each is sealed, and what the bars close with.
+"""Closes of a session's five-minute bars and brackets: when each becomes final, and the bar's closing price.
 
-Rule kept (docs/live.md): a bar or bracket is sealed two seconds of event time after its end, so that stragglers are in
-it; after that nothing moves its close.
+A bar or bracket becomes final two seconds of event time after its end, so that it includes late trades. Its close does
+not change after that (docs/live.md).
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,16 +12,17 @@ from outcry.market.ladder import BRACKET_MINUTES, Bracket, bracket_windows
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.market.windows import Segment
 
-#: How long after its end a bar or bracket is sealed.
+#: Event time between the end of a bar or bracket and the moment it becomes final.
 CLOSE_DELAY_NS = 2 * NANOS_PER_SECOND
 CLOSE_BAR_MINUTES = 5
 
 
 class BarCloses:
-    """What of one session is sealed. Times ns UTC, prices ticks; bars and brackets by their index.
+    """Tracks which bars and brackets of one session are final. Times ns UTC, prices ticks.
 
-    closes: time and price of the latest trade of each bar not sealed yet. bar, from_ns, until_ns: the bar traded in
-    last and its window, for whoever notes a close in the shortest way; the window is empty if that bar is sealed.
+    closes: time and price of the latest trade of each open bar, by bar index. bar, from_ns, until_ns: the bar of the
+    last trade and its window, so that callers can update its close without a call; the window is empty if that bar is
+    final.
     """
 
     __slots__ = (
@@ -43,25 +44,25 @@ class BarCloses:
 
     @property
     def due_ns(self) -> int:
-        """The event time from which something is to be sealed."""
+        """The event time at which the next bar or bracket becomes final."""
         return self._ends[self._final][0] + CLOSE_DELAY_NS if self._final < len(self._ends) else NEVER_NS
 
     def bracket_at(self, at_ns: int) -> int:
-        """The bracket an instant lies in."""
+        """Return the index of the bracket that contains a time."""
         return bisect_right(self._bracket_starts, at_ns) - 1
 
     def bracket_ending(self, end_ns: int) -> int:
-        """The bracket in which a bar with such an end lies."""
+        """Return the index of the bracket that contains a bar ending at `end_ns`."""
         return bisect_left(self._bracket_starts, end_ns) - 1
 
     def finalize(self, until_ns: int) -> Iterator[tuple[int, bool, int]]:
-        """Seal what ended by an instant, in order: each with its end, whether it is a bracket, and its index."""
+        """Finalize bars and brackets that ended by `until_ns`; yield `(end_ns, is_bracket, index)` in order."""
         while self._final < len(self._ends) and self._ends[self._final][0] <= until_ns:
             self._final += 1
             yield self._ends[self._final - 1]
 
     def note(self, at_ns: int, price: int) -> None:
-        """Something traded: the latest trade of a bar is its close, until it is sealed."""
+        """Record a trade as the close of its bar, unless a later one is recorded or the bar is final."""
         bar = bisect_right(self._bar_starts, at_ns) - 1
         self.bar, (self.from_ns, self.until_ns) = bar, self._bars[bar]
         if self._over(bar):
@@ -72,7 +73,7 @@ class BarCloses:
             self.closes[bar] = (at_ns, price)
 
     def note_all(self, at_ns: Sequence[int], prices: Sequence[int]) -> None:
-        """Many traded, in order of time: only the last of each bar counts."""
+        """Record trades in order of time. Only the last trade of each bar matters."""
         begin = 0
         while begin < len(at_ns):
             bar = bisect_right(self._bar_starts, at_ns[begin]) - 1
@@ -81,9 +82,10 @@ class BarCloses:
             begin = end
 
     def amended(self, brackets: Sequence[Bracket]) -> None:
-        """Trades were taken back, and these brackets stand: set what bars not sealed yet close with.
+        """Recompute the closes of open bars after busted trades. `brackets`: the corrected brackets.
 
-        Where its bracket traded on after a bar, brackets do not tell: it keeps the close that was noted.
+        A bar keeps its recorded close if its bracket traded on after it, because the bracket does not show the bar's
+        close then.
         """
         last = {bracket.index: bracket.last_ns for bracket in brackets}
         for bar in list(self.closes):
@@ -96,14 +98,14 @@ class BarCloses:
                 self.closes[bar] = (bracket.last_ns, bracket.close_ticks)
 
     def _over(self, bar: int) -> bool:
-        """Whether a bar is sealed."""
+        """Return whether a bar is final."""
         return bool(self._final) and self._bars[bar][1] <= self._ends[self._final - 1][0]
 
     def dump(self) -> list[object]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [self._final, sorted([bar, *close] for bar, close in self.closes.items())]
 
-    def restore(self, sealed: int, closes: Sequence[tuple[int, int, int]]) -> None:
-        """Take up where `dump` left off."""
-        self._final = sealed
+    def restore(self, final: int, closes: Sequence[tuple[int, int, int]]) -> None:
+        """Restore the state that `dump` returned."""
+        self._final = final
         self.closes = {bar: (at_ns, price) for bar, at_ns, price in closes}

@@ -1,7 +1,7 @@
-"""The bias: five votes on where the auction leans, changed only at the close of brackets (rules §7).
+"""The bias: five votes on the direction of the auction, counted at bracket closes (rules §7).
 
-Rule kept: a bias is left only after two bracket closes in a row that speak for another, so that one bracket's noise
-does not turn it; the first close sets it at once.
+The first bracket close sets the bias. It changes only after two consecutive closes disagree with it, so that one
+bracket's noise does not turn it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from outcry.market.profile import SessionProfile
 
 
 class Bias(StrEnum):
-    """The words of the interface and the decisions."""
+    """The bias as named in answers."""
 
     TREND_UP = "trend_up"
     TREND_DOWN = "trend_down"
@@ -30,8 +30,11 @@ class Bias(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Each −1, 0 or +1: last price against prior value, developing POC against prior value, value above or below
-    prior value, initial balance extended on one side, one-timeframing over the last three completed brackets."""
+    """The five votes, each −1, 0 or +1.
+
+    last, poc: last price and developing POC against prior value. value: value area above or below prior value.
+    extension: initial balance extended on one side. one_timeframing: over the last three completed brackets.
+    """
 
     last: int = 0
     poc: int = 0
@@ -41,13 +44,13 @@ class Votes:
 
     @property
     def total(self) -> int:
-        """Their sum."""
+        """The sum of the votes."""
         return self.last + self.poc + self.value + self.extension + self.one_timeframing
 
 
 @dataclass(frozen=True, slots=True)
 class BiasReading:
-    """The bias in force, and the votes of the newest bracket close; `undetermined` before the first."""
+    """The current bias and the votes of the latest bracket close; `undetermined` before the first close."""
 
     bias: Bias
     votes: Votes
@@ -58,9 +61,9 @@ def votes(
 ) -> Votes:
     """Count the votes at the close of a bracket.
 
-    prior: None where no session was completed; then the first three are 0. brackets: those of the session that have
-    completed and traded, ascending. ib_complete: whether there is an initial balance and its hour is over; the vote
-    on its extension is 0 before.
+    prior: None without a completed session; then the first three votes are 0. brackets: completed brackets with trades,
+    ascending. ib_complete: whether there is an initial balance and its hour is over; before that the vote on its
+    extension is 0.
     """
     return Votes(
         last=_against(profile.close, prior),
@@ -72,12 +75,12 @@ def votes(
 
 
 def _against(price_ticks: int, prior: Prior | None) -> int:
-    """Above prior value, below it, or neither; its edges belong to value."""
+    """Return 1 above prior value, −1 below it, 0 inside it, edges included."""
     return (price_ticks > prior.vah) - (price_ticks < prior.val) if prior else 0
 
 
 def _migration(profile: SessionProfile, prior: Prior | None) -> int:
-    """Whether both edges of value lie above, or below, those of prior value."""
+    """Return 1 if both edges of value are above those of prior value, −1 if both are below, else 0."""
     if prior is None:
         return 0
     up = profile.vah > prior.vah and profile.val > prior.val
@@ -86,9 +89,9 @@ def _migration(profile: SessionProfile, prior: Prior | None) -> int:
 
 
 def _one_timeframing(brackets: Sequence[Bracket]) -> int:
-    """Up: none of the last three takes out the low before it; down: none the high. Both (they narrow): neither.
+    """Return 1 if none of the last three brackets breaks the previous low, −1 if none breaks the previous high.
 
-    The three follow one another: one that did not trade between them ends the run.
+    Return 0 if both or neither hold, or if the three brackets are not consecutive.
     """
     newest = brackets[-3:]
     if len(newest) < 3 or newest[2].index - newest[0].index != 2:
@@ -99,7 +102,7 @@ def _one_timeframing(brackets: Sequence[Bracket]) -> int:
 
 
 def candidate(counted: Votes, *, both_sides_broken: bool) -> Bias:
-    """What one bracket close speaks for."""
+    """Return the bias that the votes of one bracket close support."""
     if both_sides_broken:
         return Bias.NEUTRAL
     total = counted.total
@@ -111,7 +114,7 @@ def candidate(counted: Votes, *, both_sides_broken: bool) -> Bias:
 
 
 class Phase(StrEnum):
-    """How firm the bias is: not set, in force, or spoken against by the newest close."""
+    """State of the bias: not set, confirmed, or contradicted by the latest close."""
 
     UNSET = "unset"
     HELD = "held"
@@ -119,7 +122,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Whether a bracket close speaks for the bias in force."""
+    """Whether a bracket close agrees with the current bias."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -133,7 +136,7 @@ TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
     (Phase.DOUBTED, Sign.DIFFERS): Phase.HELD,
 }
 
-#: No close speaks for `undetermined`.
+#: No close supports `undetermined`.
 NEVER = frozenset({(Phase.UNSET, Sign.AGREES)})
 
 
@@ -147,20 +150,20 @@ class BiasMachine:
 
     @property
     def reading(self) -> BiasReading:
-        """The bias in force and the newest votes."""
+        """The current bias and the latest votes."""
         return BiasReading(self._bias, self._votes)
 
     def bracket_closed(self, counted: Votes, *, both_sides_broken: bool) -> None:
-        """A bracket has closed. both_sides_broken: the session has traded beyond both sides of its complete IB."""
+        """Evaluate a bracket close. both_sides_broken: the session has traded beyond both sides of its complete IB."""
         spoken = candidate(counted, both_sides_broken=both_sides_broken)
         sign = Sign.AGREES if spoken is self._bias else Sign.DIFFERS
         self._phase = move(TRANSITIONS, self._phase, sign)
-        if self._phase is Phase.HELD:  # agreed with, set for the first time, or doubted twice running
+        if self._phase is Phase.HELD:  # confirmed, set for the first time, or contradicted twice in a row
             self._bias = spoken
         self._votes = counted
 
     def dump(self) -> list[object]:
-        """The whole state, as JSON holds it."""
+        """Return the state as JSON values."""
         v = self._votes
         return [
             self._phase.value, self._bias.value, [v.last, v.poc, v.value, v.extension, v.one_timeframing],
@@ -168,7 +171,7 @@ class BiasMachine:
 
     @staticmethod
     def load(state: object) -> "BiasMachine":
-        """Read what `dump` wrote."""
+        """Restore the result of `dump`."""
         phase, bias, counted = cast("list[Any]", state)
         machine = BiasMachine()
         machine._phase, machine._bias, machine._votes = Phase(phase), Bias(bias), Votes(*counted)

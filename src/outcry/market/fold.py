@@ -1,7 +1,8 @@
-"""The fold over one session, one event at a time: an answer is a function of the window and the ordered trades.
+"""The fold of one session's trades into its ladder, one event at a time.
 
-Rule kept: a late trade goes into its own bracket; nothing here reads a clock. `core.kernels` folds whole arrays to the
-same ladder, and a property test holds the two equal.
+The result depends only on the session's window and the ordered trades; nothing here reads a clock. A late trade is
+added to the bracket of its own time. `market.kernels` folds whole arrays to the same ladder; a property test compares
+the two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +15,14 @@ _UNSET_LOW = 2**62
 
 
 class OutsideSession(ValueError):
-    """An event whose time lies in none of the session's brackets."""
+    """The time of an event lies outside all brackets of the session."""
 
 
 class SessionFold:
-    """Folds trades (or bars) of one session into its ladder.
+    """Folds trades or bars of one session into its ladder. Prices in ticks, sizes in lots.
 
-    `brackets`: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. Prices in ticks, sizes in lots.
-    `most_rows`: more are no auction.
+    brackets: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. most_rows: a wider price range
+    raises `RangeTooWide`, because it comes from a wrong price.
     """
 
     __slots__ = (
@@ -45,8 +46,7 @@ class SessionFold:
         self._high, self._low = _UNSET_HIGH, _UNSET_LOW
 
     def trade(self, at_ns: int, price_ticks: int, size_lots: int) -> None:
-        """Apply one trade; a print of size 0 is none. Raises `OutsideSession` (nothing is applied) and
-        `RangeTooWide`."""
+        """Apply one trade; size 0 is ignored. Raises `OutsideSession` (nothing is applied) and `RangeTooWide`."""
         if not size_lots:
             return
         if self._last_ns <= at_ns < self._end_ns:
@@ -64,10 +64,10 @@ class SessionFold:
             self._volume[price_ticks - self._base] += size_lots
 
     def trades(self, events: Iterable[tuple[int, int, int]]) -> None:
-        """Apply trades one at a time, each `(at_ns, price_ticks, size_lots)`: as `trade` does, twice as fast.
+        """Apply `(at_ns, price_ticks, size_lots)` tuples with the same result as `trade`, twice as fast.
 
-        While trades stay in the bracket and its range, all that moves is their volume and which came last; any other
-        trade goes to `trade`.
+        A trade within the current bracket and its range changes only the volume and the last price. Every other trade
+        goes through `trade`.
         """
         volume, base, low, high = self._volume, self._base, self._low, self._high
         last_ns, last, end_ns = self._last_ns, self._last, self._end_ns
@@ -85,8 +85,11 @@ class SessionFold:
             self._last_ns, self._last = last_ns, last
 
     def bar(self, at_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int) -> None:
-        """Apply one bar stamped at its start: it prints every row from low to high, its volume spread evenly over
-        them, the remainder on the row of its close (rules §2). A bar of volume 0 is none."""
+        """Apply one bar stamped at its start; volume 0 is ignored.
+
+        The bar prints every row from low to high. Its volume is spread evenly over them, and the remainder is added
+        at its close (rules §2).
+        """
         if not volume_lots:
             return
         self._source = "bars"
@@ -101,7 +104,7 @@ class SessionFold:
     def restore(
         brackets: Sequence[tuple[int, int]], ladder: Ladder, most_rows: int = MAX_ROWS
     ) -> "SessionFold":
-        """A fold that goes on from a ladder as the one that made it would have."""
+        """Return a fold that continues from a ladder, with the same results as the fold that produced it."""
         fold = SessionFold(brackets, most_rows)
         fold._done = {bracket.index: bracket for bracket in ladder.brackets}
         fold._base = ladder.low_ticks - _MARGIN_ROWS
@@ -112,12 +115,12 @@ class SessionFold:
         return fold
 
     def bracket(self, index: int) -> Bracket | None:
-        """What a bracket has traded so far."""
+        """Return a bracket as traded so far; None if nothing has traded in it."""
         self._park()
         return self._done.get(index)
 
     def ladder(self) -> Ladder | None:
-        """The session so far; None before its first event."""
+        """Return the session so far; None before its first event."""
         self._park()
         if not self._done:
             return None
@@ -130,13 +133,13 @@ class SessionFold:
     def _touched(self, low: int, volume: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         if self._source == "trades":
             return runs(volume, low)
-        flags = [int(lots > 0) for lots in volume]  # trades among bars have printed too
+        flags = [int(lots > 0) for lots in volume]  # trades mixed with bars print their rows as well
         for bar_low, bar_high in self._printed:
             flags[bar_low - low : bar_high - low + 1] = [1] * (bar_high - bar_low + 1)
         return runs(flags, low)
 
     def _elsewhere(self, at_ns: int, opened: int, high: int, low: int, close: int) -> None:
-        """An event of another bracket than the current one's run, or earlier than its last: find its bracket."""
+        """Switch to the bracket of an event that is not in the current one, or is earlier than its last event."""
         index = self._find(at_ns)
         self._reach(high)
         self._reach(low)
@@ -151,7 +154,7 @@ class SessionFold:
 
     def _find(self, at_ns: int) -> int:
         before, after = 0, len(self._windows)
-        while before < after:  # the last window that begins at or before the instant
+        while before < after:  # find the last window that starts at or before at_ns
             middle = (before + after) // 2
             if self._windows[middle][0] <= at_ns:
                 before = middle + 1
@@ -162,7 +165,7 @@ class SessionFold:
         return before - 1
 
     def _reach(self, price_ticks: int) -> None:
-        """Widen the volume table so that the price has a row."""
+        """Widen the volume table to include the price."""
         if not self._volume:
             self._base = price_ticks - _MARGIN_ROWS
             self._volume = [0] * (2 * _MARGIN_ROWS + 1)

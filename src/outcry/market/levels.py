@@ -1,8 +1,8 @@
-"""Levels that outlive their session: naked POCs and poor extremes, and how later sessions use them up.
+"""Levels carried forward to later sessions: naked POCs and poor extremes (rules §4–5).
 
-Rules kept (decisions, rules §4–5): only RTH counts; a POC is tested when an RTH trade prints at it, and a gap over it
-does not test it; a poor extreme is repaired by an RTH trade at least one tick beyond it. All of one contract: prices of
-another month are another auction.
+Only RTH counts. A POC is tested by an RTH trade at its price; a gap over it does not test it. A poor extreme is
+repaired by an RTH trade at least one tick beyond it. All sessions belong to one contract, because prices of another
+month are another auction.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class CompletedSession:
-    """An RTH session of one contract. One that is not `whole` tests and repairs levels, and makes none."""
+    """A completed RTH session. One that is not `whole` tests and repairs levels but creates none."""
 
     trade_date: date
     ladder: Ladder
@@ -29,10 +29,10 @@ class CompletedSession:
 
 @dataclass(frozen=True, slots=True)
 class CarriedLevel:
-    """A level in ticks and the trade date it was made.
+    """A level in ticks and the trade date of the session that created it.
 
-    `age_sessions`: 1 for the newest session's. `tpos`, `tail_rows`: TPOs at the row, and rows of single prints from
-    it inwards, as they were made. A level is told by price and date alone.
+    age_sessions: 1 for a level of the newest session. tpos: TPOs at its row. tail_rows: rows of single prints from it
+    inwards. Equality compares price and date only.
     """
 
     price_ticks: int
@@ -44,7 +44,7 @@ class CarriedLevel:
 
 @dataclass(frozen=True, slots=True)
 class CarriedLevels:
-    """What the newest of the sessions carries forward, each newest first, at most ten."""
+    """Levels at the close of a session: at most ten of each kind, newest first."""
 
     naked_pocs: tuple[CarriedLevel, ...]
     poor_highs: tuple[CarriedLevel, ...]
@@ -52,9 +52,9 @@ class CarriedLevels:
 
 
 def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
-    """Return the levels as they stood when the last of `sessions` completed.
+    """Return the levels at the close of the last of `sessions`. Its own POC is naked by definition.
 
-    `sessions`: one contract's, ascending by trade date, the newest last; its own POC is naked by definition.
+    sessions: of one contract, ascending by trade date.
     """
     pocs: list[CarriedLevel] = []
     highs: list[CarriedLevel] = []
@@ -82,7 +82,7 @@ def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
 
 
 def spent(levels: CarriedLevels, ladder: Ladder) -> CarriedLevels:
-    """Those of `levels` that a later RTH session of the contract, as far as `ladder` has it, has used up."""
+    """Return the levels that a later RTH session of the contract has tested or repaired, by its ladder so far."""
     return CarriedLevels(
         tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),
         tuple(level for level in levels.poor_highs if ladder.high_ticks > level.price_ticks),

@@ -1,9 +1,7 @@
-"""One session as it happens: the fold and what watches it, driven by one event after the other.
+"""One live session: its fold, alerts, scenarios and bias, driven by events in order.
 
-An answer is a fold over trades: what this object says is a function of its `Opening` and the ordered events it was
-given, however they were batched. `dump` and `load` cut it anywhere.
-
-Rule kept (docs/live.md, rules §6): a late trade goes into its own bracket and fires nothing.
+All results depend only on the `Opening` and the ordered events, however they were batched. `dump` and `load` may be
+used between any two events. A late trade is added to its own bracket and fires no alert (docs/live.md, rules §6).
 """
 
 from collections.abc import Sequence
@@ -24,15 +22,15 @@ _NOTHING_YET = -(2**63)
 
 
 class LiveSession:
-    """Folds one session. `silent`: it is being caught up with, and what fires is history nobody was told of.
+    """One live session. Times are ns UTC, prices ticks, sizes lots. Not thread-safe.
 
-    Times are ns UTC, prices ticks, sizes lots. Not safe for several threads.
+    silent: history is being backfilled; alerts count as fired and are not reported.
     """
 
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:
         self.opening = opening
         self.revision = 0
-        self.empty = True  # whether nothing has traded, or nothing that was not taken back
+        self.empty = True  # nothing has traded, or all of it was busted
         self._bar_closes = BarCloses(opening.segments)
         self._fold = SessionFold(self._bar_closes.brackets, MAX_SESSION_ROWS)
         self._monitor = SessionMonitor(opening)
@@ -41,16 +39,16 @@ class LiveSession:
         self._high = self._low = 0
         self.silence(on=silent)
 
-    # -- what happens
+    # -- events
 
     def silence(self, *, on: bool) -> None:
-        """Let alerts latch without a word while catching up (rules §6), or speak again."""
+        """Suppress alerts during a backfill (rules §6), or report them again."""
         self.silent = on
         self._monitor.silence(on=on)
 
     @property
     def due_ns(self) -> int:
-        """The event time from which `advance` has something to do."""
+        """The event time at which the next bar or bracket becomes final."""
         return self._bar_closes.due_ns
 
     def trades(
@@ -61,10 +59,10 @@ class LiveSession:
         *,
         watched: bool = True,
     ) -> list[Fired]:
-        """Apply trades in the order they came, and return the alerts they fired.
+        """Apply trades in order of arrival; return the alerts they fired. Size 0 is ignored.
 
-        Not `watched`: they are too old to act on, and are folded in without a look. A print of size 0 is no trade.
-        Raises `OutsideSession` and `RangeTooWide`; the trades before the faulty one are applied then.
+        watched: False for trades too old to act on; they are folded without evaluation. Raises `OutsideSession` and
+        `RangeTooWide`; trades before the faulty one remain applied.
         """
         if 0 in size_lots:
             some = [trade for trade in zip(at_ns, price_ticks, size_lots, strict=True) if trade[2]]
@@ -89,11 +87,11 @@ class LiveSession:
         self, start_ns: int, end_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int,
         *, watched: bool = True,
     ) -> list[Fired]:  # fmt: skip
-        """Apply one completed bar, stamped at its start; what it fires is timed at its end. A bar of volume 0 is
-        none."""
+        """Apply one completed bar, stamped at its start; return the alerts it fired, timed at its end. Volume 0 is
+        ignored."""
         if not volume_lots:
             return []
-        fired = self._finalize(start_ns)  # bars come complete: there are no stragglers to wait for
+        fired = self._finalize(start_ns)  # completed bars have no late trades to wait for
         first, late = self.empty, start_ns < self._latest_ns
         self._fold.bar(start_ns, opened, high, low, close, volume_lots)
         self._bar_closes.note(start_ns, close)
@@ -109,14 +107,14 @@ class LiveSession:
         return fired
 
     def advance(self, at_ns: int) -> list[Fired]:
-        """Let event time come to an instant: seal what ended two seconds before it."""
+        """Advance event time; finalize bars and brackets that ended two seconds earlier, and return alerts."""
         return self._finalize(at_ns - CLOSE_DELAY_NS)
 
     def amended(self, ladder: Ladder | None) -> None:
-        """Go on from a ladder folded anew without what the exchange took back; None: nothing is left.
+        """Continue from a ladder recomputed without busted trades; None: no trade remains.
 
-        What has fired and what was sealed stays. Event time does not go back: a trade made before the newest of those
-        taken back is late still.
+        Fired alerts and final bars stay as they are. Event time does not go back: a trade earlier than the newest
+        busted one is still late.
         """
         self.revision += 1
         if ladder is None:
@@ -129,19 +127,19 @@ class LiveSession:
             self._high, self._low = ladder.high_ticks, ladder.low_ticks
             newest_ns = ladder.brackets[-1].last_ns
             self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
-            if self.empty:  # what could not be counted was corrected
+            if self.empty:  # a corrected trade is the first that counts
                 self._opened(ladder.open_ticks)
         self._bar_closes.amended(ladder.brackets if ladder else ())
         self._monitor.belated(self.opening.open_ns, self._fold)
 
-    # -- what it says
+    # -- results
 
     def ladder(self) -> Ladder | None:
-        """The session so far; None before its first event."""
+        """Return the session so far; None before its first event."""
         return self._fold.ladder()
 
     def capture(self) -> "Capture | None":
-        """The session as it stands, for `view` to be worked out of later; None before its first event."""
+        """Return a snapshot from which a view can be computed later; None before the first event."""
         ladder = self._fold.ladder()
         if ladder is None or self.empty:
             return None
@@ -152,24 +150,24 @@ class LiveSession:
         )  # fmt: skip
 
     def view(self) -> LiveView | None:
-        """Everything about the session as it stands; None before its first event."""
+        """Return the current view of the session; None before its first event."""
         found = self.capture()
         return found.view() if found else None
 
     def refer(self, opening: Opening) -> None:
-        """Measure against other references from here on: the session before this one has completed meanwhile."""
+        """Use another opening from now on, because the prior session has completed in the meantime."""
         self.opening = opening
         ladder = self._fold.ladder()
         self._monitor.refer(opening, ladder.open_ticks if ladder else None)
 
-    # -- cutting it
+    # -- storing
 
     def dump(self) -> bytes:
-        """Everything but the opening, as canonical JSON."""
+        """Return everything but the opening as canonical JSON."""
         return encode(self.state())
 
     def state(self) -> dict[str, Any]:
-        """What `dump` writes, taken in microseconds: nothing of it changes when the session goes on."""
+        """Return the values that `dump` encodes. They do not change when the session continues."""
         ladder = self._fold.ladder()
         return {
             "revision": self.revision,
@@ -183,7 +181,7 @@ class LiveSession:
 
     @staticmethod
     def load(opening: Opening, data: bytes) -> "LiveSession":
-        """Read what `dump` wrote; raise `ValueError` for a version this program does not know."""
+        """Restore the result of `dump`. Raises `ValueError` for another version."""
         whole = decode(data)
         session = LiveSession(opening, silent=whole["silent"])
         session.revision = whole["revision"]
@@ -198,10 +196,10 @@ class LiveSession:
         session._monitor.restore(whole["watch"])
         return session
 
-    # -- within
+    # -- internals
 
     def _passed(self, now_ns: int, price: int, size: int) -> bool:
-        """Fold in one trade of many in the shortest way; False where there is something to look for."""
+        """Fold one trade by the fast path; return False if it needs evaluation."""
         calm = self._monitor.calm
         if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
             return False
@@ -221,7 +219,7 @@ class LiveSession:
     def _nothing_until(
         self, at_ns: Sequence[int], price_ticks: Sequence[int], first: int, count: int, *, watched: bool
     ) -> int:
-        """The first trade from `first` on that comes late, ends a bar, or may move a machine."""
+        """Return the index of the first trade from `first` on that is late, ends a bar or needs evaluation."""
         if self.empty:
             return first
         monitor, due_ns = self._monitor, self.due_ns
@@ -243,7 +241,7 @@ class LiveSession:
         first: int,
         until: int,
     ) -> None:
-        """Trades in order that move nothing but the fold."""
+        """Fold trades that are in order and need no evaluation."""
         times, prices = at_ns[first:until], price_ticks[first:until]
         self._fold.trades(zip(times, prices, size_lots[first:until], strict=True))
         self._reach(min(prices), max(prices), first=False)
@@ -251,7 +249,7 @@ class LiveSession:
         self._latest_ns = self._event_ns = times[-1]
 
     def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
-        """A trade that may matter."""
+        """Apply one trade with evaluation."""
         first, late = self.empty, at_ns < self._latest_ns
         self._fold.trade(at_ns, price, size)
         self._bar_closes.note(at_ns, price)
@@ -272,7 +270,7 @@ class LiveSession:
         self._monitor.opened(price)
 
     def _look(self, seen: Observation) -> list[Fired]:
-        """Show the machines what traded."""
+        """Evaluate a trade or bar; return the alerts it fires."""
         bracket = self._bar_closes.bracket_at(seen.slot_ns)
         return self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
 
@@ -281,7 +279,7 @@ class LiveSession:
         self._high = high if first else max(self._high, high)
 
     def _finalize(self, until_ns: int) -> list[Fired]:
-        """Close the bars and brackets that end by an instant, in order."""
+        """Finalize bars and brackets that ended by `until_ns`, in order; return the alerts they fire."""
         fired: list[Fired] = []
         for end_ns, is_bracket, index in self._bar_closes.finalize(until_ns):
             if is_bracket:

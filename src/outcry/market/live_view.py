@@ -1,7 +1,7 @@
-"""A session as it stands, for whoever describes it: what is worked out of its ladder, bias and scenarios.
+"""The current view of a live session, computed from its ladder, bias and scenarios.
 
-Rules kept: a capture holds nothing that changes later, so that a view is worked out while the fold goes on, or by
-another process; what is written in another edition is refused, never guessed at.
+A capture is immutable, so that a view can be computed while the fold continues, or in another process. A capture of
+another version is refused.
 """
 
 import json
@@ -17,18 +17,18 @@ from outcry.market.playbook import Condition, LevelLine, ScenarioState, Status, 
 from outcry.market.profile import SessionProfile, profile_of
 from outcry.market.snapshot import SnapshotMismatch, dump, load
 
-#: Of the form in which captures are written.
+#: Version of the encoding of captures.
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """A session as it stands. Prices in ticks, times ns UTC.
+    """The current state of a session. Prices in ticks, times ns UTC.
 
-    last_ticks: price of the newest trade that stands. last_ns: exchange time of the newest event folded in, taken
-    back since or not; revision: how often folded trades were amended since. overnight: high and low; of an ETH
-    session, its own so far. ib_complete: whether the first 60 minutes are over. overnight: the ladder of the overnight
-    session before an RTH session, where it was folded here.
+    last_ticks: price of the newest trade that was not busted. last_ns: exchange time of the newest event, including
+    busted trades. revision: how often folded trades were amended. overnight: high and low; for an ETH session, its own
+    so far. ib_complete: whether the first 60 minutes are over. overnight_ladder: the overnight session before an
+    RTH session, if this process folded it.
     """
 
     opening: Opening
@@ -47,7 +47,7 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What a view is worked out of: taken in microseconds, so that the fold can go on meanwhile."""
+    """Input of a view. Taking it lasts microseconds, so that the fold can continue."""
 
     opening: Opening
     ladder: Ladder
@@ -59,7 +59,7 @@ class Capture:
     overnight_ladder: Ladder | None = None
 
     def view(self) -> LiveView:
-        """Work the levels out."""
+        """Compute the profile and levels."""
         profile, last_ticks = profile_of(self.ladder, IB_BRACKETS), self.ladder.close_ticks
         overnight = self.opening.overnight
         if self.opening.kind is SessionKind.ETH:
@@ -92,7 +92,7 @@ class Capture:
 
     @staticmethod
     def load(data: bytes) -> "Capture":
-        """Read what `dump` wrote; raise `SnapshotMismatch`."""
+        """Restore the result of `dump`. Raises `SnapshotMismatch`."""
         version, _, whole = data.partition(b"\n")
         if version != b"%d" % VERSION:
             raise SnapshotMismatch(f"capture of version {version[:8]!r}, this program reads {VERSION}")
@@ -108,7 +108,7 @@ class Capture:
             raise SnapshotMismatch(f"not a capture: {problem}") from problem
 
 
-#: Hundreds of captures of a session are written, all of one opening, and measured against one overnight.
+#: Hundreds of captures of a session share one opening and one overnight ladder.
 @lru_cache(maxsize=1024)
 def _opening_bytes(opening: Opening) -> bytes:
     return opening.dump()

@@ -1,7 +1,7 @@
-"""What a session's fold must know before its first trade: its window, and the levels it is measured against.
+"""The opening of a session: its window and the reference levels it is measured against.
 
-Rule kept (rules §6): references are frozen at the open. An `Opening` is journalled like a trade, so that a replay or a
-recovery measures against the very same levels, whatever has been imported meanwhile.
+References are frozen at the open (rules §6). An `Opening` is logged like a trade, so that a replay or recovery uses the
+same levels, even if sessions have been imported since.
 """
 
 import json
@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The newest completed RTH session of the contract before the one that opens. Prices in ticks."""
+    """Levels of the newest complete RTH session of the contract before the opening one. Prices in ticks."""
 
     trade_date: date
     poc: int
@@ -30,8 +30,10 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class IncompleteSession:
-    """A regular session of the look-back that makes no level: not recorded, or incomplete.
-    `holes`: half-open, ns UTC."""
+    """An RTH session of the look-back that creates no levels, because it is not recorded or incomplete.
+
+    holes: gaps of its recording, half-open, ns UTC.
+    """
 
     trade_date: date
     recorded: bool
@@ -40,16 +42,15 @@ class IncompleteSession:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One session of one contract about to open.
+    """A session of one contract at its open.
 
-    contract: its key, `ESZ2026`. segments: half-open windows (ns UTC). prior: None where no session of the contract
-    has completed; then no alert that is measured against value can fire. carried: naked POCs and poor extremes as
-    they stood when `prior` completed. overnight: high and low (ticks) of the ETH session before an RTH session; None
-    for an ETH session, or where nothing traded. average_range: ticks, of up to 20 RTH sessions before; None: none.
-    rolled_from: key of the contract this one took the front from, if it did since `prior`. front: whether it is the
-    front contract; another one's levels are answered when it is named, and it fires no alert. damaged: contract, date
-    and kind of stored sessions that were left out because they are damaged. incomplete: sessions of the look-back that
-    make no level, ascending.
+    contract: its key, `ESZ2026`. segments: half-open windows (ns UTC). prior: None if no session of the contract has
+    completed; then no alert that needs prior value can fire. carried: naked POCs and poor extremes at the close of
+    `prior`. overnight: high and low (ticks) of the ETH session before an RTH session; None for an ETH session, or if
+    nothing traded. average_range: ticks, over up to 20 earlier RTH sessions; None without any. rolled_from: key of the
+    contract that was front before this one, if the roll came after `prior`. front: whether it is the front contract;
+    other contracts fire no alerts. damaged: contract, date and kind of damaged stored sessions, which were left out.
+    incomplete: sessions of the look-back that create no levels, ascending.
     """
 
     contract: str
@@ -69,7 +70,7 @@ class Opening:
 
     @property
     def session(self) -> Session:
-        """The session itself."""
+        """The session, without its references."""
         return Session(self.root, self.trade_date, self.kind, self.segments, self.short)
 
     @property
@@ -83,7 +84,7 @@ class Opening:
         return self.segments[-1][1]
 
     def dump(self) -> bytes:
-        """Write as canonical JSON."""
+        """Return the opening as canonical JSON."""
         prior = self.prior
         whole: dict[str, object] = {
             "version": VERSION,
@@ -112,7 +113,7 @@ class Opening:
 
     @staticmethod
     def load(data: bytes) -> "Opening":
-        """Read what `dump` wrote; raise `ValueError` for a version this program does not know."""
+        """Restore the result of `dump`. Raises `ValueError` for another version."""
         whole = json.loads(data)
         if whole["version"] != VERSION:
             raise ValueError(f"opening of version {whole['version']}, this program reads {VERSION}")

@@ -1,7 +1,7 @@
-"""The playbook: a table of levels, and what scenarios are made of: conditions a program can check (rules §7).
+"""The playbook: the table of levels, and the conditions that scenarios consist of (rules §7).
 
-Rules kept: levels within two ticks are one line, at the price of the strongest; a condition is a plain comparison in
-whole ticks that anyone can check against trades; nothing here says what to do.
+Levels within two ticks share one line at the price of the strongest. A condition is a comparison in whole ticks that
+can be checked against trades. Nothing here is advice.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from outcry.market.opening import Opening, Prior
 from outcry.market.profile import SessionProfile
 from outcry.market.units import fixed_text
 
-#: Levels no further apart than this are one line of the table (rules §7).
+#: Levels at most this far apart share one line of the table (rules §7).
 MERGE_TICKS = 2
 
 Side = Literal["above", "below", "at"]
@@ -22,7 +22,7 @@ Op = Literal[">", ">=", "<", "<=", "in"]
 
 
 class Status(StrEnum):
-    """Where a scenario stands."""
+    """Status of a scenario."""
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -31,8 +31,8 @@ class Status(StrEnum):
 
 
 class LevelKind(StrEnum):
-    """Kinds of levels, strongest first: what alerts are measured against, then edges of ranges, then other prices of
-    the past, then what still moves, then what is only derived."""
+    """Kinds of levels, strongest first: alert levels, edges of ranges, other past prices, developing levels, derived
+    levels."""
 
     PRIOR_VAH = "prior_vah"
     PRIOR_VAL = "prior_val"
@@ -61,7 +61,7 @@ class LevelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelLine:
-    """One line of the table. `side`: `above`, `below` or `at` the last price; distance in ticks, not negative."""
+    """One line of the table. side: of the last price. distance_ticks: from the last price, 0 or more."""
 
     price_ticks: int
     label: str
@@ -72,10 +72,10 @@ class LevelLine:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of what is traded with a price in ticks; with `in`, a range up to `to_ticks`, both included.
+    """A comparison with a price in ticks. With `in`, the range from `price_ticks` to `to_ticks`, both included.
 
-    observable: `open`, the session's first price; `trade`, any price traded; `bracket_close`, the last price of a
-    completed bracket. times: how many brackets in a row.
+    observable: `open`, the session's first price; `trade`, any traded price; `bracket_close`, the last price of a
+    completed bracket. times: required number of consecutive brackets.
     """
 
     observable: Observable
@@ -85,7 +85,7 @@ class Condition:
     to_ticks: int | None = None
 
     def met(self, low: int, high: int) -> bool:
-        """Whether any price from `low` to `high` (ticks, both included) meets it."""
+        """Return whether any price from `low` to `high` (ticks, both included) meets the condition."""
         match self.op:
             case ">":
                 return high > self.price_ticks
@@ -100,7 +100,7 @@ class Condition:
                 return low <= top and high >= self.price_ticks
 
     def text(self, tick_e9: int) -> str:
-        """In prices, with the decimals of the tick: `bracket_close in 1640.25..1655.50 x2`."""
+        """Return the condition as text with the decimals of the tick: `bracket_close in 1640.25..1655.50 x2`."""
         price = fixed_text(self.price_ticks, tick_e9)
         upto = "" if self.to_ticks is None else f"..{fixed_text(self.to_ticks, tick_e9)}"
         times = f" x{self.times}" if self.times > 1 else ""
@@ -109,9 +109,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioState:
-    """A scenario and where it stands. `reference`: label and price in ticks of the level it looks to.
+    """A scenario and its status. reference: label and ticks of its target level.
 
-    `then`: what the conditions would be consistent with, in words without prices.
+    then: the outcome the conditions would be consistent with, as text without prices.
     """
 
     id: str
@@ -123,7 +123,7 @@ class ScenarioState:
     status: Status
 
     def reference_text(self, tick_e9: int) -> str:
-        """The level it looks to, in the decimals of its conditions: `Prior low 7036.50`."""
+        """Return the target level as text with the decimals of the tick: `Prior low 7036.50`."""
         label, price_ticks = self.reference
         return f"{label} {fixed_text(price_ticks, tick_e9)}"
 
@@ -137,11 +137,11 @@ _STRENGTH = {kind: rank for rank, kind in enumerate(LevelKind)}
 def level_lines(
     profile: SessionProfile, opening: Opening, last_ticks: int, *, ib_complete: bool
 ) -> tuple[LevelLine, ...]:
-    """Return the table, high to low.
+    """Return the table of levels, highest price first.
 
-    ib_complete: whether there is an initial balance and its hour is over; until then it has no lines, for it is no
-    more than the range so far. A level joins the nearest line within two ticks whose kind is stronger, of equals the
-    one made later.
+    ib_complete: whether there is an initial balance and its hour is over; before that it has no lines, because it is
+    only the range so far. A level joins the nearest line within two ticks whose kind is stronger, or the newer one of
+    the same kind.
     """
     levels = [
         *(_of_prior(opening.prior, opening) if opening.prior else ()),
@@ -149,14 +149,14 @@ def level_lines(
         *_developing(profile),
         *(_of_balance(profile) if ib_complete else ()),
     ]
-    levels.sort(key=lambda level: _STRENGTH[level[0]])  # stable: of one kind, newest first
+    levels.sort(key=lambda level: _STRENGTH[level[0]])  # a stable sort keeps the newest first within a kind
     lines: list[tuple[LevelKind, int, list[str]]] = []
     for kind, price, label in levels:
         near = [line for line in lines if abs(line[1] - price) <= MERGE_TICKS]
         if not near:
             lines.append((kind, price, [label]))
             continue
-        labels = min(near, key=lambda line: abs(line[1] - price))[2]  # of two as near, the stronger
+        labels = min(near, key=lambda line: abs(line[1] - price))[2]  # the stronger of two equally near
         if label not in labels:
             labels.append(label)
     lines.sort(key=lambda line: -line[1])
@@ -173,7 +173,7 @@ def _side(price_ticks: int, last_ticks: int) -> Side:
 
 
 def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
-    """Levels of the prior session; its middle is rounded down to a price that can trade."""
+    """Levels of the prior session. Its midpoint is rounded down to a whole tick."""
     poor_high = any(level.made_on == prior.trade_date for level in opening.carried.poor_highs)
     poor_low = any(level.made_on == prior.trade_date for level in opening.carried.poor_lows)
     yield LevelKind.PRIOR_VAH, prior.vah, "VAH"
@@ -186,7 +186,7 @@ def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
 
 
 def _carried(opening: Opening) -> Iterator[_Level]:
-    """The overnight range and older levels; those of the prior session itself are in its own lines."""
+    """The overnight range, and carried levels of sessions before the prior one."""
     if opening.overnight:
         high, low = opening.overnight
         yield LevelKind.ON_HIGH, high, "ONH"
@@ -213,7 +213,7 @@ def _developing(profile: SessionProfile) -> Iterator[_Level]:
 
 
 def _of_balance(profile: SessionProfile) -> Iterator[_Level]:
-    """The edges of the initial balance and its multiples, half a tick rounded away from the balance."""
+    """The initial balance and its extensions. Half ticks are rounded away from the balance."""
     yield LevelKind.IB_HIGH, profile.ib_high, "IBH"
     yield LevelKind.IB_LOW, profile.ib_low, "IBL"
     balance = profile.ib_high - profile.ib_low

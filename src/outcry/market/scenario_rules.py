@@ -1,7 +1,7 @@
-"""What each scenario waits for: its conditions, as they follow from the opening, the first price and the balance.
+"""Conditions of the playbook scenarios, derived from the opening, the first price and the initial balance (rules §7).
 
-Rules kept (rules §7): a scenario is listed only where the levels it is about exist; poor extremes are repaired in
-regular hours only (rules §5), so an overnight session has no scenario of theirs.
+A scenario exists only if its levels exist. Poor extremes are repaired only in regular hours (rules §5), so an overnight
+session has no repair scenarios.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from outcry.market.playbook import Condition
 
 
 class ScenarioId(StrEnum):
-    """The scenarios, in the order of the list."""
+    """The scenarios in display order."""
 
     ACCEPT_ABOVE = "accept_above"
     ACCEPT_BELOW = "accept_below"
@@ -31,10 +31,10 @@ class ScenarioId(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRule:
-    """One scenario. `reference`: label and ticks of the level it looks to; `reach`: what makes it done.
+    """One scenario and its conditions. reference: label and ticks of its target level.
 
-    half: a level on the way there, with the condition that tells it was reached. `reach` is None while it cannot be
-    known: the balance that a gap may extend is still forming.
+    reach: the condition that completes it; None while the initial balance that a gap may extend is still forming.
+    half: an intermediate target with the condition that reaches it.
     """
 
     id: ScenarioId
@@ -50,10 +50,10 @@ class ScenarioRule:
 def scenario_rules(
     opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None
 ) -> tuple[ScenarioRule, ...]:
-    """Lay out the scenarios that exist, in the order of `ScenarioId`; prices in ticks.
+    """Return the scenarios that exist, in the order of `ScenarioId`. Prices in ticks.
 
     open_ticks: the session's first price; None before it. ib: high and low of the complete initial balance; None
-    while its hour lasts or where there is none.
+    during the first hour or without one.
     """
     prior = opening.prior
     found = [
@@ -67,7 +67,7 @@ def scenario_rules(
 
 
 def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
-    """Two brackets in a row close beyond value; where value reaches the end of the range there is nowhere to look."""
+    """Acceptance: two consecutive brackets close outside value. Without range beyond value there is no target."""
     if prior.high > prior.vah:
         yield ScenarioRule(
             ScenarioId.ACCEPT_ABOVE,
@@ -91,7 +91,7 @@ def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
-    """The 80 % rule (rules §6): opened outside value, two brackets in a row close in it; edges belong to value."""
+    """The 80 % rule (rules §6): an open outside value, then two consecutive closes inside it, edges included."""
     if prior.vah == prior.val:
         return
     confirm = Condition("bracket_close", "in", prior.val, times=2, to_ticks=prior.vah)
@@ -116,7 +116,7 @@ def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
-    """The balance is broken, then a bracket closes back inside it: its middle first (rounded down), then its end."""
+    """Failed IB breakout: a bracket closes back inside. Targets: the midpoint (rounded down), then the far edge."""
     middle = (high + low) // 2
     confirm = Condition("bracket_close", "in", low, to_ticks=high)
     yield ScenarioRule(
@@ -142,9 +142,11 @@ def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
 
 
 def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
-    """Opened beyond the prior range; a trade back at its edge fills the gap. The close of the first bracket that
-    traded confirms: had the gap been filled, the scenario would be void. Until the balance is complete the edge of
-    the gap is all there is to look to."""
+    """Gap: an open outside the prior range. A trade at the edge of that range fills the gap and voids the scenario.
+
+    The close of the first bracket that traded confirms it. Until the initial balance is complete, the target is the
+    edge of the gap.
+    """
     yield ScenarioRule(
         ScenarioId.GAP_UP_HELD,
         Condition("open", ">", prior.high),
@@ -166,11 +168,11 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
 
 
 def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
-    """The nearest poor extreme at or beyond the open: revisited, then repaired by a trade beyond it (rules §5)."""
+    """Repair of the nearest poor extreme at or beyond the open, by a trade beyond it (rules §5)."""
     away = arm_ticks(opening.prior)
     above = [level for level in opening.carried.poor_highs if level.price_ticks >= open_ticks]
     if above:
-        level = min(above, key=lambda level: level.price_ticks)  # of one price, the newest
+        level = min(above, key=lambda level: level.price_ticks)  # the newest of equal prices
         price = level.price_ticks
         yield ScenarioRule(
             ScenarioId.POOR_HIGH_REPAIR,

@@ -1,7 +1,7 @@
-"""The scenarios of a session: what each waits for, and where it stands (rules §7).
+"""State machines of a session's scenarios (rules §7).
 
-Rules kept: every scenario moves by one table of phases and signs; a condition counts from the moment its phase awaits
-it, so one order of events gives one outcome; what is done or void stays so until the session ends.
+All scenarios share one transition table. A condition counts only from the time its phase starts, so the order of
+events determines the outcome. Done and void are final until the session ends.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from outcry.market.playbook import Condition, ScenarioState, Status
 from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
 from outcry.market.units import NANOS_PER_HOUR
 
-_IDS = tuple(ScenarioId)  # an enumeration is slow to be gone through
+_IDS = tuple(ScenarioId)  # iterating over an enum is slow
 
 
 class Phase(StrEnum):
-    """WAITING: `if` does not hold yet. READY: it does, unconfirmed. HALFWAY: active, and past a first of two prices."""
+    """WAITING: `if` is not met. READY: it is met, not confirmed. HALFWAY: active and past the first of two targets."""
 
     WAITING = "waiting"
     READY = "ready"
@@ -30,14 +30,14 @@ class Phase(StrEnum):
 
     @property
     def status(self) -> Status:
-        """As answers name it."""
+        """The status in answers."""
         if self in {Phase.WAITING, Phase.READY}:
             return Status.PENDING
         return Status.ACTIVE if self is Phase.HALFWAY else Status(self.value)
 
 
 class Sign(StrEnum):
-    """Which condition was met; IMPOSSIBLE: the session opened where `if` can no longer hold."""
+    """The condition that was met. IMPOSSIBLE: the session opened at a price where `if` can no longer be met."""
 
     IF = "if"
     IMPOSSIBLE = "impossible"
@@ -59,7 +59,7 @@ TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
     (Phase.HALFWAY, Sign.REACH): Phase.DONE,
 }
 
-#: What each phase looks for, in order of precedence; other signs never come.
+#: Signs evaluated in each phase, by precedence. No other sign occurs in it.
 AWAITED: dict[Phase, tuple[Sign, ...]] = {
     Phase.WAITING: (Sign.IF,),
     Phase.READY: (Sign.INVALIDATE, Sign.CONFIRM),
@@ -80,10 +80,10 @@ NEVER = frozenset(
 
 @dataclass(slots=True)
 class _Track:
-    """Where one scenario stands. run, run_index: brackets in a row that met `confirm`, and the newest of them.
+    """State of one scenario. run, run_index: consecutive brackets that met `confirm`, and the index of the newest.
 
-    since_ns: when the phase began. A bracket that had ended by then says nothing of it, though it may be sealed later.
-    HALFWAY is active still: what invalidates has been awaited since ACTIVE began.
+    since_ns: start of the phase; brackets that ended before it do not count, even if they become final later. For
+    HALFWAY it is the start of ACTIVE, because the same invalidation applies to both.
     """
 
     phase: Phase = Phase.WAITING
@@ -98,16 +98,16 @@ class _Track:
             self.since_ns = at_ns
 
     def confirmed(self, index: int, times: int) -> bool:
-        """Count a bracket that met `confirm`; whether it is the last of as many in a row."""
+        """Count a bracket that met `confirm`; return whether `times` consecutive brackets have met it."""
         self.run = self.run + 1 if self.run_index == index - 1 else 1
         self.run_index = index
         return self.run >= times
 
 
 def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
-    """What a scenario looks for in a phase, in order of precedence.
+    """Return the conditions a scenario evaluates in a phase, by precedence.
 
-    A close that invalidates is no sign until the scenario is active: before, it is only no confirmation.
+    A bracket close invalidates only an active scenario. Before that it only fails to confirm it.
     """
     by_sign = {
         Sign.IF: rule.if_,
@@ -126,9 +126,9 @@ def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
 
 
 class Scenarios:
-    """The scenarios of one session, regular or overnight. Prices in ticks, times ns UTC.
+    """Scenarios of one RTH or ETH session. Prices in ticks, times ns UTC.
 
-    Call `opened` first, then `traded` and `bracket_closed` in order of event time; inside `quiet()` `traded` may be
+    Call `opened` first, then `traded` and `bracket_closed` in order of event time. Trades inside `quiet()` may be
     skipped.
     """
 
@@ -141,7 +141,7 @@ class Scenarios:
         "_rules",
         "_states",
         "_tracks",
-        "_watched",
+        "_trade_conditions",
     )
 
     def __init__(self, opening: Opening) -> None:
@@ -150,51 +150,51 @@ class Scenarios:
         self._ib: tuple[int, int] | None = None
         self._hour_over = False
         self._tracks = {id_: _Track() for id_ in _IDS}
-        self._lay_out()
+        self._recompute()
 
     def opened(self, first_price: int) -> None:
-        """The session's first price: of its first trade, or the open of its first bar."""
+        """Record the session's first price: its first trade, or the open of its first bar."""
         self._open_ticks = first_price
-        self._lay_out()
+        self._recompute()
         for rule in self._rules:
             if rule.if_.observable == "open":
                 met = rule.if_.met(first_price, first_price)
                 self._tracks[rule.id].take(Sign.IF if met else Sign.IMPOSSIBLE, -1)
-        self._watch()
+        self._recompute_band()
 
     def traded(self, seen: Observation, ib: tuple[int, int] | None) -> None:
-        """Something traded. ib: high and low once the first hour is over and there is one, else None.
+        """Evaluate a trade or bar. ib: initial balance (high, low) after the first hour; None before or without one.
 
-        Of one bar that meets two conditions no one can tell which was first: an invalidation goes before the rest.
+        If one bar meets two conditions, their order is unknown; invalidation takes precedence.
         """
         if not self._hour_over and seen.slot_ns >= self._opening.open_ns + NANOS_PER_HOUR:
             self._hour_over = True
-            self._watch()
+            self._recompute_band()
         self.revise_ib(ib)
         moved = True
-        while moved:  # one trade may do several steps: a price that revisits a poor high may be beyond it
+        while moved:  # one trade may cause several steps: it can revisit a poor high and exceed it
             moved = False
-            for track, sign, condition in self._watched:
+            for track, sign, condition in self._trade_conditions:
                 if condition.met(seen.low, seen.high):
                     track.take(sign, seen.slot_ns)
-                    self._watch()
+                    self._recompute_band()
                     moved = True
                     break
 
     def revise_ib(self, ib: tuple[int, int] | None) -> None:
-        """The initial balance of an hour that is over: a late trade may still move it."""
+        """Set the initial balance after the first hour; a late trade may still change it."""
         if ib is not None and ib != self._ib:
             self._ib = ib
-            self._lay_out()
+            self._recompute()
 
     def bracket_closed(self, index: int, at_ns: int, close: int | None) -> None:
-        """A bracket has ended at `at_ns`, its last price `close`; None: nothing traded in it, so it ends any run."""
+        """Evaluate a bracket that ended at `at_ns`. close: its last price; None: nothing traded, so any run ends."""
         if close is None:
             return
         for rule in self._rules:
             track = self._tracks[rule.id]
             if track.phase is Phase.WAITING and rule.if_.observable == "trade" and rule.if_.met(close, close):
-                track.take(Sign.IF, at_ns - 1)  # a close was traded, though it came too late to be shown
+                track.take(Sign.IF, at_ns - 1)  # the close is a trade as well, but came too late for `traded`
             if at_ns <= track.since_ns:
                 continue
             for sign, condition in awaited(rule, track.phase):
@@ -203,28 +203,28 @@ class Scenarios:
                 if sign is not Sign.CONFIRM or track.confirmed(index, condition.times):
                     track.take(sign, at_ns)
                     break
-        self._watch()
+        self._recompute_band()
 
     def quiet(self) -> Quiet:
-        """Where `traded` would change nothing, until something else is called."""
+        """Return the band in which `traded` changes nothing, valid until another method is called."""
         return self._quiet
 
     def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
-        """Every scenario that exists, in the order of `ScenarioId`. ib: as for `traded`."""
-        if ib is not None and ib != self._ib:  # the hour is over and nothing was shown since
-            return self._told(scenario_rules(self._opening, self._open_ticks, ib))
+        """Return all scenarios that exist, in the order of `ScenarioId`. ib: as in `traded`."""
+        if ib is not None and ib != self._ib:  # no trade has been evaluated since the first hour ended
+            return self._states_of(scenario_rules(self._opening, self._open_ticks, ib))
         if self._states is None:
-            self._states = self._told(self._rules)
+            self._states = self._states_of(self._rules)
         return self._states
 
     def dump(self) -> list[object]:
-        """The whole state, as JSON holds it; the opening is kept elsewhere."""
+        """Return the state as JSON values, without the opening."""
         tracks = [[t.phase.value, t.run, t.run_index, t.since_ns] for t in self._tracks.values()]
         return [self._open_ticks, self._ib and list(self._ib), self._hour_over, tracks]
 
     @staticmethod
     def load(opening: Opening, state: object) -> "Scenarios":
-        """Read what `dump` wrote of a session that opened so."""
+        """Restore the result of `dump`, given the same opening."""
         open_ticks, ib, hour_over, tracks = cast("list[Any]", state)
         found = Scenarios(opening)
         found._open_ticks, found._hour_over = open_ticks, hour_over
@@ -232,10 +232,10 @@ class Scenarios:
         found._tracks = {
             id_: _Track(Phase(phase), *more) for id_, (phase, *more) in zip(_IDS, tracks, strict=True)
         }
-        found._lay_out()
+        found._recompute()
         return found
 
-    def _told(self, found: Sequence[ScenarioRule]) -> tuple[ScenarioState, ...]:
+    def _states_of(self, found: Sequence[ScenarioRule]) -> tuple[ScenarioState, ...]:
         states: list[ScenarioState] = []
         for rule in found:
             phase = self._tracks[rule.id].phase
@@ -248,15 +248,15 @@ class Scenarios:
             )  # fmt: skip
         return tuple(states)
 
-    def _lay_out(self) -> None:
-        """The open or the initial balance has become known, or moved: so have conditions."""
+    def _recompute(self) -> None:
+        """Recompute the conditions after the open or the initial balance changed."""
         self._rules = scenario_rules(self._opening, self._open_ticks, self._ib)
-        self._watch()
+        self._recompute_band()
 
-    def _watch(self) -> None:
-        """Something changed: gather the conditions on trades that are awaited now, and the band that meets none."""
+    def _recompute_band(self) -> None:
+        """Recompute the conditions on trades that apply now, and the band that meets none of them."""
         self._states: tuple[ScenarioState, ...] | None = None
-        self._watched = [
+        self._trade_conditions = [
             (self._tracks[rule.id], sign, condition)
             for rule in self._rules
             for sign, condition in awaited(rule, self._tracks[rule.id].phase)
@@ -264,13 +264,13 @@ class Scenarios:
         ]
         hour_ends_ns = self._opening.open_ns + NANOS_PER_HOUR
         quiet = Quiet(SILENCE.low, SILENCE.high, NEVER_NS if self._hour_over else hour_ends_ns)
-        for _, _, condition in self._watched:
+        for _, _, condition in self._trade_conditions:
             quiet = quiet.join(_unmet(condition))
         self._quiet = quiet
 
 
 def _unmet(condition: Condition) -> Quiet:
-    """The band that does not meet a condition on trades; those are bounds, never ranges."""
+    """Return the band that does not meet a condition on trades. Such a condition is a bound, never a range."""
     if condition.op in {">", ">="}:
         return Quiet(SILENCE.low, condition.price_ticks + (condition.op == ">"), NEVER_NS)
     return Quiet(condition.price_ticks - (condition.op == "<"), SILENCE.high, NEVER_NS)

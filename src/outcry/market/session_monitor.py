@@ -1,7 +1,7 @@
-"""What watches a session: alert machines, scenarios and bias, with the initial balance they are shown.
+"""Evaluates a live session: alerts, scenarios, bias and the initial balance they use.
 
-Owns the band in which none of them has anything to do, so that most trades are only folded. Rule kept (rules §6): the
-initial balance stands once the first hour is over, and then only a late trade moves it.
+It computes the price band in which none of them can change, so that most trades only need to be folded. The initial
+balance is fixed when the first hour ends; only a late trade changes it afterwards (rules §6).
 """
 
 from typing import Any
@@ -20,9 +20,9 @@ from outcry.market.units import NANOS_PER_HOUR
 
 
 class SessionMonitor:
-    """Watches one session. Times ns UTC, prices ticks. The fold it is given is that of its session.
+    """Evaluates one session. Times ns UTC, prices ticks. Methods with a `fold` expect the session's own fold.
 
-    calm: the band in which nothing happens, worked out since something last moved; None: it has to be anew.
+    calm: the cached band in which no trade changes anything; None: it must be recomputed.
     """
 
     __slots__ = (
@@ -48,35 +48,35 @@ class SessionMonitor:
 
     @property
     def bias(self) -> BiasReading:
-        """As of the newest bracket closed."""
+        """The bias as of the latest bracket close."""
         return self._bias.reading
 
     def scenarios(self) -> tuple[ScenarioState, ...]:
-        """As they stand."""
+        """Return the current state of all scenarios."""
         return self._scenarios.states(self._ib)
 
     def silence(self, *, on: bool) -> None:
-        """Let alerts latch without a word, or speak again."""
+        """Suppress alerts (they still count as fired), or report them again."""
         if self._alerts:
             self._alerts.silence(on=on)
 
     def opened(self, price: int) -> None:
-        """The first price of the session."""
+        """Record the session's first price."""
         self._scenarios.opened(price)
 
     def emptied(self) -> None:
-        """All that was traded was taken back: nothing is left of it but what has fired."""
+        """Reset scenarios and bias after all trades were busted. Alerts that fired stay fired."""
         self._scenarios, self._bias = Scenarios(self._opening), BiasMachine()
 
     def refer(self, opening: Opening, open_ticks: int | None) -> None:
-        """Measure scenarios against other references. open_ticks: the session's first price, if it has one."""
+        """Restart the scenarios with another opening. open_ticks: the session's first price; None before it."""
         self._opening, self.calm = opening, None
         self._scenarios = Scenarios(opening)
         if open_ticks is not None:
             self._scenarios.opened(open_ticks)
 
     def quiet(self, due_ns: int) -> Quiet:
-        """Where nothing happens. due_ns: when the next bar or bracket is sealed."""
+        """Return the band in which no trade changes anything. due_ns: when the next bar or bracket becomes final."""
         if self.calm is None:
             calm = self._scenarios.quiet()
             if self._alerts:
@@ -85,26 +85,29 @@ class SessionMonitor:
         return self.calm
 
     def unwatched(self, due_ns: int) -> Quiet:
-        """Where nothing happens to trades that are not shown."""
+        """Return the same band for trades that are folded without evaluation."""
         return self._bounded(SILENCE, due_ns)
 
     def traded(
         self, seen: Observation, bracket: int, fold: SessionFold, extremes: tuple[int, int]
     ) -> list[Fired]:
-        """Show what was traded in the bracket of that index. extremes: the session's high and low, this included."""
+        """Evaluate a trade or bar; return the alerts it fires.
+
+        bracket: index of its bracket. extremes: the session's high and low, including it.
+        """
         self.settle(seen.slot_ns, fold)
         self.calm = None
         self._scenarios.traded(seen, self._ib)
         return self._alerts.traded(seen, bracket, self._ib, extremes) if self._alerts else []
 
     def settle(self, slot_ns: int, fold: SessionFold) -> None:
-        """Something is traded at an instant: once the first hour is over, the initial balance stands."""
+        """Fix the initial balance if a trade at `slot_ns` is the first one after the first hour."""
         if not self._ib_settled and slot_ns >= self.hour_ends_ns:
             self._ib, self._ib_settled = _balance(fold), True
             self.calm = None
 
     def belated(self, slot_ns: int, fold: SessionFold) -> None:
-        """A late trade was folded in: if it fell into the first hour, the initial balance may have moved."""
+        """Update the initial balance after a late trade at `slot_ns`, if it belongs to the first hour."""
         self.calm = None
         if self._ib_settled and slot_ns < self.hour_ends_ns:
             self._ib = _balance(fold)
@@ -113,21 +116,23 @@ class SessionMonitor:
                 self._alerts.revise_ib(self._ib)
 
     def bar_closed(self, end_ns: int, close: int | None, bracket: int) -> list[Fired]:
-        """A bar of five minutes in the bracket of that index is sealed; None: nothing traded in it."""
+        """Evaluate a final five-minute bar. close: None if nothing traded in it. bracket: index of its bracket."""
         self.calm = None
         if close is None or self._alerts is None:
             return []
         return self._alerts.bar_closed(end_ns, close, bracket)
 
     def bracket_closed(self, index: int, end_ns: int, fold: SessionFold) -> list[Fired]:
-        """A bracket is sealed: show its close, and count the votes."""
+        """Evaluate a final bracket: alerts and scenarios see its close, and the bias counts its votes."""
         self.calm = None
         bracket = fold.bracket(index)
         close = bracket.close_ticks if bracket else None
         fired = self._alerts.bracket_closed(index, end_ns, close) if self._alerts else []
         self._scenarios.bracket_closed(index, end_ns, close)
         whole = fold.ladder()
-        ladder = whole and whole.until(index)  # trades of the next two seconds are of the next bracket
+        ladder = whole and whole.until(
+            index
+        )  # leave out trades of the next bracket, folded in the last two seconds
         if ladder is None:
             return fired
         profile, complete = profile_of(ladder, IB_BRACKETS), end_ns >= self.hour_ends_ns
@@ -137,14 +142,14 @@ class SessionMonitor:
         return fired
 
     def _bounded(self, quiet: Quiet, due_ns: int) -> Quiet:
-        """Nothing happens to bars, brackets and the initial balance either."""
+        """Limit a band to the time before the next bar, bracket or initial balance change."""
         until_ns = min(quiet.until_ns, due_ns, self._opening.close_ns)
         return Quiet(
             quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self.hour_ends_ns)
         )
 
     def dump(self) -> dict[str, Any]:
-        """What `restore` takes, as JSON holds it."""
+        """Return the argument of `restore`, as JSON values."""
         return {
             "ib": [self._ib_settled, self._ib],
             "structure": self._alerts.dump() if self._alerts else None,
@@ -153,7 +158,7 @@ class SessionMonitor:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._ib_settled, balance = state["ib"]
         self._ib = (balance[0], balance[1]) if balance else None
         if self._alerts:

@@ -1,6 +1,6 @@
-"""A live session as it is written down: everything but its opening, as canonical JSON.
+"""The stored form of a live session: everything but its opening, as canonical JSON.
 
-Rule kept: what is written in another edition is refused, never guessed at; the trades are in the log.
+A state of another version is refused. The session is then rebuilt from the trades in the log.
 """
 
 import json
@@ -11,17 +11,17 @@ from outcry.market.snapshot import dump, load
 VERSION = 3
 
 
-def encode(held: dict[str, Any]) -> bytes:
-    """Write what `LiveSession.hold` took."""
-    ladder = held["ladder"]
-    whole = {"version": VERSION} | held | {"ladder": json.loads(dump(ladder)) if ladder else None}
+def encode(state: dict[str, Any]) -> bytes:
+    """Encode the result of `LiveSession.state`."""
+    ladder = state["ladder"]
+    whole = {"version": VERSION} | state | {"ladder": json.loads(dump(ladder)) if ladder else None}
     return json.dumps(whole, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """Read what `encode` wrote; raise `ValueError` for a version this program does not know."""
-    held: dict[str, Any] = json.loads(data)
-    if held["version"] != VERSION:
-        raise ValueError(f"session of version {held['version']}, this program reads {VERSION}")
-    ladder = held["ladder"]
-    return held | {"ladder": load(json.dumps(ladder).encode()) if ladder is not None else None}
+    """Decode the result of `encode`. Raises `ValueError` for another version."""
+    state: dict[str, Any] = json.loads(data)
+    if state["version"] != VERSION:
+        raise ValueError(f"session of version {state['version']}, this program reads {VERSION}")
+    ladder = state["ladder"]
+    return state | {"ladder": load(json.dumps(ladder).encode()) if ladder is not None else None}
