@@ -4,7 +4,6 @@ Rules kept: a password is asked for only where nobody on the way can read it; a 
 tied to new forms and a new token; a refusal keeps what was typed, but for secrets.
 """
 
-from collections.abc import Mapping
 from functools import wraps
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +23,6 @@ _HALF_WAY_S = 300
 _SIGNED_IN_S = 90 * 24 * 3600
 _LONGEST_NEXT = 2000
 _LONGEST_AGENT = 300
-_LONGEST_SECRET = 4096
 
 #: English, as the catalogues know it.
 _REFUSALS = {
@@ -188,14 +186,6 @@ def with_next(path: str, to: str) -> str:
 def onward(to: str) -> str:
     """The end of such an address; nothing where it leads to the first page anyway."""
     return "" if to == "/" else f"?next={quote(to, safe='/')}"
-
-
-# -- forms
-
-
-def secret_in(form: Mapping[str, str], name: str) -> str:
-    """A password as it was typed: blanks may be part of it. Longer than one can be it stays, to be refused."""
-    return form.get(name, "")[:_LONGEST_SECRET]
 
 
 def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:

@@ -1,17 +1,79 @@
-"""Forms and script messages from the browser, limited in size and accepted from our own pages only.
+"""Submitted forms and script messages, limited in size and accepted from our own pages only.
 
-The origin is checked before the body is read.
+The origin is checked before the body is read. Every page reads its form through `Form`.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-LONGEST_FORM = 64 * 1024
-MOST_FIELDS = 200
+if TYPE_CHECKING:
+    from outcry.web.language import Words
+
+MAX_FORM_BYTES = 64 * 1024
+MAX_FIELDS = 200
+#: Maximum length of an entry unless a page says otherwise, and of a password.
+MAX_LENGTH = 500
+MAX_SECRET_LENGTH = 4096
+
+#: Errors of a form in the reader's language, by entry name; the empty name is the form as a whole.
+Faults = dict[str, str]
 
 
 class FormRefused(Exception):
     """The form did not come from one of our pages, or is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The entries of a submitted form, each with all its values, and the errors found in them."""
+
+    entries: dict[str, list[str]]
+    words: Words
+    faults: Faults = field(default_factory=Faults)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.entries
+
+    def raw(self, name: str) -> str:
+        """Return the last value of an entry unchanged, or an empty text."""
+        return self.entries.get(name, [""])[-1]
+
+    def text(self, name: str, max_length: int = MAX_LENGTH) -> str:
+        """Return an entry, trimmed and cut to `max_length`, without NUL, which PostgreSQL cannot store."""
+        return _trimmed(self.raw(name))[:max_length]
+
+    def secret(self, name: str) -> str:
+        """Return a password as typed, because spaces may be part of it, cut to a length that is always refused."""
+        return self.raw(name)[:MAX_SECRET_LENGTH]
+
+    def line(self, name: str, max_length: int = MAX_LENGTH) -> str:
+        """Return an entry of one line. Adds a fault if it is too long or not printable."""
+        return self._checked(name, self.raw(name), max_length)
+
+    def joined(self, name: str) -> str:
+        """Return all values of a repeated entry, separated by blanks. Adds faults like `line`."""
+        return self._checked(name, " ".join(self.entries.get(name, ())), MAX_LENGTH)
+
+    def _checked(self, name: str, value: str, max_length: int) -> str:
+        text = _trimmed(value)[: max_length + 1]
+        if len(text) > max_length:
+            self.faults[name] = self.words.ngettext(
+                "Too long (maximum %(most)d character).",
+                "Too long (maximum %(most)d characters).",
+                max_length,
+            ) % {"most": max_length}
+        elif not text.isprintable():
+            self.faults[name] = self.words("Contains characters that can't be printed.")
+        return text
+
+
+def _trimmed(value: str) -> str:
+    return value.replace("\0", "").strip()
 
 
 async def fields_of(request: Request) -> dict[str, list[str]]:
@@ -19,7 +81,7 @@ async def fields_of(request: Request) -> dict[str, list[str]]:
     refuse_foreign(request, "application/x-www-form-urlencoded")
     fields: dict[str, list[str]] = {}
     try:
-        async with request.form(max_fields=MOST_FIELDS) as form:
+        async with request.form(max_fields=MAX_FIELDS) as form:
             for name, value in form.multi_items():
                 if isinstance(value, str):
                     fields.setdefault(name, []).append(value)
@@ -40,7 +102,7 @@ def refuse_foreign(request: Request, media_type: str) -> None:
     if request.headers.get("origin", "null").lower() not in {"null", here}:
         raise FormRefused
     length = request.headers.get("content-length", "")
-    if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:
+    if not length.isascii() or not length.isdigit() or int(length) > MAX_FORM_BYTES:
         raise FormRefused
     if request.headers.get("content-type", "").partition(";")[0] != media_type:
         raise FormRefused

@@ -15,8 +15,7 @@ from starlette.responses import Response
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.tickets import Tickets
 from outcry.web.entrance import forget, with_next
-from outcry.web.language import Words
-from outcry.web.page_context import NotSignedIn, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import NotSignedIn, PageContext, PageMissing, PageRequest
 
 TYPED_COOKIE = "outcry-typed"
 SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name
@@ -29,22 +28,6 @@ _MOST_COOKIE = 3800
 #: Ids are counted by a database that keeps them in 32 bits, or 64.
 _MOST_ID = 2**31 - 1
 _MOST_DIGITS = 15
-
-Faults = dict[str, str]
-
-
-def line(form: Mapping[str, str], name: str, faults: Faults, words: Words, most: int = 500) -> str:
-    """One line of a form; longer than `most`, or with what cannot be printed, it is a fault."""
-    text = said(form, name, most + 1)
-    if len(text) > most:
-        faults[name] = words.ngettext(
-            "Too long (maximum %(most)d character).",
-            "Too long (maximum %(most)d characters).",
-            most,
-        ) % {"most": most}
-    elif not text.isprintable():
-        faults[name] = words("Contains characters that can't be printed.")
-    return text
 
 
 def whole(text: str) -> int | None:

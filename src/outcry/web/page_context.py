@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +26,7 @@ from outcry.http.workers import Workers
 from outcry.people.model import BrowserSession, Preferences, UserRow
 from outcry.web.background import BackgroundTasks
 from outcry.web.checks import Checks
-from outcry.web.form_input import FormRefused, fields_of, refuse_foreign
+from outcry.web.form_input import Form, FormRefused, fields_of, refuse_foreign
 
 if TYPE_CHECKING:
     from outcry.web.language import Languages, Words
@@ -245,16 +245,11 @@ class PageContext:
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
 
-    async def form(self, request: PageRequest) -> dict[str, str]:
-        """Return the form's entries as text; the last value of each. Raises `FormRefused`."""
-        fields = await self.form_lists(request)
-        return {name: values[-1] for name, values in fields.items()}
-
-    async def form_lists(self, request: PageRequest) -> dict[str, list[str]]:
-        """Return the form's entries with all their values. Raises `FormRefused`."""
+    async def form(self, request: PageRequest) -> Form:
+        """Return the submitted form. Raises `FormRefused`."""
         fields = await fields_of(request.http)
         self._refuse_forged(request, fields.pop("csrf", [""])[-1])
-        return fields
+        return Form(fields, request.words)
 
     async def message(self, request: PageRequest) -> bytes:
         """Return the JSON body that one of our scripts sent, with the form token in the `x-csrf` header. Raises
@@ -329,10 +324,3 @@ def safe_path(path: str) -> str:
         and "\\" not in path
     )
     return path if plain else "/"
-
-
-def said(form: Mapping[str, str], name: str, most: int = 500) -> str:
-    """Return one form entry, trimmed and limited in length, without characters that nobody can type or PostgreSQL
-    cannot store.
-    """
-    return form.get(name, "").replace("\0", "").strip()[:most]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from outcry.connections.model import MAX_ROOTS, Broker, ConnectionRefused, ConnectionRow
 from outcry.web.account.webhook_forms import offered
-from outcry.web.forms import Faults, line
+from outcry.web.form_input import Faults
 from outcry.web.language import Words, later
 from outcry.web.levels.page import SECTORS
 from outcry.web.page_context import PageContext, PageRequest
@@ -70,6 +70,7 @@ class Typed:
     label: str
     roots: tuple[str, ...]
     kept: dict[str, str]
+    faults: Faults
 
 
 def entries_of(words: Words, broker: Broker) -> list[Entry]:
@@ -97,19 +98,15 @@ def sectors_of(context: PageContext, words: Words) -> list[Sector]:
     return [Sector(words(SECTORS.get(sector, sector)), kept) for sector, kept in found.items()]
 
 
-async def typed_in(
-    context: PageContext, request: PageRequest, broker: Broker | None, faults: Faults
-) -> Typed:
+async def typed_in(context: PageContext, request: PageRequest, broker: Broker | None) -> Typed:
     """What was typed: a broker's entries, if one is asked about, a name, and products."""
-    lists = await context.form_lists(request)
-    form = {name: values[-1] for name, values in lists.items()}
+    form = await context.form(request)
     fields = broker.fields if broker else ()
-    given = {field.name: line(form, field.name, faults, request.words, _LONGEST_ENTRY) for field in fields}
-    label = line(form, "label", faults, request.words, LONGEST_LABEL)
-    joined = {"roots": " ".join(lists.get("roots", ()))}
-    roots = tuple(dict.fromkeys(line(joined, "roots", faults, request.words).split()))
+    given = {field.name: form.line(field.name, _LONGEST_ENTRY) for field in fields}
+    label = form.line("label", LONGEST_LABEL)
+    roots = tuple(dict.fromkeys(form.joined("roots").split()))
     plain = {field.name: given[field.name] for field in fields if not field.secret}
-    return Typed(given, label, roots, plain | {"label": label, "roots": " ".join(roots)})
+    return Typed(given, label, roots, plain | {"label": label, "roots": " ".join(roots)}, form.faults)
 
 
 def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) -> None:

@@ -27,7 +27,8 @@ from outcry.web.account.vendor_words import code_means, cure_of, guide_address
 from outcry.web.checks import Checked
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import origin_of
-from outcry.web.forms import Faults, forget_typed, note_of, number_in, prove_first, typed_before
+from outcry.web.form_input import Faults
+from outcry.web.forms import forget_typed, note_of, number_in, prove_first, typed_before
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 from outcry.web.status_labels import StatusLabel, status_label
 
@@ -187,8 +188,8 @@ async def show(context: PageContext, request: PageRequest) -> Response:
 async def choose(context: PageContext, request: PageRequest) -> Response:
     """Have it bring other products, under another name."""
     context.sender(request)
-    faults = Faults()
-    typed = await typed_in(context, request, None, faults)
+    typed = await typed_in(context, request, None)
+    faults = typed.faults
     try:
         user, row = await own(context, request)
     except NotProved:

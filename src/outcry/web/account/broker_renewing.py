@@ -11,7 +11,8 @@ from outcry.connections.model import Broker, ConnectionRefused, ConnectionRow
 from outcry.people.audit import Event
 from outcry.web.account.broker_forms import entries_of, judge_entries, refused, typed_in, usual_of
 from outcry.web.account.broker_page import LIST, ONE, connected, note, own
-from outcry.web.forms import Faults, forget_typed, number_in, prove_first, typed_before
+from outcry.web.form_input import Faults
+from outcry.web.forms import forget_typed, number_in, prove_first, typed_before
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 
 
@@ -27,13 +28,13 @@ async def renew_form(context: PageContext, request: PageRequest) -> Response:
 async def renew(context: PageContext, request: PageRequest) -> Response:
     """Give it other entries, all of them, and have it try again."""
     context.sender(request)
-    faults = Faults()
     try:
         user, row = await own(context, request)
     except NotProved:
         return context.to(request, f"/sign-in?next={LIST}/{number_in(request, 'connection_id')}/renew")
     broker = await _broker_of(context, row)
-    typed = await typed_in(context, request, broker, faults)
+    typed = await typed_in(context, request, broker)
+    faults = typed.faults
     try:
         context.confirmed(request)
     except NotProved:

@@ -36,7 +36,8 @@ from outcry.web.account.broker_page import (
 from outcry.web.account.feed_words import vendor_of
 from outcry.web.account.keys import Shown, key_by_form, shown
 from outcry.web.entrance import site_of
-from outcry.web.forms import Faults, forget_typed, note_of, prove_first, show_once, typed_before
+from outcry.web.form_input import Faults
+from outcry.web.forms import forget_typed, note_of, prove_first, show_once, typed_before
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 
 MADE = f"{LIST}/key-made"
@@ -136,8 +137,9 @@ async def connect_form(context: PageContext, request: PageRequest) -> Response:
 async def connect(context: PageContext, request: PageRequest) -> Response:
     """Begin a connection."""
     context.sender(request)
-    broker, faults = await _broker(context, request), Faults()
-    typed = await typed_in(context, request, broker, faults)
+    broker = await _broker(context, request)
+    typed = await typed_in(context, request, broker)
+    faults = typed.faults
     try:
         user = context.confirmed(request)
     except NotProved:

@@ -18,18 +18,16 @@ from outcry.people.audit import Event
 from outcry.people.model import UserRow
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import origin_of, site_of
+from outcry.web.form_input import Faults, Form
 from outcry.web.forms import (
-    Faults,
     forget_typed,
     hand_over,
-    line,
     note_of,
     number_in,
     prove_first,
     show_once,
     typed_before,
 )
-from outcry.web.language import Words
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 
 LIST, NEW, MADE = "/account/keys", "/account/keys/new", "/account/keys/made"
@@ -119,8 +117,8 @@ async def key_by_form(
     again, with what was typed and what is wrong with it."""
     context.sender(request)
     form = await context.form(request)
-    faults: Faults = {}
-    wish = _wished(form, faults, request.words)
+    faults = form.faults
+    wish = _wished(form)
     try:
         user = context.confirmed(request)
     except NotProved:
@@ -144,14 +142,14 @@ class _Wish:
         return {"label": self.label, "lifetime": self.lifetime}
 
 
-def _wished(form: Mapping[str, str], faults: Faults, words: Words) -> _Wish:
+def _wished(form: Form) -> _Wish:
     """Read a form that asks for a key."""
-    label = line(form, "label", faults, words, LONGEST_LABEL)
-    lifetime = line(form, "lifetime", faults, words)
+    label = form.line("label", LONGEST_LABEL)
+    lifetime = form.line("lifetime")
     if not label:
-        faults["label"] = words("Enter a name for the key.")
+        form.faults["label"] = form.words("Enter a name for the key.")
     if lifetime not in LIFETIMES_NS:
-        faults["lifetime"] = words("Choose an expiry.")
+        form.faults["lifetime"] = form.words("Choose an expiry.")
     return _Wish(label, lifetime)
 
 
@@ -191,8 +189,8 @@ async def name_key(context: PageContext, request: PageRequest) -> Response:
     """Call it something else."""
     context.sender(request)
     form = await context.form(request)
-    faults: Faults = {}
-    label = line(form, "label", faults, request.words, LONGEST_LABEL)
+    faults = form.faults
+    label = form.line("label", LONGEST_LABEL)
     if request.user is None:
         return prove_first(context, request, f"{LIST}/{number_in(request, 'key_id')}", {"label": label})
     user, row = await _own(context, request)
@@ -209,8 +207,8 @@ async def rotate_key(context: PageContext, request: PageRequest) -> Response:
     """Make another in its place, to be shown once; this one works until its grace is over."""
     user, row = await _own(context, request)
     form = await context.form(request)
-    faults: Faults = {}
-    grace = line(form, "grace", faults, request.words)
+    faults = form.faults
+    grace = form.line("grace")
     if grace not in GRACES:
         faults["grace"] = request.words("Choose how long the old key stays valid.")
         return await _one(context, request, faults, {"grace": grace})
@@ -236,8 +234,8 @@ async def revoke_key(context: PageContext, request: PageRequest) -> Response:
     """End it, everywhere within a second."""
     user, row = await _own(context, request)
     form = await context.form(request)
-    faults: Faults = {}
-    name = line(form, "name", faults, request.words)
+    faults = form.faults
+    name = form.line("name")
     if name != (row.label or row.prefix):
         faults["name"] = request.words("The name does not match. Type it exactly as shown.")
         return await _one(context, request, faults, {"name": name})

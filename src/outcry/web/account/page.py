@@ -16,7 +16,8 @@ from outcry.access.licences import Scope
 from outcry.people.model import Preferences, Theme
 from outcry.web.account.delivery_health import worries
 from outcry.web.account.feed_words import WAITING, next_step
-from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
+from outcry.web.form_input import Faults
+from outcry.web.forms import forget_typed, note_of, prove_first, typed_before
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.page_context import Page, PageContext, PageRequest
 from outcry.web.status_labels import StatusLabel, status_label
@@ -64,8 +65,8 @@ async def prefer(context: PageContext, request: PageRequest) -> Response:
     """Keep preferences."""
     context.sender(request)
     form = await context.form(request)
-    faults: Faults = {}
-    typed = {name: line(form, name, faults, request.words) for name in _ENTRIES}
+    faults = form.faults
+    typed = {name: form.line(name) for name in _ENTRIES}
     if request.user is None:
         return prove_first(context, request, FRONT, typed)
     wished = _preferences(typed, faults, request.words)

@@ -27,7 +27,7 @@ from outcry.web.account.webhook_page import (
     told_to_wait,
     typed_of,
 )
-from outcry.web.page_context import Page, PageContext, PageRequest, said
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 #: Times anything is sent again, in any minute.
 _RESENDS = 10
@@ -37,7 +37,7 @@ _LONGEST_ID = 100
 async def resend_one(context: PageContext, request: PageRequest) -> Response:
     """The alerts of one message."""
     user, row = await own(context, request)
-    message_id = said(await context.form(request), "message_id", _LONGEST_ID)
+    message_id = (await context.form(request)).text("message_id", _LONGEST_ID)
     again = context.services.subscriptions.resend_one
     return await _resend(
         context,
@@ -91,7 +91,7 @@ async def _resend_since(
     again: Callable[[UserRow, SubscriptionRow, int], int],
 ) -> Response:
     user, row = await own(context, request)
-    typed = said(await context.form(request), field, 40)
+    typed = (await context.form(request)).text(field, 40)
     since_ns = since_of(request, typed, context.now_ns())
     if since_ns is None:
         fault = request.words("Enter a date and time within the last 30 days.")

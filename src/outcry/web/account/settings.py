@@ -20,21 +20,21 @@ _YEAR_S = 365 * 24 * 3600
 async def language(context: PageContext, request: PageRequest) -> Response:
     """Set the language."""
     form = await context.form(request)
-    chosen = form.get("language", "")
+    chosen = form.raw("language")
     if chosen not in LANGUAGES:
         raise FormRefused
     kept = replace(request.preferences, language=chosen)
-    return await _keep(context, request, kept, LANGUAGE_COOKIE, chosen, form.get("next", "/"))
+    return await _keep(context, request, kept, LANGUAGE_COOKIE, chosen, form.raw("next") or "/")
 
 
 async def theme(context: PageContext, request: PageRequest) -> Response:
     """Set the theme: dark, light or system."""
     form = await context.form(request)
-    chosen = form.get("theme", "")
+    chosen = form.raw("theme")
     if chosen not in get_args(Theme):
         raise FormRefused
     kept = replace(request.preferences, theme=cast("Theme", chosen))
-    return await _keep(context, request, kept, THEME_COOKIE, chosen, form.get("next", "/"))
+    return await _keep(context, request, kept, THEME_COOKIE, chosen, form.raw("next") or "/")
 
 
 async def _keep(

@@ -13,9 +13,10 @@ from starlette.responses import Response
 from outcry.delivery.sink import Manner, Receipt, SecretRefused, Signature, Sink
 from outcry.web.as_text import as_seen
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.forms import Faults, note_of
+from outcry.web.form_input import Faults
+from outcry.web.forms import note_of
 from outcry.web.language import later
-from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
 
 SINK = "/sink"
 MANNERS: Mapping[Manner, str] = {
@@ -64,7 +65,7 @@ async def show_sink(context: PageContext, request: PageRequest) -> Response:
 async def set_manner(context: PageContext, request: PageRequest) -> Response:
     """Set the simulated response."""
     sink = _sink(context, request)
-    wished = said(await context.form(request), "manner")
+    wished = (await context.form(request)).text("manner")
     if wished not in set(Manner):
         return await _page(context, request, {"manner": request.words("Choose a response from the list.")})
     sink.manner = Manner(wished)
@@ -75,7 +76,7 @@ async def give_secret(context: PageContext, request: PageRequest) -> Response:
     """Add a signing secret to check signatures with, until the service stops."""
     sink = _sink(context, request)
     try:
-        sink.trust(said(await context.form(request), "secret"))
+        sink.trust((await context.form(request)).text("secret"))
     except SecretRefused:
         fault = request.words(
             "This is not a signing secret. Signing secrets start with whsec_ and are shown once."

@@ -9,7 +9,7 @@ from typing import get_args
 from outcry.delivery.model import Severity, Target, Window
 from outcry.delivery.subscriptions import LONGEST_LABEL, SubscriptionRefused, Wish
 from outcry.web.account.delivery_words import address_words
-from outcry.web.forms import Faults, line
+from outcry.web.form_input import Faults
 from outcry.web.language import Words, later
 from outcry.web.page_context import PageContext, PageRequest
 
@@ -23,15 +23,12 @@ _REFUSALS: Mapping[str, str] = {
 
 async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str, str], Faults]:
     """What was typed, as far as it is what a form can hold."""
-    form = await context.form_lists(request)
-    first = {name: values[-1] for name, values in form.items()}
-    faults: Faults = {}
-    typed = {name: line(first, name, faults, request.words) for name in _CHOICES}
-    typed["label"] = line(first, "label", faults, request.words, LONGEST_LABEL)
-    typed["address"] = line(first, "address", faults, request.words, _LONGEST_ADDRESS)
-    symbols = {"symbols": " ".join(form.get("symbols", ()))}
-    typed["symbols"] = line(symbols, "symbols", faults, request.words)
-    return typed, faults
+    form = await context.form(request)
+    typed = {name: form.line(name) for name in _CHOICES}
+    typed["label"] = form.line("label", LONGEST_LABEL)
+    typed["address"] = form.line("address", _LONGEST_ADDRESS)
+    typed["symbols"] = form.joined("symbols")
+    return typed, form.faults
 
 
 def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:

@@ -27,7 +27,8 @@ from outcry.web.account.webhook_forms import offered
 from outcry.web.background import TooManyTasks
 from outcry.web.dates import local_time
 from outcry.web.entrance import origin_of
-from outcry.web.forms import Faults, note_of, number_in, whole
+from outcry.web.form_input import Faults
+from outcry.web.forms import note_of, number_in, whole
 from outcry.web.page_context import PageContext, PageMissing, PageRequest
 
 P = ParamSpec("P")

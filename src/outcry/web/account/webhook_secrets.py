@@ -12,13 +12,13 @@ from outcry.people.audit import Event
 from outcry.web.account.delivery_words import OVERLAPS, USUAL_OVERLAP
 from outcry.web.account.webhook_page import LIST, ONE, asked, back_to_webhook, note, own
 from outcry.web.forms import forget_secret, hand_over, handed_over, prove_first
-from outcry.web.page_context import NotConfirmed, Page, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import NotConfirmed, Page, PageContext, PageMissing, PageRequest
 
 
 async def rotate_secret(context: PageContext, request: PageRequest) -> Response:
     """Sign with a new secret, shown once; the old one signs on for as long as its owner chose."""
     user, row = await own(context, request)
-    overlap = said(await context.form(request), "overlap")
+    overlap = (await context.form(request)).text("overlap")
     overlap = overlap if overlap in OVERLAPS else USUAL_OVERLAP
     rotate = context.services.subscriptions.rotate
     try:

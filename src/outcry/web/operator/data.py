@@ -24,11 +24,10 @@ from outcry.web.account.feed_words import PHASE_WORDS
 from outcry.web.account.webhook_forms import offered
 from outcry.web.dates import LocalTime, day_text, local_time
 from outcry.web.entrance import origin_of
+from outcry.web.form_input import Faults
 from outcry.web.formatter import month_text
 from outcry.web.forms import (
-    Faults,
     forget_typed,
-    line,
     note_of,
     number_in,
     prove_first,
@@ -146,10 +145,9 @@ async def _data(
 async def add_grant(context: PageContext, request: PageRequest) -> Response:
     """Grant something."""
     context.sender(request)
-    faults = Faults()
-    form = await context.form_lists(request)
-    first = {name: values[-1] for name, values in form.items()} | {"roots": " ".join(form.get("roots", ()))}
-    typed = {name: line(first, name, faults, request.words) for name in _USUAL}
+    form = await context.form(request)
+    faults = form.faults
+    typed = {name: form.joined(name) if name == "roots" else form.line(name) for name in _USUAL}
     terms = _terms(request, typed, faults)
     try:
         operator = context.operator(request)

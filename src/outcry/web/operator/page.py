@@ -16,22 +16,20 @@ from outcry.people.model import UserRole, UserRow
 from outcry.people.refusals import Refused
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.entrance import faults_of, origin_of
-from outcry.web.form_input import FormRefused
+from outcry.web.form_input import Faults, FormRefused
 from outcry.web.forms import (
-    Faults,
     before_in,
     forget_secret,
     forget_typed,
     hand_over,
     handed_over,
-    line,
     note_of,
     number_in,
     prove_first,
     typed_before,
 )
 from outcry.web.language import Words, later
-from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 
 USERS, INVITED = "/operator/users", "/operator/users/invited"
 _PAGE = 50
@@ -102,8 +100,9 @@ async def _list(
 async def invite(context: PageContext, request: PageRequest) -> Response:
     """Make an invitation; its link is shown once, and mailed where mail works."""
     context.sender(request)
-    form, faults = await context.form(request), Faults()
-    typed = {name: line(form, name, faults, request.words, 254) for name in ("email", "role", "tier")}
+    form = await context.form(request)
+    faults = form.faults
+    typed = {name: form.line(name, 254) for name in ("email", "role", "tier")}
     role, tier = _role(typed["role"], faults, request.words), _tier(typed["tier"], faults, request.words)
     try:
         operator = context.operator(request)
@@ -155,8 +154,9 @@ async def show_user(context: PageContext, request: PageRequest) -> Response:
 async def change_user(context: PageContext, request: PageRequest) -> Response:
     """Change role and tier."""
     operator, row = await _wanted(context, request)
-    form, faults = await context.form(request), Faults()
-    typed = {name: line(form, name, faults, request.words) for name in ("role", "tier")}
+    form = await context.form(request)
+    faults = form.faults
+    typed = {name: form.line(name) for name in ("role", "tier")}
     role, tier = _role(typed["role"], faults, request.words), _tier(typed["tier"], faults, request.words)
     if faults:
         return await _user(context, request, typed, faults)
@@ -166,7 +166,7 @@ async def change_user(context: PageContext, request: PageRequest) -> Response:
 async def switch_user(context: PageContext, request: PageRequest) -> Response:
     """Switch somebody off, who is signed out everywhere then and whose keys stop; or on again."""
     operator, row = await _wanted(context, request)
-    wanted = said(await context.form(request), "disabled")
+    wanted = (await context.form(request)).text("disabled")
     if wanted not in {"yes", "no"}:
         raise FormRefused
     return await _changed(context, request, operator, row, {}, disabled=wanted == "yes")

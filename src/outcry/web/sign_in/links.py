@@ -21,9 +21,8 @@ from outcry.web.entrance import (
     onward,
     origin_of,
     refused,
-    secret_in,
 )
-from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path
 
 #: Where to go once a mailed link was used: it is used in the browser that asked for it.
 ONWARD_COOKIE = "outcry-onward"
@@ -50,7 +49,7 @@ async def ask_link(context: PageContext, request: PageRequest) -> Response:
 async def send_link(context: PageContext, request: PageRequest) -> Response:
     """Mail one, to be used in this browser."""
     form = await context.form(request)
-    email, to = said(form, "email"), next_of(request)
+    email, to = form.text("email"), next_of(request)
     try:
         await context.ask(context.services.identity.send_link, email, request.binding, origin_of(request))
     except Refused as refusal:
@@ -70,7 +69,7 @@ async def ask_reset(context: PageContext, request: PageRequest) -> Response:
 async def send_reset(context: PageContext, request: PageRequest) -> Response:
     """Mail one."""
     form = await context.form(request)
-    email = said(form, "email")
+    email = form.text("email")
     try:
         await context.ask(context.services.identity.send_reset, email, origin_of(request))
     except Refused as refusal:
@@ -96,7 +95,7 @@ async def link_form(context: PageContext, request: PageRequest) -> Response:
 async def follow_link(context: PageContext, request: PageRequest) -> Response:
     """Sign in with it."""
     form = await context.form(request)
-    token = said(form, "token")
+    token = form.text("token")
     try:
         came = await context.ask(
             context.services.identity.follow_link, token, request.binding, origin_of(request)
@@ -119,10 +118,10 @@ async def reset_form(context: PageContext, request: PageRequest) -> Response:
 async def reset(context: PageContext, request: PageRequest) -> Response:
     """Choose it."""
     form = await context.form(request)
-    token = said(form, "token")
+    token = form.text("token")
     try:
         came = await context.ask(
-            context.services.identity.reset, token, secret_in(form, "password"), origin_of(request)
+            context.services.identity.reset, token, form.secret("password"), origin_of(request)
         )
     except Refused as refusal:
         kept = "" if refusal.reason is Reason.LINK else token
@@ -141,7 +140,7 @@ async def new_email(context: PageContext, request: PageRequest) -> Response:
     """Make it the account's."""
     form = await context.form(request)
     try:
-        await context.ask(context.services.identity.finish_email, said(form, "token"), origin_of(request))
+        await context.ask(context.services.identity.finish_email, form.text("token"), origin_of(request))
     except Refused as refusal:
         return refused(context, request, "signin/email.html", refusal, token="", done=False)
     return context.page(request, "signin/email.html", faults={}, token="", done=True)
@@ -171,12 +170,10 @@ async def invitation(context: PageContext, request: PageRequest) -> Response:
 async def accept(context: PageContext, request: PageRequest) -> Response:
     """Come in by it."""
     form = await context.form(request)
-    token, email = said(form, "token"), said(form, "email")
+    token, email = form.text("token"), form.text("email")
     identity = context.services.identity
     try:
-        came = await context.ask(
-            identity.accept, token, email, secret_in(form, "password"), origin_of(request)
-        )
+        came = await context.ask(identity.accept, token, email, form.secret("password"), origin_of(request))
     except Refused as refusal:
         invited = await context.ask(identity.invited, token)
         values = _invited(context, invited, token, email)

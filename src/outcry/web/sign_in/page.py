@@ -21,10 +21,9 @@ from outcry.web.entrance import (
     passkeys_work,
     refused,
     renew,
-    secret_in,
     with_next,
 )
-from outcry.web.page_context import Page, PageContext, PageRequest, said
+from outcry.web.page_context import Page, PageContext, PageRequest
 
 _LONGEST_TOKEN = 200
 
@@ -44,10 +43,10 @@ async def set_up(context: PageContext, request: PageRequest) -> Response:
     if request.user is not None:
         return context.to(request, "/")
     form = await context.form(request)
-    token, email = said(form, "token"), said(form, "email")
+    token, email = form.text("token"), form.text("email")
     try:
         came = await context.ask(
-            context.services.identity.set_up, token, email, secret_in(form, "password"), origin_of(request)
+            context.services.identity.set_up, token, email, form.secret("password"), origin_of(request)
         )
     except Refused as refusal:
         return refused(context, request, "signin/set_up.html", refusal, token=token, email=email)
@@ -71,10 +70,10 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
     if request.user is not None:
         return context.to(request, next_of(request))
     form = await context.form(request)
-    email = said(form, "email")
+    email = form.text("email")
     try:
         came = await context.ask(
-            context.services.identity.sign_in, email, secret_in(form, "password"), origin_of(request)
+            context.services.identity.sign_in, email, form.secret("password"), origin_of(request)
         )
     except Refused as refusal:
         return await sign_in_again(context, request, refusal, email)
@@ -114,7 +113,7 @@ async def code(context: PageContext, request: PageRequest) -> Response:
     ticket = request.http.cookies.get(HALF_WAY_COOKIE, "")
     try:
         came = await context.ask(
-            context.services.identity.second_factor, ticket, said(form, "code"), origin_of(request)
+            context.services.identity.second_factor, ticket, form.text("code"), origin_of(request)
         )
     except Refused as refusal:
         if refusal.reason in {Reason.CODE, Reason.WRONG, Reason.TOO_OFTEN}:
@@ -143,8 +142,8 @@ async def confirm(context: PageContext, request: PageRequest) -> Response:
         token = await context.ask(
             context.services.identity.confirm,
             request.session,
-            secret_in(form, "password"),
-            said(form, "code"),
+            form.secret("password"),
+            form.text("code"),
             origin_of(request),
         )
     except Refused as refusal:

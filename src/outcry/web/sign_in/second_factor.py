@@ -15,8 +15,9 @@ from outcry.people.model import UserRow
 from outcry.people.refusals import Refused
 from outcry.web.dates import local_time
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
+from outcry.web.form_input import Form
 from outcry.web.forms import id_of
-from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
 
 SECURITY = "/account/security"
 _SECRET = re.compile(r"[A-Z2-7]{16,64}")
@@ -35,7 +36,7 @@ async def remove_passkey(context: PageContext, request: PageRequest) -> Response
     """Forget one."""
     user = context.confirmed(request)
     form = await context.form(request)
-    number = id_of(form.get("passkey", ""))
+    number = id_of(form.raw("passkey"))
     try:
         await context.ask(context.services.identity.remove_passkey, user, number, origin_of(request))
     except Refused as refusal:
@@ -80,7 +81,7 @@ async def change_authenticator(context: PageContext, request: PageRequest) -> Re
     user = context.confirmed(request)
     form = await context.form(request)
     identity = context.services.identity
-    wanted = form.get("do", "")
+    wanted = form.raw("do")
     if wanted == "on":
         return await _switch_on(context, request, user, form)
     if user.totp_sealed is None:
@@ -94,15 +95,13 @@ async def change_authenticator(context: PageContext, request: PageRequest) -> Re
     raise PageMissing
 
 
-async def _switch_on(
-    context: PageContext, request: PageRequest, user: UserRow, form: dict[str, str]
-) -> Response:
-    secret = said(form, "secret")
+async def _switch_on(context: PageContext, request: PageRequest, user: UserRow, form: Form) -> Response:
+    secret = form.text("secret")
     if user.totp_sealed is not None or _SECRET.fullmatch(secret) is None:
         return context.to(request, f"{SECURITY}/authenticator")
     identity = context.services.identity
     try:
-        codes = await context.ask(identity.finish_totp, user, secret, said(form, "code"), origin_of(request))
+        codes = await context.ask(identity.finish_totp, user, secret, form.text("code"), origin_of(request))
     except Refused as refusal:
         address = identity.totp_address(user, secret)
         return refused(context, request, "security/authenticator.html", refusal, **_drawn(secret, address))

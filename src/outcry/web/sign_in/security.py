@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from outcry.people.refusals import Refused
 from outcry.web.dates import local_time
-from outcry.web.entrance import guarded, origin_of, passkeys_work, refused, secret_in
+from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
 from outcry.web.forms import forget_typed, id_of, note_of, prove_first, typed_before
 from outcry.web.language import later
-from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest, said
+from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 from outcry.web.user_agents import device
 
 _HERE = "/account/security"
@@ -70,7 +70,7 @@ async def end_sessions(context: PageContext, request: PageRequest) -> Response:
     if "others" in form:
         await context.ask(identity.end_other_sessions, user, request.session, origin_of(request))
         return context.to(request, f"{_HERE}?done=sessions")
-    number = id_of(form.get("session", ""))
+    number = id_of(form.raw("session"))
     await context.ask(identity.end_session, user, number, origin_of(request))
     return context.to(request, f"{_HERE}?done=session")
 
@@ -96,7 +96,7 @@ async def password(context: PageContext, request: PageRequest) -> Response:
             context.services.identity.change_password,
             user,
             request.session,
-            secret_in(form, "password"),
+            form.secret("password"),
             origin_of(request),
         )
     except Refused as refusal:
@@ -119,7 +119,7 @@ async def email(context: PageContext, request: PageRequest) -> Response:
     """Mail a link to it."""
     context.sender(request)
     form = await context.form(request)
-    typed = said(form, "email")
+    typed = form.text("email")
     try:
         user = context.confirmed(request)
     except NotProved:  # ten minutes went by while it was typed
