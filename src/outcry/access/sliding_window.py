@@ -145,7 +145,7 @@ def passed(remaining: int) -> Verdict:
 
 
 def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
-    """Return the verdict of a refused request: the next one passes when the `limit`-th newest entry leaves the window."""
+    """Return the verdict of a refused request: the next one passes when the `limit`-th newest entry expires."""
     if not passes:  # a limit of zero
         return Verdict(allowed=False, remaining=0, reset_ms=0, retry_after_ms=WINDOW_NS // _NS_PER_MS)
     blocker_ns = passes[-limit] if limit else passes[-1]

@@ -20,10 +20,10 @@ _PAGE_LINES = 50
 
 _EVENTS: Mapping[str, str] = {
     Event.SET_UP: later("Service set up"),
-    Event.SIGN_IN: later("SignedIn in"),
+    Event.SIGN_IN: later("Signed in"),
     Event.SIGN_IN_FAILED: later("Sign-in failed"),
     Event.CONFIRM_FAILED: later("Identity confirmation failed"),
-    Event.SIGN_OUT: later("SignedIn out"),
+    Event.SIGN_OUT: later("Signed out"),
     Event.SESSION_ENDED: later("Browser signed out"),
     Event.SESSIONS_ENDED: later("All other browsers signed out"),
     Event.PASSWORD_CHANGED: later("Password changed"),
