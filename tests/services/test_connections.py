@@ -8,14 +8,15 @@ import pytest
 from outcry.connections.contract_selection import contract_selector
 from outcry.connections.lifecycle import NEVER, RESTING, RUNNING, TRANSITIONS, Sign, moved
 from outcry.connections.model import ConnectionPhase as Phase
-from outcry.connections.stream_summary import Told, summarize_streams
+from outcry.connections.stream_summary import summarize_streams
 from outcry.live.health import Phase as Link
+from outcry.live.stream_status import StreamStatus
 from outcry.market.instruments import Contract
 from outcry.trades.reference_tables import load_reference
 
-LIVE = Told(Link.CURRENT, "live")
-LOST = Told(Link.LOST, "disconnected", lost="unreachable")
-OLD = Told(Link.CATCHING_UP, "catching_up")
+LIVE = StreamStatus(Link.CURRENT, "live")
+LOST = StreamStatus(Link.LOST, "disconnected", lost="unreachable")
+OLD = StreamStatus(Link.CATCHING_UP, "catching_up")
 
 
 def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None:
@@ -41,26 +42,26 @@ def test_every_phase_is_reached_from_a_new_connection() -> None:
     ("streams", "sign", "code"),
     [
         ([], Sign.BROKE, "connecting"),
-        ([Told(Link.CONNECTING, "connecting")], Sign.BROKE, "connecting"),
+        ([StreamStatus(Link.CONNECTING, "connecting")], Sign.BROKE, "connecting"),
         ([LOST, LOST], Sign.BROKE, "unreachable"),
         ([OLD, LIVE], Sign.OPENED, "catching_up"),
-        ([LIVE, Told(Link.CURRENT, "closed")], Sign.CURRENT, "live"),
-        ([Told(Link.CURRENT, "closed"), Told(Link.CURRENT, "closed")], Sign.CURRENT, "closed"),
-        ([Told(Link.CURRENT, "no_prior")], Sign.CURRENT, "no_prior"),
+        ([LIVE, StreamStatus(Link.CURRENT, "closed")], Sign.CURRENT, "live"),
+        ([StreamStatus(Link.CURRENT, "closed"), StreamStatus(Link.CURRENT, "closed")], Sign.CURRENT, "closed"),
+        ([StreamStatus(Link.CURRENT, "no_prior")], Sign.CURRENT, "no_prior"),
         ([LIVE, LOST], Sign.TROUBLED, "unreachable"),
-        ([LIVE, Told(Link.CURRENT, "stale_link")], Sign.TROUBLED, "stale_link"),
-        ([LIVE, Told(Link.CURRENT, "unsubscribed")], Sign.TROUBLED, "unsubscribed"),
-        ([LIVE, Told(Link.REFUSED, "unknown_contract")], Sign.TROUBLED, "unknown_contract"),
-        ([LOST, Told(Link.REFUSED, "unknown_contract")], Sign.BROKE, "unreachable"),
-        ([Told(Link.REFUSED, "not_entitled")], Sign.REFUSED, "not_entitled"),
-        ([LOST, Told(Link.REFUSED, "login_expired", login=True)], Sign.LOGIN_REFUSED, "login_expired"),
+        ([LIVE, StreamStatus(Link.CURRENT, "stale_link")], Sign.TROUBLED, "stale_link"),
+        ([LIVE, StreamStatus(Link.CURRENT, "unsubscribed")], Sign.TROUBLED, "unsubscribed"),
+        ([LIVE, StreamStatus(Link.REFUSED, "unknown_contract")], Sign.TROUBLED, "unknown_contract"),
+        ([LOST, StreamStatus(Link.REFUSED, "unknown_contract")], Sign.BROKE, "unreachable"),
+        ([StreamStatus(Link.REFUSED, "not_entitled")], Sign.REFUSED, "not_entitled"),
+        ([LOST, StreamStatus(Link.REFUSED, "login_expired", login=True)], Sign.LOGIN_REFUSED, "login_expired"),
     ],
     ids=[
         "nothing-yet", "asked", "both-lost", "one-behind", "one-closed", "all-closed", "no-prior", "one-lost",
         "silent", "not-sent", "one-refused", "lost-and-refused", "all-refused", "login",
     ],
 )  # fmt: skip
-def test_what_streams_say_of_their_connection(streams: list[Told], sign: Sign, code: str) -> None:
+def test_what_streams_say_of_their_connection(streams: list[StreamStatus], sign: Sign, code: str) -> None:
     assert summarize_streams(streams) == (sign, code)
 
 

@@ -3,14 +3,15 @@
 import pytest
 
 from outcry.connections.lifecycle import Sign
-from outcry.connections.stream_summary import Told, summarize_streams
+from outcry.connections.stream_summary import summarize_streams
 from outcry.live.health import Phase as Link
+from outcry.live.stream_status import StreamStatus
 
-LIVE = Told(Link.CURRENT, "live")
-COMING = Told(Link.CATCHING_UP, "catching_up")
-BEGUN = Told(Link.CONNECTING, "connecting")
-LOST = Told(Link.LOST, "disconnected", "link_silent")
-WITHHELD = Told(Link.REFUSED, "not_entitled")
+LIVE = StreamStatus(Link.CURRENT, "live")
+COMING = StreamStatus(Link.CATCHING_UP, "catching_up")
+BEGUN = StreamStatus(Link.CONNECTING, "connecting")
+LOST = StreamStatus(Link.LOST, "disconnected", "link_silent")
+WITHHELD = StreamStatus(Link.REFUSED, "not_entitled")
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,9 @@ WITHHELD = Told(Link.REFUSED, "not_entitled")
         ([LOST, BEGUN], Sign.BROKE, "link_silent"),
         ([WITHHELD, LIVE], Sign.TROUBLED, "not_entitled"),
         ([WITHHELD, WITHHELD], Sign.REFUSED, "not_entitled"),
-        ([Told(Link.REFUSED, "login_refused", login=True), LIVE], Sign.LOGIN_REFUSED, "login_refused"),
-        ([Told(Link.CURRENT, "stale_market"), BEGUN], Sign.TROUBLED, "stale_market"),
+        ([StreamStatus(Link.REFUSED, "login_refused", login=True), LIVE], Sign.LOGIN_REFUSED, "login_refused"),
+        ([StreamStatus(Link.CURRENT, "stale_market"), BEGUN], Sign.TROUBLED, "stale_market"),
     ],
 )
-def test_what_streams_say_together(streams: list[Told], sign: Sign, code: str) -> None:
+def test_what_streams_say_together(streams: list[StreamStatus], sign: Sign, code: str) -> None:
     assert summarize_streams(streams) == (sign, code)

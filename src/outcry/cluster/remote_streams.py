@@ -117,7 +117,7 @@ class RemoteStreams(FeedRunner):
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
 
-    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
+    def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
         """See `Streams`."""
         return self._brought.get((owner, feed), frozenset())
 

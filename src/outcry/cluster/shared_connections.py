@@ -81,7 +81,7 @@ class RemoteConnections:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
-    def held(self, user_id: int) -> set[str]:
+    def connected_brokers(self, user_id: int) -> set[str]:
         """See `Runs`: here nobody knows more than the store."""
         return set()
 

@@ -1,7 +1,7 @@
-"""What works of a connection, and what is missing: asked of one that runs, tried aside for one that does not.
+"""Check a connection: which parts work, and which fail.
 
-Rule kept: it is the connection's own way that is looked at, feed, streams and all, so a check cannot pass where the
-connection would fail.
+A running connection is judged by its streams. For one that is not running, a temporary feed is opened. Both use the
+connection's own code, so a check cannot pass where the connection would fail.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from outcry.trades.feed import (
     Trades,
 )
 
-#: A check that is tried aside takes no longer.
+#: Time limit of a check with a temporary feed.
 CHECK_TIMEOUT_S = 25.0
-#: History asked for by a check.
+#: Length of history that a check requests.
 _HISTORY_NS = 10 * NANOS_PER_MINUTE
-#: Standings of a stream that is up to date.
+#: Reasons of streams that are up to date.
 _GOOD = frozenset({"live", "not_front", "closed", "no_trades", "no_prior", "incomplete"})
 _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 
 
 @dataclass(slots=True)
 class _Tried:
-    """What came of opening one contract. `heard`: anything at all; `fault`: the code it ended with."""
+    """Result of opening one contract. `heard`: whether any event arrived; `fault`: the error code it ended with."""
 
     contract: Contract
     heard: bool = False
@@ -54,7 +54,10 @@ class _Tried:
 def check_running(
     streams: Mapping[StreamKey, StreamStatus | None], history: Callable[[StreamKey], str]
 ) -> Sequence[Finding]:
-    """Findings of a connection that runs, by its streams; None: one that has not begun. history: see `Streams`."""
+    """Return findings of a running connection by the status of its streams, None for one that has not started.
+
+    history: see `ConnectionStreams`.
+    """
     tried: list[_Tried] = []
     live: list[Finding] = []
     for key, told in streams.items():
@@ -78,7 +81,7 @@ def check_running(
 async def check_feed(
     feed: Feed, contracts: Sequence[Contract], now_ns: int, rush: float = 1.0
 ) -> Sequence[Finding]:
-    """Findings of a feed that nobody follows: every contract is opened aside, and closed again."""
+    """Return findings of a temporary feed: open every contract, then close the feed."""
     tried = [_Tried(contract) for contract in contracts]
     since = Cursor(now_ns - _HISTORY_NS)
     tasks = [asyncio.ensure_future(_try(feed, one, since)) for one in tried]
@@ -96,7 +99,7 @@ async def check_feed(
 
 
 async def _try(feed: Feed, one: _Tried, since: Cursor) -> None:
-    """Open a contract until it is known how it does. A first refusal of the login is tried once more."""
+    """Open a contract until its result is known. Retry once if the vendor refuses the login."""
     while True:
         try:
             await _listen(feed, one, since)
@@ -135,7 +138,7 @@ async def _listen(feed: Feed, one: _Tried, since: Cursor) -> None:
 
 
 def sign_in_failed(code: str) -> Sequence[Finding]:
-    """Findings of a connection that cannot even be tried."""
+    """Return the finding of a connection that cannot be opened."""
     return [Finding(CheckStep.SIGN_IN, "", passed=False, code=code)]
 
 
@@ -155,7 +158,7 @@ def _findings(tried: Sequence[_Tried]) -> Sequence[Finding]:
 
 
 def _sign_in(tried: Sequence[_Tried]) -> Finding:
-    """Whether the vendor is reached and takes the entries: it is if anything was heard of it."""
+    """Return whether the vendor is reachable and accepts the credentials; any event proves both."""
     if any(one.heard for one in tried):
         return Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")
     refused = next((one.fault for one in tried if one.login), "")
@@ -163,5 +166,5 @@ def _sign_in(tried: Sequence[_Tried]) -> Finding:
     if not fault:
         return Finding(CheckStep.SIGN_IN, "", passed=None, code="not_tried")
     by_contract = {"unknown_contract", "not_entitled"}
-    passed = fault in by_contract  # whoever is told that has signed in
+    passed = fault in by_contract  # the vendor only says so after the login
     return Finding(CheckStep.SIGN_IN, "", passed, "ok" if passed else fault)

@@ -1,7 +1,6 @@
-"""Which contracts a connection brings: of each product the front one, and the next while a roll is near.
+"""Contracts a connection subscribes to: each product's front contract, and the next one near a roll.
 
-Rule kept: the roll by volume is decided where both contracts are seen; so the next one is brought early enough for its
-volume to be compared over the sessions a product asks for.
+The roll by volume compares both contracts over several sessions, so the next one is subscribed to early enough.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,14 +10,14 @@ from outcry.base.clock import Clock
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_SECOND
 
-#: Equity indices roll about eight days before the deadline of the calendar; what comes with it is left time to compare.
+#: Equity indices roll about eight days before the calendar's deadline; the rest leaves time to compare volumes.
 ROLL_WINDOW = timedelta(days=14)
 
 
 def contract_selector(
     universe: Universe, roots: Sequence[str], clock: Clock
 ) -> Callable[[], Sequence[Contract]]:
-    """The contracts wanted whenever asked."""
+    """Return a function that returns the contracts to subscribe to at the time of the call."""
 
     def wanted() -> Sequence[Contract]:
         today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()

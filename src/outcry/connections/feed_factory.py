@@ -1,4 +1,4 @@
-"""What connections are made with, and which may be made here."""
+"""Creates the feeds of connections, and decides which brokers this service may connect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from outcry.trades.feed import Feed
 
 
 class ConnectionNotAllowed(Exception):
-    """A broker cannot be connected by this service; `code` says why, as `ConnectionRefused` does."""
+    """This service cannot connect a broker. `code`: one of those of `ConnectionRefused`."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -23,14 +23,16 @@ class ConnectionNotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
-    """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
-    its market is simulated."""
+    """Which brokers may be connected.
+
+    `local`: this service runs on the user's own machine. `closed`: none, because the market is simulated.
+    """
 
     local: bool = False
     closed: bool = False
 
     def refusal(self, broker: Broker) -> str:
-        """Why a broker cannot be connected by this service; empty where it can."""
+        """Return the code why this service cannot connect a broker; empty if it can."""
         if self.closed:
             return "invented"
         if not (broker.hosted or self.local):
@@ -40,7 +42,7 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FeedFactory:
-    """What connections are made with. `places`: of each broker, see `Kit.places`; `rush`: see `Kit`."""
+    """Creates feeds of connections. `endpoints`: by broker; for these and `rush` see `AdapterContext`."""
 
     store: ConnectionStore
     vault: Vault
@@ -52,15 +54,17 @@ class FeedFactory:
     rush: float = 1.0
 
     def context(self, row: ConnectionRow) -> AdapterContext:
-        """What an adapter is given for a connection."""
+        """Return the adapter's context for a connection."""
         wanted = contract_selector(self.universe, row.symbols, self.clock)
         return AdapterContext(
             self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.rush
         )
 
     def feed(self, row: ConnectionRow) -> Feed:
-        """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
-        `VaultBroken`, `StoreBusy`."""
+        """Create the feed of a connection from its stored credentials. Blocks.
+
+        Raises `ConnectionNotAllowed`, `InvalidCredential`, `ImportError`, `VaultBroken`, `StoreBusy`.
+        """
         adapter = self.adapters.get(row.broker)
         refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
         if adapter is None or refusal:
@@ -72,5 +76,5 @@ class FeedFactory:
 
 
 def partition_of_feed(owner: int, feed: str) -> int:
-    """The partition of a person's connection to a broker: whoever owns it runs the feed."""
+    """Return the partition of a user's connection to a broker. The partition's owner runs the feed."""
     return partition_of(f"{owner}/{feed}")

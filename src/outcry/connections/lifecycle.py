@@ -1,7 +1,7 @@
-"""Where a connection stands and what moves it, as one table.
+"""The state machine of a broker connection.
 
-Rules kept: a connection whose login was refused twice, or that the vendor will not have, rests until a person acts; one
-that a person has paused does nothing until that person wants it; everything else heals by itself.
+A connection stops until its user acts if the vendor refused the login twice, refused the connection, or if the user
+paused it. From any other state the service retries automatically.
 """
 
 from enum import StrEnum
@@ -11,19 +11,19 @@ from outcry.market.alerts.machine import move
 
 
 class Sign(StrEnum):
-    """What moves a connection."""
+    """Event that moves a connection to another phase."""
 
-    ASKED = "asked"  # a person connects it, resumes it, or gives it other entries
-    PAUSED = "paused"  # a person has it rest
-    BROKE = "broke"  # no stream of it has a link
-    OPENED = "opened"  # history comes
+    ASKED = "asked"  # the user created it, resumed it or changed its credentials
+    PAUSED = "paused"  # the user paused it
+    BROKE = "broke"  # none of its streams is connected
+    OPENED = "opened"  # history is being received
     CURRENT = "current"  # every stream is up to date
-    TROUBLED = "troubled"  # some are not
-    LOGIN_REFUSED = "login refused"  # twice, so nobody tries again
-    REFUSED = "refused"  # the vendor will not have it, for another reason
+    TROUBLED = "troubled"  # some streams are not up to date
+    LOGIN_REFUSED = "login refused"  # twice in a row, so it is not retried
+    REFUSED = "refused"  # the vendor refused it for another reason
 
 
-#: What a connection that is tried does, whatever it did before.
+#: Next phase of a running connection, whatever its current phase.
 _TRIED = {
     Sign.ASKED: Phase.CONNECTING,
     Sign.PAUSED: Phase.PAUSED,
@@ -42,12 +42,12 @@ TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
     **{(phase, sign): after for phase in RUNNING for sign, after in _TRIED.items()},
     **{(phase, sign): _TRIED[sign] for phase in RESTING for sign in _BY_PERSONS},
 }
-#: What rests is followed by nobody, so nothing is heard of it.
+#: A stopped connection has no streams, so they cannot report anything.
 NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
     (phase, sign) for phase in RESTING for sign in Sign if sign not in _BY_PERSONS
 )
 
 
 def moved(phase: Phase, sign: Sign) -> Phase:
-    """Where a sign leads. Raises for a pair that never happens."""
+    """Return the phase after a sign. Raises for a pair that cannot occur."""
     return move(TRANSITIONS, phase, sign)

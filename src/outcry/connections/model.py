@@ -1,7 +1,7 @@
-"""The port for a person's own broker feeds: which brokers there are, and what each connection does.
+"""The port for users' broker connections: the available brokers, and the state of each connection.
 
-Rules kept: credentials go in and never come out; a connection's owner alone sees it. Adapters give `Broker`s; the pages
-know no adapter.
+Credentials can be stored but not read back. Only its owner sees a connection. Adapters describe themselves as `Broker`,
+so the pages need no adapter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-#: Products one connection may bring.
+#: Maximum number of products of one connection.
 MAX_ROOTS = 24
 
 
 class ConnectionPhase(StrEnum):
-    """Where a connection stands, as its owner sees it."""
+    """State of a connection as its owner sees it."""
 
     CONNECTING = "connecting"
     CATCHING_UP = "catching_up"
@@ -27,8 +27,10 @@ class ConnectionPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerField:
-    """Something a broker needs to be told. `secret`: never shown again; `options`: what may be chosen; `usual`: what it
-    is unless told; `optional`: it may be empty. `label` and `hint` are English, to be worded in the reader's language.
+    """An entry that a broker's connection form asks for.
+
+    `secret`: not shown after it was entered. `options`: allowed values. `usual`: the default. `optional`: may be empty.
+    `label` and `hint` are English; the pages translate them.
     """
 
     name: str
@@ -42,9 +44,12 @@ class BrokerField:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker or vendor there is an adapter for. `hosted`: may be connected from a server; else only through the agent
-    on the user's own machine, or by a service that runs there (the setting `local_brokers`). `extra`: what has to be
-    installed for it, as `pip install outcry[…]` names it, empty where nothing has. `installed`: whether it is."""
+    """A broker or vendor that has an adapter.
+
+    `hosted`: a server may connect it. Otherwise only the agent on the user's own machine may, or a service that runs
+    there (setting `local_brokers`). `extra`: the extra to install (`pip install outcry[…]`), empty if none is needed.
+    `installed`: whether it is installed.
+    """
 
     id: str
     name: str
@@ -56,8 +61,11 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    """A connection as its owner sees it. `code`: why it stands so, a stable code; `since_ns`: since when; `symbols`:
-    roots it is to bring. `hint`: the end of its newest secret, by which its owner tells it from others."""
+    """A connection as its owner sees it.
+
+    `code`: stable code of the reason for `phase`. `since_ns`: time of the last change (ns UTC). `symbols`: the chosen
+    product roots. `hint`: the last characters of its newest secret, so that the owner can tell secrets apart.
+    """
 
     id: int
     user_id: int
@@ -71,19 +79,22 @@ class ConnectionRow:
 
 
 class CheckStep(StrEnum):
-    """What a check looks at, in this order."""
+    """Steps of a check, in order."""
 
-    SIGN_IN = "sign_in"  # the vendor is reached, and takes the entries
-    SUBSCRIBED = "subscribed"  # it sends this contract
-    HISTORY = "history"  # it sends what was traded before
-    LIVE = "live"  # what it sends is of now
+    SIGN_IN = "sign_in"  # the vendor is reachable and accepts the credentials
+    SUBSCRIBED = "subscribed"  # the vendor sends this contract
+    HISTORY = "history"  # the vendor sends earlier trades
+    LIVE = "live"  # what the vendor sends is current
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a check looked at. `contract`: its key, empty for what is of the whole connection. `passed`: None where
-    it could not be tried. `code`: `ok`, or what is missing, as in `ConnectionRow.code`; for history also the quality it
-    comes in (`ticks`, `bars_1s`, `bars_1m`, `none`)."""
+    """Result of one step of a check.
+
+    `contract`: the contract's key, empty for the whole connection. `passed`: None if the step could not be tried.
+    `code`: `ok`, or the fault as in `ConnectionRow.code`. For history it is the quality instead (`ticks`, `bars_1s`,
+    `bars_1m`, `none`).
+    """
 
     step: CheckStep
     contract: str
@@ -92,22 +103,22 @@ class Finding:
 
 
 class Connections(Protocol):
-    """A person's connections. All methods may raise `StoreBusy`; all but `check` block."""
+    """Users' connections. All methods may raise `StoreBusy`; all but `check` block."""
 
     def brokers(self) -> Sequence[Broker]:
-        """Those that can be connected by this service, and those only an agent can connect (`Broker.hosted`)."""
+        """Return all brokers, including those only an agent can connect (`Broker.hosted`)."""
         ...
 
     def connectable(self, broker: Broker) -> bool:
-        """Whether this service itself may connect it: installed, and not one that forbids servers."""
+        """Return whether this service may connect a broker: it is installed and allows servers."""
         ...
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
-        """A user's, oldest first."""
+        """Return a user's connections, oldest first."""
         ...
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
-        """How many connections of all users stand in each phase, for the operator; what is pushed is none of them."""
+        """Return the number of connections per phase over all users, without pushed feeds."""
         ...
 
     def connect(
@@ -119,45 +130,54 @@ class Connections(Protocol):
         roots: Sequence[str],
         now_ns: int,
     ) -> int:
-        """Begin a connection that brings these products; return its id. Raises `ConnectionRefused`."""
+        """Create a connection for these products and return its id. Raises `ConnectionRefused`."""
         ...
 
     def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
-        """Give a connection other entries, all of them, and try again. Raises `ConnectionRefused`; False where the user
-        has none of this id."""
+        """Replace all credentials of a connection and reconnect; return False if the user has no such connection.
+
+        Raises `ConnectionRefused`.
+        """
         ...
 
     def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """Have it bring other products, under another name. Raises `ConnectionRefused`; False where there is none."""
+        """Change products and label; return False if there is no such connection. Raises `ConnectionRefused`."""
         ...
 
     def pause(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Have it rest until told; False where there is none."""
+        """Pause a connection until it is resumed; return False if there is no such connection."""
         ...
 
     def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Have it try again, from whatever it rests or has failed in; False where there is none. Raises
-        `ConnectionRefused`."""
+        """Reconnect a paused or failed connection; return False if there is no such connection.
+
+        Raises `ConnectionRefused`.
+        """
         ...
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """End one of this user's and destroy its credentials; what it brought stays the user's own. False where it is
-        none of them."""
+        """Remove a connection and its credentials, and keep the data it received.
+
+        Returns False if the user has no such connection.
+        """
         ...
 
     async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
-        """Look at what works and what is missing, within half a minute; None where there is none. A connection that
-        runs is looked at as it runs; one that does not is tried aside."""
+        """Check which parts of a connection work, within 30 s; return None if there is no such connection.
+
+        A running connection is judged by its streams; for any other, a temporary feed is opened.
+        """
         ...
 
 
 class ConnectionRefused(Exception):
-    """A connection cannot be begun: `code` says why, `field` which entry is at fault, if one is.
+    """A connection cannot be created or changed. `code`: the reason; `field`: the entry at fault, if any.
 
-    Codes: `unknown_broker`, `invented` (the demonstration, where nobody connects anything), `not_hosted`,
-    `not_installed`, `already_connected`, `missing`, `rejected`, `too_many`, `roots` (none chosen, too many, or one
-    there is not), `pushed` (an agent sends a feed of this name already), `too_soon` (begun, renewed or resumed so often
-    within an hour that the vendor may lock this service out)."""
+    Codes: `unknown_broker`, `invented` (the demo connects no brokers), `not_hosted`, `not_installed`,
+    `already_connected`, `missing`, `rejected`, `too_many`, `roots` (none, too many or an unknown product), `pushed` (an
+    agent already sends a feed of this name), `too_soon` (so many attempts within an hour that the vendor may block
+    this service).
+    """
 
     def __init__(self, code: str, field: str = "") -> None:
         super().__init__(code)
@@ -166,8 +186,11 @@ class ConnectionRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SealedEntries:
-    """The entries of a connection as kept: `sealed` under a key of its own, which `wrapped` is under the key-encryption
-    key `kid`. `version` counts renewals and is bound into both."""
+    """Encrypted credentials of a connection as stored.
+
+    `sealed`: ciphertext under the connection's own key. `wrapped`: that key, encrypted with key-encryption key `kid`.
+    `version` counts renewals; both ciphertexts are bound to it.
+    """
 
     connection_id: int
     kid: str
@@ -177,46 +200,50 @@ class SealedEntries:
 
 
 class ConnectionStore(Protocol):
-    """Connections as kept. A move of phase is written only where the row is still in the phase it was moved from.
-    All methods may raise `StoreBusy`."""
+    """Stored connections. A phase changes only if the row still has the old one. All methods may raise `StoreBusy`."""
 
     def rows(self, user_id: int | None = None) -> Sequence[ConnectionRow]:
-        """A user's connections, or those of everybody whose account is not disabled, oldest first."""
+        """Return a user's connections, or those of all enabled users, oldest first."""
         ...
 
     def add(self, row: ConnectionRow, seal: "EntrySealer", now_ns: int) -> int:
-        """Keep a connection (`row.id` is 0) with the entries that `seal` makes of its id and version 1; return the id.
-        Raises `ConnectionRefused` `already_connected` where the user has one of this broker."""
+        """Store a connection (`row.id` is 0) with the credentials that `seal` encrypts for its id; return the id.
+
+        Raises `ConnectionRefused` `already_connected` if the user has a connection to this broker.
+        """
         ...
 
     def move(
         self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
         anew: bool = False,
     ) -> bool:  # fmt: skip
-        """Move a connection on; False where it is no longer in `old`. `since_ns` moves with the phase or the code, and
-        always where it is to begin `anew`, by which whoever runs it knows that a person has asked."""
+        """Change phase and code; return False if the phase is no longer `old`.
+
+        `since_ns` changes if phase or code do. With `anew` it always changes, which tells the supervisor to restart
+        the connection because its user asked for it.
+        """
         ...
 
     def change(self, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """Other products, another name."""
+        """Change products and label; return False if there is no such connection."""
         ...
 
     def renew(self, connection_id: int, hint: str, seal: "EntrySealer") -> bool:
-        """Replace the entries, under the next version."""
+        """Replace the credentials under the next version; return False if there is no such connection."""
         ...
 
     def entries(self, connection_id: int) -> SealedEntries | None:
-        """The entries of a connection, sealed."""
+        """Return the encrypted credentials of a connection; None if it has none."""
         ...
 
     def remove(self, connection_id: int) -> bool:
-        """Forget a connection and its entries: they are overwritten, not only unlinked."""
+        """Delete a connection and overwrite its credentials; return False if there is no such connection."""
         ...
 
 
 class EntrySealer(Protocol):
-    """Seals entries for a place that is known only as they are kept."""
+    """Encrypts credentials for a connection whose id is known only when they are stored."""
 
     def __call__(self, connection_id: int, version: int) -> SealedEntries:
-        """The entries, bound to connection and version."""
+        """Return the credentials encrypted and bound to connection and version."""
         ...

@@ -1,6 +1,6 @@
-"""The feeds a person's own programs push, as connections of that person.
+"""Feeds that users' own programs push, shown as connections.
 
-Rule kept: a user is shown that user's own feeds and nobody else's, as the registry has them now; nothing is kept.
+They are read from the registry of live streams on each request; nothing is stored. Users see only their own.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,13 +10,13 @@ from outcry.access.licences import Scope
 from outcry.connections.model import ConnectionPhase, ConnectionRow
 from outcry.live.registry import Channel, Registry
 
-#: What a pushed feed goes by in the place of a broker.
+#: The `broker` of a pushed feed.
 PUSHED = "pushed"
-#: What only signing in anew mends.
+#: Codes that require a new sign-in.
 LOGIN_CODES = frozenset({"login_refused", "login_expired"})
 _LIVE, _FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
-#: What a stream's reason means for the connection that brings it; any other is the feed's own, for why it refuses.
-#: A connection shows the best of its streams: the first of these phases.
+#: Phase of a connection by its stream's reason; any other reason is the feed's own refusal code. Of several streams,
+#: the connection shows the one that comes first here.
 _PHASES: dict[str, ConnectionPhase] = {
     **dict.fromkeys(("live", "not_front", "no_trades", "no_prior", "incomplete", "closed"), _LIVE),
     "catching_up": ConnectionPhase.CATCHING_UP,
@@ -31,15 +31,13 @@ _ORDER = list(_PHASES)
 
 
 class PushedConnections:
-    """A user's feeds that programs of the user's push. Such a feed ends when its program stops or its key is revoked,
-    not on a page."""
+    """Feeds that a user's programs push. Such a feed ends when its program stops or its key is revoked."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def connections(self, user_id: int, others: Collection[str] = ()) -> Sequence[ConnectionRow]:
-        """See `Connections`; feeds named as `others` are none of these. `since_ns` is the newest time the feed itself
-        has told."""
+        """See `Connections`. Feeds named in `others` are left out. `since_ns`: the feed's newest reported time."""
         feeds: dict[str, list[Channel]] = {}
         for seen in self._registry.channels(Scope(user_id, ())):
             if seen.channel.key.owner == user_id and seen.channel.key.feed not in others:

@@ -1,8 +1,7 @@
-"""A person's own feeds as the pages know them: broker connections, and what the person's own programs push.
+"""Users' own feeds as the pages show them: broker connections, and feeds their programs push.
 
-Rules kept: a user's connections are told to that user alone; entries are sealed before they are kept and shown to
-nobody; hosts are the vendor's: brokers that are reached on the user's machine are connected there, by the agent, unless
-this service is said to run there.
+Only its owner sees a connection. Credentials are encrypted before they are stored, and never shown. Brokers that run on
+the user's machine are connected by the agent there, unless this service is configured to run there.
 """
 
 import asyncio
@@ -26,13 +25,13 @@ from outcry.connections.sign_in_attempts import SignInAttempts
 from outcry.connections.streams import ConnectionRunner
 from outcry.live.registry import Registry
 
-#: How much of a secret tells its owner which it is.
+#: Length of a secret's visible end, and the shortest secret that shows one.
 _HINT = 4
 _SHORTEST_HINTED = 12
 
 
 class BrokerConnections:
-    """Implements `Connections`. `runs`: what runs those that are connected."""
+    """Implements `Connections`. `runs`: runs the connections, here or in another process."""
 
     def __init__(self, parts: FeedFactory, runs: ConnectionRunner, registry: Registry) -> None:
         self._parts, self._runs = parts, runs
@@ -50,7 +49,7 @@ class BrokerConnections:
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
         """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
         own = self._store.rows(user_id)
-        brokers = {row.broker for row in own} | self._runs.held(user_id)
+        brokers = {row.broker for row in own} | self._runs.connected_brokers(user_id)
         return [*own, *self._pushed.connections(user_id, brokers)]
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
@@ -115,7 +114,7 @@ class BrokerConnections:
         return row is not None and self._sign(row, Sign.PAUSED, "paused", now_ns)
 
     def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """See `Connections`. One that runs is begun anew."""
+        """See `Connections`. A running connection is restarted."""
         row = self._own(user_id, connection_id)
         if row is None:
             return False
@@ -135,7 +134,7 @@ class BrokerConnections:
         return None if row is None else await self._runs.check(row)
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
-        """Move a connection on as a person wants it, whatever it did meanwhile; False where it is gone."""
+        """Apply a user's action to a connection, whatever its phase by now; return False if it was removed."""
         anew = sign is Sign.ASKED
         while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, anew=anew):
             again = self._own(row.user_id, row.id)
@@ -153,10 +152,10 @@ class BrokerConnections:
         return next((row for row in self._store.rows(user_id) if row.id == connection_id), None)
 
     def _pushes(self, user_id: int) -> Sequence[ConnectionRow]:
-        return self._pushed.connections(user_id, self._runs.held(user_id))
+        return self._pushed.connections(user_id, self._runs.connected_brokers(user_id))
 
     def _roots(self, roots: Sequence[str]) -> tuple[str, ...]:
-        """Products chosen, in order, once each."""
+        """Return the chosen products in order, without duplicates. Raises `ConnectionRefused`."""
         products = self._parts.universe.products
         chosen = tuple(dict.fromkeys(roots))
         known = all(root in products and not products[root].parent for root in chosen)
@@ -165,8 +164,10 @@ class BrokerConnections:
         return chosen
 
     def _judge(self, row: ConnectionRow, given: Mapping[str, str]) -> None:
-        """Refuse a broker that is not connected here, and entries that cannot be right; nothing is asked of the
-        vendor."""
+        """Raise `ConnectionRefused` for a broker that is not allowed here or an invalid entry.
+
+        The vendor is not contacted.
+        """
         adapter = self._parts.adapters[row.broker]
         if refusal := self._parts.rules.refusal(adapter.broker):
             raise ConnectionRefused(refusal)
@@ -185,6 +186,6 @@ class BrokerConnections:
 
 
 def _hint(broker: Broker, given: Mapping[str, str]) -> str:
-    """The end of the first secret that is long enough for its end to give nothing away."""
+    """Return the last characters of the first secret that is long enough to show them."""
     secrets = (given.get(field.name, "") for field in broker.fields if field.secret)
     return next((secret[-_HINT:] for secret in secrets if len(secret) >= _SHORTEST_HINTED), "")

@@ -1,7 +1,7 @@
-"""How often a person has a vendor try to sign in.
+"""Limit on how often a user makes this service sign in at a vendor.
 
-Rule kept: vendors lock out an address that insists, and with it everybody this service connects from there; so what a
-person presses, page after page and connection after connection, is counted together.
+A vendor that sees too many sign-ins blocks the IP address, and with it every user of this service. All attempts of a
+user at one vendor therefore share one limit.
 """
 
 from collections import deque
@@ -9,19 +9,19 @@ from threading import Lock
 
 from outcry.market.units import NANOS_PER_HOUR
 
-#: Times an hour that a person may begin, renew or resume a connection to one vendor.
+#: Times per hour that a user may create, renew or resume a connection to one vendor.
 MAX_PER_HOUR = 8
 
 
 class SignInAttempts:
-    """Counted by user and broker, in any hour. Safe to use from any thread."""
+    """Attempts of each user and broker within the last hour. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, str], deque[int]] = {}
         self._lock = Lock()
 
     def take(self, user_id: int, broker: str, now_ns: int) -> bool:
-        """Count one; False where there were too many, and it is not counted."""
+        """Count an attempt and return True, or return False without counting it if the limit is reached."""
         with self._lock:
             made = self._made.setdefault((user_id, broker), deque())
             while made and made[0] <= now_ns - NANOS_PER_HOUR:

@@ -1,7 +1,6 @@
-"""Connections and their sealed entries, in SQLite or PostgreSQL, through SQLAlchemy Core.
+"""Stores connections and their encrypted credentials in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rules kept: entries are replaced and removed by being overwritten first, in the same transaction; nothing is kept under
-a key that was retired.
+Credentials are overwritten before they are replaced or removed, in the same transaction. A retired key is never used.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ class SqlConnectionStore:
         query = select(_CONNECTIONS).order_by(_CONNECTIONS.c.id)
         if user_id is not None:
             query = query.where(_CONNECTIONS.c.user_id == user_id)
-        else:  # nobody signs in at a broker's in the name of somebody who may not come in here
+        else:  # a disabled user's connections do not run
             query = query.join(schema.users).where(schema.users.c.disabled_ns.is_(None))
         with self._database.reading() as connection:
             return [read_connection(row) for row in connection.execute(query).mappings()]
@@ -82,7 +81,7 @@ class SqlConnectionStore:
         with self._database.write("people") as connection:
             if connection.execute(named.values(hint=hint)).rowcount != 1:
                 return False
-            # one whose entries were forgotten, with the key they were under, begins anew
+            # no version is left if the credentials were deleted with their key
             before = connection.execute(version).scalar() or 0
             shred(connection, connection_id)
             _keep(connection, seal(connection_id, before + 1))
@@ -107,18 +106,18 @@ class SqlConnectionStore:
 
 
 def shred(connection: Connection, connection_id: int) -> None:
-    """Overwrite a connection's entries where they stand, then remove them."""
+    """Overwrite a connection's credentials in place, then delete them."""
     mine = _CREDENTIALS.c.connection_id == connection_id
     row = connection.execute(select(_CREDENTIALS).where(mine)).mappings().first()
     if row is not None:
-        # as long as they were: else the database would write beside them, and not over them
+        # the same length, so that the database overwrites the bytes instead of writing elsewhere
         nothing = {name: bytes(len(row[name])) for name in ("wrapped", "sealed")}
         connection.execute(update(_CREDENTIALS).where(mine).values(nothing))
         connection.execute(_CREDENTIALS.delete().where(mine))
 
 
 def read_connection(row: RowMapping) -> ConnectionRow:
-    """A connection of the table's columns by name; others are passed over."""
+    """Read a connection from columns by name, ignoring other columns."""
     return ConnectionRow(
         id=row["id"], user_id=row["user_id"], broker=row["broker"], label=row["label"],
         phase=ConnectionPhase(row["phase"]), code=row["code"], since_ns=row["since_ns"],
@@ -127,7 +126,7 @@ def read_connection(row: RowMapping) -> ConnectionRow:
 
 
 def read_entries(row: RowMapping) -> SealedEntries:
-    """Sealed entries of the table's columns by name; others are passed over."""
+    """Read encrypted credentials from columns by name, ignoring other columns."""
     return SealedEntries(row["connection_id"], row["kid"], row["wrapped"], row["sealed"], row["version"])
 
 

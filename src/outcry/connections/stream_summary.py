@@ -1,7 +1,6 @@
-"""What the streams of a connection say of it: one sign, and the code of why.
+"""Summarise the streams of a connection as one sign and a reason code.
 
-Rule kept: a connection is as good as what it is to bring: it is live when every stream is up to date, troubled when
-some are not, and refused when all are.
+A connection is live if every stream is up to date, degraded if some are not, and refused if the vendor refuses all.
 """
 
 from collections.abc import Sequence
@@ -10,22 +9,22 @@ from outcry.connections.lifecycle import Sign
 from outcry.live.health import Phase as Link
 from outcry.live.stream_status import StreamStatus
 
-#: Standings of a stream that is up to date, in the order in which they speak for the connection.
+#: Reasons of streams that are up to date; the connection shows the first that occurs.
 _GOOD = ("live", "not_front", "no_prior", "no_trades", "incomplete", "degraded", "closed")
-#: And of one that is on the way there.
+#: Reasons of streams that are catching up.
 _COMING = ("connecting", "catching_up")
 
 
-#: What is said for a stream that has not begun, and for one that has not although there was time.
+#: Status of a stream that has not started yet, and of one that should have started by now.
 NOT_STARTED = StreamStatus(Link.CONNECTING, "connecting")
 START_OVERDUE = StreamStatus(Link.LOST, "disconnected", "disconnected")
 
 
 def summarize_streams(streams: Sequence[StreamStatus]) -> tuple[Sign, str]:
-    """The sign of all of them together, and its code."""
+    """Return the sign and reason code of a connection with these streams."""
     refused = [one for one in streams if one.link is Link.REFUSED]
     login = next((one for one in refused if one.login), None)
-    if login is not None:  # all share one login
+    if login is not None:  # all streams share one login
         return Sign.LOGIN_REFUSED, login.reason
     if streams and len(refused) == len(streams):
         return Sign.REFUSED, refused[0].reason
@@ -34,7 +33,7 @@ def summarize_streams(streams: Sequence[StreamStatus]) -> tuple[Sign, str]:
     if len(apart) == len(followed):
         return Sign.BROKE, next((one.lost for one in apart if one.lost), "connecting")
     if not refused and all(one.link is Link.CONNECTING and not one.lost for one in apart):
-        apart = []  # they are only a moment behind the others
+        apart = []  # they are starting, a moment after the others
     if apart or refused:
         first = (apart or refused)[0]
         return Sign.TROUBLED, first.lost or first.reason

@@ -1,7 +1,4 @@
-"""What runs connections sees of streams, and what the pages see of what runs connections.
-
-Rule kept: whether streams are of this process or of others, the same is asked of them and the same is told.
-"""
+"""The ports between connections and their streams, for streams of this process and of other processes alike."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -16,52 +13,52 @@ from outcry.trades.feed import Feed
 
 
 class ConnectionStreams(Protocol):
-    """ConnectionStreams as feeds are attached to them. For one event loop. `report`: for an operator."""
+    """Streams to which connections attach their feeds. For one event loop. `report`: logs for the operator."""
 
     report: Report
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract a feed brings, now and as it rolls; cancelled, the task first ends the feed."""
+        """Run all contracts of a feed, including later ones; if cancelled, the task closes the feed first."""
         ...
 
-    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
-        """The contracts that a feed brings, as it last said."""
+    def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
+        """Return the contracts a feed last reported."""
         ...
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """What a stream says that is brought here; None where it has not begun."""
+        """Return the status of a stream of this process's feeds; None if it has not started."""
         ...
 
     def history(self, key: StreamKey) -> str:
-        """The quality that the session of a stream brought here is computed from, as `records.Quality` has it."""
+        """Return the quality of the data in a stream's session, a value of `records.Quality`."""
         ...
 
     def feeds(self) -> Collection[tuple[int, str]] | None:
-        """Owner and name of every feed there are streams of, whoever brings it; None while that is not known yet."""
+        """Return owner and name of every feed with streams, in any process; None while this is unknown."""
         ...
 
     def streams(self, owner: int, feed: str) -> Sequence[StreamKey]:
-        """The streams there are of a feed, whoever brings it."""
+        """Return the streams of a feed, in any process."""
         ...
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Say of a stream that nobody follows why."""
+        """Set the reason shown for a stream that no feed supplies."""
         ...
 
     def retire(self, key: StreamKey) -> None:
-        """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
+        """Hide a stream that no feed supplies; its session is stored when it ends."""
         ...
 
 
 class ConnectionRunner(Protocol):
-    """What runs connections, here or in another process."""
+    """Runs connections, in this process or another one."""
 
     def wake(self) -> None:
-        """The store has changed: see to it at once, if anybody hears this; soon in any case. From any thread."""
+        """Report that the store changed, so that it is read at once instead of at the next interval. Thread-safe."""
         ...
 
-    def held(self, user_id: int) -> set[str]:
-        """Brokers whose streams of a user are a connection's still, though it may just have ended, as far as known."""
+    def connected_brokers(self, user_id: int) -> set[str]:
+        """Return brokers whose streams still belong to a user's connection, which may just have been removed."""
         ...
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:

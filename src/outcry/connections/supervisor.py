@@ -1,7 +1,8 @@
-"""Runs connections: a feed for each that is to be tried, attached to its streams, and its phase as its streams stand.
+"""Runs connections: attaches a feed for each active connection, and derives its phase from its streams.
 
-Rules kept: the store says what is to run, so a process that begins anew runs the same; a phase is moved by the table
-alone, and written only where nobody has moved it meanwhile; entries are opened when a feed is made, and kept nowhere.
+The store defines which connections run, so a restarted process runs the same ones. A phase changes only by the
+transition table, and only if no other process changed it meanwhile. Credentials are decrypted when a feed is created,
+and are not cached.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ from outcry.live.model import StreamKey
 from outcry.live.partitions import PARTITIONS
 from outcry.live.stream_status import StreamStatus
 
-#: How often streams are looked at, and how often the store is, where nobody says that it has changed.
+#: Intervals between two checks of the streams, and between two reads of the store if no change is reported.
 CHECK_INTERVAL_S, STORE_READ_INTERVAL_S = 0.25, 5.0
-#: Of each broker so many connections are begun at a look: vendors count how many come from one address.
+#: Connections started per broker and check: vendors limit connections from one IP address.
 MAX_STARTS_PER_BROKER = 1
-#: A contract whose stream is not there by then has met a fault.
+#: A stream that does not exist after this time has failed to start.
 START_TIMEOUT_S = 5.0
-#: A feed that met a fault of ours is made anew after so long, and twice as long each time.
+#: First and longest pause before a feed is recreated after an internal error; the pause doubles each time.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Run:
-    """A connection that is tried. `row`: as it was begun with."""
+    """A running connection. `row`: the connection as it was when it started."""
 
     row: ConnectionRow
     task: asyncio.Task[None]
@@ -50,18 +51,21 @@ class _Run:
 
 
 class ConnectionSupervisor:
-    """Runs connections on the running event loop: all of them, or where there are `several` processes that do, those of
-    the partitions this one has. `streams`: what their feeds become. Implements `Runs`."""
+    """Runs connections on the running event loop. Implements `ConnectionRunner`.
+
+    streams: receives the connections' feeds. several: several processes run connections, each those of the partitions
+    it owns; otherwise this process runs all of them.
+    """
 
     def __init__(self, streams: ConnectionStreams, parts: FeedFactory, *, several: bool = False) -> None:
         self._streams, self._parts = streams, parts
-        #: Partitions of feeds that are this process's; None: all.
+        #: Partitions this process owns; None: all.
         self._owned: set[int] | None = set() if several else None
         self._rows: dict[int, ConnectionRow] = {}
         self._runs: dict[int, _Run] = {}
-        #: Before which a connection is not begun again, and what comes after that.
+        #: Earliest restart of a connection (loop time), and its further pauses.
         self._resting: dict[int, tuple[float, Backoff]] = {}
-        #: Partitions in which streams that a connection ended before may have left are still to be looked for.
+        #: Partitions not yet searched for streams left by a removed connection.
         self._unswept: set[int] = set() if several else set(range(PARTITIONS))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -71,13 +75,13 @@ class ConnectionSupervisor:
     # -- life
 
     async def start(self) -> None:
-        """Begin with what the store says."""
+        """Start the connections that are active in the store."""
         self._loop = asyncio.get_running_loop()
         self._changed.set()
         self._task = self._loop.create_task(self._run(), name="connections")
 
     async def stop(self) -> None:
-        """End every feed; phases stay as they are."""
+        """Close every feed and leave the stored phases unchanged."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -85,14 +89,14 @@ class ConnectionSupervisor:
         self._thread.shutdown()
 
     async def gained(self, partition: int) -> None:
-        """Connections of a partition are this process's now."""
+        """Run the connections of a partition that this process acquired."""
         if self._owned is not None:
             self._owned.add(partition)
             self._unswept.add(partition)
             self._changed.set()
 
     async def lost(self, partition: int) -> None:
-        """Another process has a partition from now on: nothing of it runs here when this returns."""
+        """Stop the connections of a partition that another process acquires, before returning."""
         if self._owned is not None:
             self._owned.discard(partition)
             self._unswept.discard(partition)
@@ -107,16 +111,18 @@ class ConnectionSupervisor:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
-    def held(self, user_id: int) -> set[str]:
+    def connected_brokers(self, user_id: int) -> set[str]:
         """See `Runs`."""
         return {row.broker for row in list(self._rows.values()) if row.user_id == user_id}
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """See `Runs`: one that runs is looked at as it runs; one that does not is tried aside."""
+        """See `ConnectionRunner`."""
         parts = self._parts
         if row.id in self._runs:
-            return check_running(self._told(row), self._streams.history)
-        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
+            return check_running(self._statuses(row), self._streams.history)
+        if (
+            row.phase is ConnectionPhase.NEEDS_SIGN_IN
+        ):  # known, and another refused login may block the account
             return sign_in_failed(row.code)
         try:
             feed = await self._ask(lambda: parts.feed(row))
@@ -141,24 +147,24 @@ class ConnectionSupervisor:
                     await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
                 await self._judge()
             except StoreBusy as problem:
-                read_s = 0.0  # at the next look
+                read_s = 0.0  # read it at the next check
                 self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
                 self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
             with suppress(TimeoutError):
-                # not `wait_for`, which may lose that we are to stop
+                # `wait_for` may swallow a cancellation
                 async with asyncio.timeout(CHECK_INTERVAL_S / self._parts.rush):
                     await self._changed.wait()
 
     async def _ask(self, work: Callable[[], T]) -> T:
-        """Do something that blocks, off the event loop."""
+        """Run a blocking function on a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    # -- what runs is what is to run
+    # -- start and stop feeds as the store requires
 
     async def _reconcile(self, rows: Mapping[int, ConnectionRow]) -> None:
         before, self._rows = self._rows, dict(rows)
-        unswept, self._unswept = self._unswept, set[int]()  # of partitions that `rows` is of
+        unswept, self._unswept = self._unswept, set[int]()  # of the partitions that `rows` covers
         for number, run in list(self._runs.items()):
             row = rows.get(number)
             if (
@@ -186,7 +192,7 @@ class ConnectionSupervisor:
                     self._changed.set()
 
     async def _begin_or_wait(self, row: ConnectionRow) -> None:
-        """Begin a connection; a fault of ours costs it a pause, and the others nothing."""
+        """Start a connection; after an internal error retry it later, without affecting the others."""
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
@@ -199,7 +205,7 @@ class ConnectionSupervisor:
         self._resting[number] = (asyncio.get_running_loop().time() + backoff.next_s(), backoff)
 
     def _backoff(self, number: int) -> Backoff:
-        """Those of a connection, which go on growing, or new ones."""
+        """Return a connection's backoff, which keeps growing, or a new one."""
         resting = self._resting.pop(number, None)
         return resting[1] if resting else Backoff(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
@@ -230,18 +236,20 @@ class ConnectionSupervisor:
     async def _end(self, number: int) -> None:
         run = self._runs.pop(number, None)
         if run is not None:
-            run.task.cancel()  # once: it sees to the end of its streams itself, and is not to be disturbed in that
+            run.task.cancel()  # once: the task then closes its streams, which a second cancellation would interrupt
             await asyncio.wait([run.task])
 
     def _rest(self, row: ConnectionRow) -> None:
-        """Streams of a connection that rests say why."""
+        """Show the reason on the streams of a stopped connection."""
         for key in self._streams.streams(row.user_id, row.broker):
             self._streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
-        """Streams that a connection is to bring no more are not shown, nor are those of one that was ended; nor, when
-        we begin, those that a connection ended before may have left. What an agent pushes under a broker's name comes
-        back with its next push."""
+        """Retire streams of removed connections and of products no longer chosen.
+
+        After a start, also streams left by connections removed before. A stream that an agent pushes under a broker's
+        name returns with its next push.
+        """
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
         looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
         if unswept:
@@ -258,12 +266,12 @@ class ConnectionSupervisor:
                 if key.contract.root not in wanted.get(feed, ()):
                     self._streams.retire(key)
 
-    # -- how it stands
+    # -- phases
 
-    def _told(self, row: ConnectionRow) -> Mapping[StreamKey, StreamStatus | None]:
-        """The streams of what a connection brings now, and what they say; None for one that has not begun."""
-        brought = sorted(self._streams.brought(row.user_id, row.broker))
-        keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
+    def _statuses(self, row: ConnectionRow) -> Mapping[StreamKey, StreamStatus | None]:
+        """Return the status of each stream of a connection; None for one that has not started."""
+        contracts = sorted(self._streams.contracts_of(row.user_id, row.broker))
+        keys = [StreamKey(row.user_id, row.broker, contract) for contract in contracts]
         return {key: self._streams.status(key) for key in keys}
 
     async def _judge(self) -> None:
@@ -272,15 +280,15 @@ class ConnectionSupervisor:
             if row is None or not self._is_ours(row):
                 continue
             late = asyncio.get_running_loop().time() - run.begun_s > START_TIMEOUT_S / self._parts.rush
-            unborn = START_OVERDUE if late else NOT_STARTED
-            sign, code = summarize_streams([told or unborn for told in self._told(row).values()])
+            missing = START_OVERDUE if late else NOT_STARTED
+            sign, code = summarize_streams([status or missing for status in self._statuses(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
-                del self._runs[number]  # a fault of ours, which the engine has told
+                del self._runs[number]  # an internal error, which the engine has logged
                 self._wait(number, run.backoff)
             await self._move(row, sign, code)
 
     async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:
-        """Move a connection on, in the store and here; whoever moved it meanwhile is heard first."""
+        """Change a connection's phase in the store and here; if another process changed it, read the store first."""
         phase = moved(row.phase, sign)
         if (phase, code) == (row.phase, row.code):
             return
@@ -297,7 +305,7 @@ class ConnectionSupervisor:
 
 
 def _asked(before: ConnectionRow | None, row: ConnectionRow) -> bool:
-    """Whether a person has asked for a connection that runs: nobody else moves one but we."""
+    """Return whether the user restarted a running connection."""
     return (
         before is not None
         and (row.phase, row.code) == (ConnectionPhase.CONNECTING, "connecting")

@@ -1,11 +1,10 @@
-"""The vault: what users entered for their connections, sealed.
+"""The vault: encrypts the credentials users entered for their connections.
 
-Each version of a connection's entries is encrypted with AES-256-GCM under a random key of its own, and that key under a
-key-encryption key that is not in the database. Both are bound to user, connection, broker and version, so that a
-copied, exchanged or altered row does not open, nor one with parts of an older one.
+Each version of a connection's credentials is encrypted with AES-256-GCM under its own random key. That key is wrapped
+by a key-encryption key that is not in the database. Both ciphertexts are bound to user, connection, broker and version,
+so a copied, swapped or altered row does not decrypt, nor does one that mixes versions.
 
-Rules kept: entries are in no message, name or representation here; exchanging the key-encryption key touches only the
-keys wrapped under it, never the entries.
+Credentials appear in no message or `repr`. Rotating the key-encryption key rewraps keys and leaves credentials alone.
 """
 
 import json
@@ -21,7 +20,7 @@ from outcry.connections.model import ConnectionRow, EntrySealer, SealedEntries
 from outcry.connections.vault_keys import VaultKeyRow, VaultStore
 
 KEY_BYTES = 32
-#: Entries whose key is exchanged between two looks at what is left.
+#: Connections rewrapped per query.
 BATCH = 100
 _NONCE = 12
 _FORM = b"\x01"
@@ -29,11 +28,11 @@ _CANARY = b"outcry"
 
 
 class VaultBroken(Exception):
-    """What was sealed does not open: altered, moved from another row, or under a key that is not here."""
+    """Credentials cannot be decrypted: altered, copied from another row, or under a key that is not configured."""
 
 
 class VaultKeys:
-    """Key-encryption keys by name, of 32 bytes each, the newest first: new entries go under that one."""
+    """Key-encryption keys of 32 bytes by name, newest first. New credentials use the newest."""
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys.values()):
@@ -46,19 +45,19 @@ class VaultKeys:
 
     @property
     def newest(self) -> str:
-        """The key in use."""
+        """Return the name of the key for new credentials."""
         return self.kids[0]
 
     def cipher(self, kid: str) -> AESGCM | None:
-        """What encrypts under a key; None where it is not here."""
+        """Return the cipher of a key; None if the key is not configured."""
         return self._ciphers.get(kid)
 
     def canary(self, kid: str) -> bytes:
-        """Something only this key opens. Raises `VaultBroken` where it is not here."""
+        """Return ciphertext that only this key decrypts. Raises `VaultBroken` if the key is not configured."""
         return _close(self._known(kid), _CANARY, f"canary|{kid}")
 
     def recognises(self, row: VaultKeyRow) -> bool:
-        """Whether the key of that name here is the one there was."""
+        """Return whether the configured key of this name is the one that was stored."""
         cipher = self.cipher(row.kid)
         try:
             return cipher is not None and _open(cipher, row.canary, f"canary|{row.kid}") == _CANARY
@@ -66,11 +65,11 @@ class VaultKeys:
             return False
 
     def wrap(self, kid: str, key: bytes, place: str) -> bytes:
-        """A connection's own key, under this one."""
+        """Encrypt a connection's own key with a key-encryption key."""
         return _close(self._known(kid), key, f"{place}|{kid}")
 
     def unwrap(self, kid: str, wrapped: bytes, place: str) -> bytes:
-        """A connection's own key. Raises `VaultBroken`."""
+        """Decrypt a connection's own key. Raises `VaultBroken`."""
         try:
             return _open(self._known(kid), wrapped, f"{place}|{kid}")
         except InvalidTag:
@@ -84,8 +83,10 @@ class VaultKeys:
 
 
 class Vault:
-    """Seals and opens entries. `keys_now` reads the key-encryption keys anew, wherever they are kept: they may be
-    exchanged while a service runs. Safe to use from any thread."""
+    """Encrypts and decrypts credentials. Thread-safe.
+
+    keys_now: reads the configured key-encryption keys, which may change while the service runs.
+    """
 
     def __init__(self, keys_now: Callable[[], VaultKeys]) -> None:
         self._keys_now = keys_now
@@ -93,8 +94,10 @@ class Vault:
         self._keys = keys_now()
 
     def seal(self, user_id: int, broker: str, entries: Mapping[str, str]) -> EntrySealer:
-        """What seals these entries as they are kept. It reads the keys then, in the store's transaction, so that
-        nothing new goes under a key that was exchanged meanwhile."""
+        """Return a function that encrypts these credentials for a connection.
+
+        The store calls it in its transaction. It reads the keys then, so that a key rotated meanwhile is not used.
+        """
         plain = json.dumps(dict(entries)).encode()
 
         def sealed(connection_id: int, version: int) -> SealedEntries:
@@ -109,7 +112,7 @@ class Vault:
         return sealed
 
     def open(self, row: ConnectionRow, kept: SealedEntries) -> Mapping[str, str]:
-        """What the user of a connection entered. Raises `VaultBroken`."""
+        """Decrypt the credentials of a connection. Raises `VaultBroken`."""
         place = _place_of(row, kept)
         own = self._holding(kept.kid).unwrap(kept.kid, kept.wrapped, place)
         try:
@@ -118,18 +121,18 @@ class Vault:
             raise VaultBroken(f"the stored credentials of connection {row.id} were altered") from None
 
     def rewrap(self, row: ConnectionRow, kept: SealedEntries) -> SealedEntries:
-        """The same entries under the newest key. Raises `VaultBroken`."""
+        """Return the same credentials wrapped by the newest key. Raises `VaultBroken`."""
         keys, place = self._holding(kept.kid), _place_of(row, kept)
         own = keys.unwrap(kept.kid, kept.wrapped, place)
         return replace(kept, kid=keys.newest, wrapped=keys.wrap(keys.newest, own, place))
 
     @property
     def keys(self) -> VaultKeys:
-        """As last read."""
+        """Return the keys as last read."""
         return self._keys
 
     def _holding(self, kid: str) -> VaultKeys:
-        """The keys; read anew where this one is not among those read before."""
+        """Return the keys, read again if this one is unknown."""
         keys = self._keys
         return keys if keys.cipher(kid) else self._read()
 
@@ -140,8 +143,11 @@ class Vault:
 
 
 def rewrapped(vault: Vault, store: VaultStore) -> Iterator[tuple[int, int]]:
-    """Bring all entries under the newest key; after each batch yield how many were brought, and how many do not open
-    and stay as they are. It may be left off and begun again at any time, beside running services."""
+    """Rewrap all credentials with the newest key, while services may run.
+
+    Yields after each batch how many were rewrapped so far, and how many cannot be decrypted and stay unchanged. An
+    interrupted run can be repeated.
+    """
     newest = vault.keys.newest
     brought = broken = after_id = 0
     while batch := store.not_under(newest, after_id, BATCH):
@@ -161,7 +167,7 @@ def _place_of(row: ConnectionRow, kept: SealedEntries) -> str:
 
 
 def _place(user_id: int, connection_id: int, broker: str, version: int) -> str:
-    """What sealed entries are bound to."""
+    """Return the associated data that ciphertexts are bound to."""
     return f"{user_id}|{connection_id}|{broker}|{version}"
 
 

@@ -1,6 +1,6 @@
-"""The port for the keys that the entries of connections are sealed under, and for what is kept of them.
+"""The port for key-encryption keys of the vault, and for credentials by key.
 
-Rule kept: a key itself is never kept: only its name, and a canary that opens under it and no other.
+Keys are never stored: only their names, each with a canary that decrypts with the right key alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from outcry.connections.model import ConnectionRow, SealedEntries
 
 @dataclass(frozen=True, slots=True)
 class VaultKeyRow:
-    """A key-encryption key as the database knows it. `canary`: what tells the right key from another of its name."""
+    """A key-encryption key as stored. `canary`: ciphertext that only the right key decrypts."""
 
     kid: str
     canary: bytes
@@ -21,33 +21,35 @@ class VaultKeyRow:
 
 
 class VaultStore(Protocol):
-    """What is kept of keys, and entries by the key they are under. All methods may raise `StoreBusy`."""
+    """Stored keys, and credentials by key. All methods may raise `StoreBusy`."""
 
     def vault_keys(self) -> Sequence[VaultKeyRow]:
-        """Every key there ever was, oldest first."""
+        """Return every key ever used, oldest first."""
         ...
 
     def add_vault_key(self, kid: str, canary: bytes, now_ns: int) -> bool:
-        """Keep a key; False where one of its name is kept."""
+        """Store a key; return False if its name is already stored."""
         ...
 
     def uses(self) -> Mapping[str, int]:
-        """How many connections' entries are under each key; keys nothing is under are not named."""
+        """Return the number of connections per key; unused keys are left out."""
         ...
 
     def not_under(self, kid: str, after_id: int, limit: int) -> Sequence[tuple[ConnectionRow, SealedEntries]]:
-        """Connections of a higher id than `after_id` whose entries are under another key, by id."""
+        """Return connections with an id above `after_id` whose credentials use another key, ordered by id."""
         ...
 
     def rewrap(self, old: SealedEntries, new: SealedEntries) -> bool:
-        """Put `new` in the place of `old`; False where that is no longer what is kept."""
+        """Replace `old` by `new`; return False if `old` is no longer stored."""
         ...
 
     def retire(self, kid: str, now_ns: int) -> bool:
-        """Have nothing be under this key ever again; False where entries still are."""
+        """Retire a key, so that nothing is encrypted with it again; return False if credentials still use it."""
         ...
 
     def forget_under(self, kids: Sequence[str], code: str, now_ns: int) -> int:
-        """Destroy the entries under these keys, retire the keys, and have their owners sign in again, `code` saying
-        why; return how many connections it was."""
+        """Delete the credentials under these keys, retire the keys and ask the owners to sign in again.
+
+        code: the reason the owners see. Returns the number of connections.
+        """
         ...

@@ -1,7 +1,6 @@
-"""The vault's keys as the database knows them, and entries by the key they are under, in SQLite or PostgreSQL, through
-SQLAlchemy Core.
+"""Stores the vault's keys, and finds credentials by key, in SQLite or PostgreSQL through SQLAlchemy Core.
 
-Rule kept: a key is retired only in the transaction that finds nothing under it.
+A key is retired in the same transaction that finds it unused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +69,7 @@ class SqlVaultStore:
         """See `VaultStore`."""
         used = select(func.count()).where(_CREDENTIALS.c.kid == kid)
         query = update(_KEYS).where(_KEYS.c.kid == kid, _KEYS.c.retired_ns.is_(None))
-        # It takes the turn to write before it looks: whoever keeps entries does too, and reads the keys in it.
+        # It takes the write lock before it reads. Storing credentials does too, and reads the keys under that lock.
         with self._database.write("people") as connection:
             if connection.execute(used).scalar_one():
                 return False

@@ -189,7 +189,7 @@ class Engine:
             runner.stream.close()
         self._registry.drop(key)
 
-    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
+    def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
         """The contracts that a feed brings, as it last said."""
         return self._brought.get((owner, feed), frozenset())
 
@@ -432,7 +432,7 @@ class Engine:
 
     async def _opening(self, key: StreamKey, session: Session, overnight: tuple[int, int] | None) -> Opening:
         contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
-        contracts += self.brought(key.owner, key.feed)
+        contracts += self.contracts_of(key.owner, key.feed)
         streamed = [contract for contract in contracts if contract.root == key.contract.root]
         return await self._recorder.patiently(
             lambda: self._opening_of(key, session, overnight, streamed),
