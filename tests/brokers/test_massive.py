@@ -539,9 +539,9 @@ def test_what_came_before_a_loss_is_handed_over_first() -> None:
 def test_a_heartbeat_lags_as_trades_do() -> None:
     lag = DeliveryLag()
     assert lag.before(NOW_NS) == NOW_NS - SECOND
-    lag.took(NOW_NS, NOW_NS - 3 * SECOND)  # our clock is ahead, or the vendor late
+    lag.record(NOW_NS, NOW_NS - 3 * SECOND)  # our clock is ahead, or the vendor late
     assert lag.before(NOW_NS) == NOW_NS - 3_500_000_000
-    lag.took(NOW_NS, NOW_NS - 600 * SECOND)  # one trade, very late
+    lag.record(NOW_NS, NOW_NS - 600 * SECOND)  # one trade, very late
     assert lag.before(NOW_NS) == NOW_NS - 10 * SECOND
 
 

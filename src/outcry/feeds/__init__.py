@@ -1,1 +1,1 @@
-"""Where trades come from: one package a source."""
+"""Feeds: one package per vendor, and the modules they share."""

@@ -1,7 +1,6 @@
-"""Every vendor and broker there is an adapter for, in the order in which the pages show them.
+"""All vendors and brokers with an adapter, in the order in which the pages show them.
 
-Rule kept: the list needs no library of any vendor's; each adapter's module is light, and loads what it runs on when a
-feed is made.
+The list needs no vendor library: an adapter loads its library when it creates a feed.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ _PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massiv
 
 @cache
 def adapters() -> Mapping[str, BrokerAdapter]:
-    """Adapters by the broker's id; `broker.installed` says whether what they run on is there."""
+    """Return adapters by broker id. `broker.installed` is set to whether the adapter's library is installed."""
     found: dict[str, BrokerAdapter] = {}
     for name in _PACKAGES:
         adapter: BrokerAdapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER

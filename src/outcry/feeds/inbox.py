@@ -1,7 +1,7 @@
-"""What has come for one stream and its reader has not taken yet.
+"""The queue between a vendor session and the reader of one stream.
 
-Rules kept: a reader that is slow loses its own stream and holds up no other; what came before a stream was lost is
-handed over before why.
+A slow reader loses its own stream and delays no other. The reader receives everything queued before it receives the
+error that ended the stream.
 """
 
 import asyncio
@@ -14,24 +14,26 @@ Item = TypeVar("Item")
 
 
 class Inbox(Generic[Item]):
-    """Filled by a session, emptied by one reader. limit: rows and other items that may wait; None where the session
-    sees to that itself."""
+    """A queue filled by a session and read by one reader.
+
+    limit: rows and other items that may wait; None if the session limits them itself.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
         self._waiting: deque[Item] = deque()
         self._came = asyncio.Event()
-        #: Rows and other items that wait.
+        #: Number of waiting rows and other items.
         self.weight = 0
-        #: Why nothing more comes.
+        #: The error that ended the stream.
         self.problem: Exception | None = None
 
     def put(self, item: Item) -> None:
-        """Add what came, unless the stream is lost already; one too many loses it."""
+        """Add an item unless the stream has ended; end it with `seam_overflow` if the limit is exceeded."""
         if self.problem is not None:
             return
         if isinstance(item, Heartbeat) and self._waiting and isinstance(self._waiting[-1], Heartbeat):
-            self._waiting[-1] = item  # the newer says it all
+            self._waiting[-1] = item  # the newer replaces the older
             return
         self._waiting.append(item)
         self.weight += row_count(item)
@@ -42,19 +44,19 @@ class Inbox(Generic[Item]):
         self._came.set()
 
     def fail(self, problem: Exception) -> None:
-        """Nothing more comes, and why; the first reason is told."""
+        """End the stream with an error; only the first error counts."""
         if self.problem is None:
             self.problem = problem
         self._came.set()
 
     def drop(self, problem: Exception) -> None:
-        """Let go of what waits, too."""
+        """Discard waiting items and end the stream with an error."""
         self._waiting.clear()
         self.weight = 0
         self.fail(problem)
 
     async def take(self) -> Item:
-        """What came first. Raises what the stream was lost with once nothing waits."""
+        """Wait for the oldest item. Raises the stream's error once nothing waits."""
         while not self._waiting:
             self.check()
             self._came.clear()
@@ -64,16 +66,16 @@ class Inbox(Generic[Item]):
         return item
 
     def check(self) -> None:
-        """Raise what the stream was lost with, if it was and nothing waits."""
+        """Raise the stream's error if it has ended and nothing waits."""
         if self.problem is not None and not self._waiting:
             raise copy_error(self.problem)
 
 
 def row_count(item: object) -> int:
-    """How much of a reader's room something takes: its rows, or one."""
+    """Return the number of rows of an item, 1 for an item without rows."""
     return len(item.rows) if isinstance(item, Trades | Bars | Replaced) else 1
 
 
 def copy_error(problem: Exception) -> Exception:
-    """The same for another who waits: an exception has one way it was raised."""
+    """Return a copy of a feed error for another waiting task, since an exception carries one traceback."""
     return type(problem)(problem.code, str(problem)) if isinstance(problem, FeedLost) else problem

@@ -1,42 +1,41 @@
-"""Prices and lots as vendors write them, made into whole numbers.
+"""Converts vendors' prices and lots to integers.
 
-Rule kept: how large a number is, is looked at before it is made whole: one of ten characters may have a million
-digits, and to write these out would hold up everybody. A price is the nearest 10⁻⁹, for doubles have more digits than
-prices do.
+The magnitude is checked before the conversion: ten characters such as `1e99999999` would expand to millions of digits
+and block the event loop. A price is rounded to 10⁻⁹, since a double has more digits than a price.
 """
 
 from decimal import Decimal, InvalidOperation
 
 from outcry.market.units import UNDEFINED_PRICE_E9
 
-#: Digits before and after the point that a number may have and still be one.
+#: Limits on the digits before and after the decimal point.
 _MOST_WHOLE, _MOST_DECIMALS = 12, 64
 _MOST_LOTS = 2**31
 
 VendorNumber = Decimal | float | int | str
 
 
-def parse_price_e9(told: VendorNumber) -> int:
-    """A price in 10⁻⁹. Raises `ValueError` for one that cannot be."""
-    found = int(_number(told).scaleb(9).to_integral_value())
-    if abs(found) >= UNDEFINED_PRICE_E9:
+def parse_price_e9(value: VendorNumber) -> int:
+    """Return a price in units of 10⁻⁹. Raises `ValueError` for an invalid one."""
+    result = int(_number(value).scaleb(9).to_integral_value())
+    if abs(result) >= UNDEFINED_PRICE_E9:
         raise ValueError("no price")
-    return found
+    return result
 
 
-def parse_lots(told: VendorNumber) -> int:
-    """A number of lots, negative where the vendor says so. Raises `ValueError` for one that cannot be."""
-    number = _number(told)
-    found = int(number)
-    if found != number or abs(found) >= _MOST_LOTS:
+def parse_lots(value: VendorNumber) -> int:
+    """Return a number of lots, which may be negative. Raises `ValueError` for an invalid one."""
+    number = _number(value)
+    result = int(number)
+    if result != number or abs(result) >= _MOST_LOTS:
         raise ValueError("not a number of lots")
-    return found
+    return result
 
 
-def _number(told: VendorNumber) -> Decimal:
-    """A number of bearable length; a float is the shortest decimal that is it, which is the one that was sent."""
+def _number(value: VendorNumber) -> Decimal:
+    """Return a number of limited length. A float becomes its shortest decimal, which is what the vendor sent."""
     try:
-        number = told if isinstance(told, Decimal) else Decimal(str(told))
+        number = value if isinstance(value, Decimal) else Decimal(str(value))
     except InvalidOperation:
         raise ValueError("not a number") from None
     if not number.is_finite() or number.adjusted() >= _MOST_WHOLE:

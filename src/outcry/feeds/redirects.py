@@ -1,6 +1,6 @@
-"""No redirect is followed: what a person entered for a vendor goes to the host it was meant for and to no other.
+"""Refuses HTTP redirects, so that credentials reach only the host they are meant for.
 
-Rule kept: every client of a vendor over aiohttp is made with `refusing_redirects`, for its requests and its WebSockets.
+Every aiohttp client of a vendor is created with `refusing_redirects`, for its requests and WebSockets.
 """
 
 import aiohttp
@@ -9,8 +9,10 @@ from outcry.trades.feed import FeedLost
 
 
 def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
-    """Return `trace_configs` of a session in which a redirect raises `FeedLost("protocol")` before it is followed. A
-    WebSocket has no other way to refuse one."""
+    """Return `trace_configs` with which a redirect raises `FeedLost("protocol")` before it is followed.
+
+    A WebSocket has no other way to refuse redirects.
+    """
 
     async def refuse(*_: object) -> None:
         raise redirect_refused(vendor)
@@ -21,5 +23,5 @@ def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
 
 
 def redirect_refused(vendor: str) -> FeedLost:
-    """Return the error for a redirect. It does not repeat the address, which is not the vendor's own."""
+    """Return the error for a redirect, without its URL, which the vendor may not control."""
     return FeedLost("protocol", f"{vendor} redirected the request to another URL, which is not followed")

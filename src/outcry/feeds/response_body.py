@@ -1,18 +1,18 @@
-"""Bodies of a vendor's answers, read whole and no further than they may reach.
+"""Reads HTTP response bodies of vendors up to a size limit.
 
-Rule kept: what counts is what a body comes to when it is unpacked; a thousand times less may have been sent.
+The limit applies to the decompressed size, which may be a thousand times the size on the wire.
 """
 
 import aiohttp
 
 from outcry.trades.feed import FeedLost
 
-#: Unpacked, in bytes: some times what the longest page of history has.
+#: Default limit in bytes, decompressed: a few times the longest page of history.
 MAX_BODY_BYTES = 16 * 2**20
 
 
 async def read_body(answer: aiohttp.ClientResponse, largest: int = MAX_BODY_BYTES) -> bytes:
-    """The body of an answer. Raises `FeedLost("protocol")` for one that is larger, and hangs up."""
+    """Return the body of a response. Closes it and raises `FeedLost("protocol")` if it exceeds the limit."""
     body = bytearray()
     async for part in answer.content.iter_any():
         body += part
@@ -23,5 +23,5 @@ async def read_body(answer: aiohttp.ClientResponse, largest: int = MAX_BODY_BYTE
 
 
 def body_too_large(largest: int) -> FeedLost:
-    """An answer had more than it may."""
+    """Return the error for a response above the limit (bytes)."""
     return FeedLost("protocol", f"the vendor's response is larger than {largest // 2**20} MiB")

@@ -1,8 +1,8 @@
-"""Joins a vendor's history and its live stream, where they are two requests, into the one stream of the port.
+"""Joins a vendor's history request and its live subscription into one stream of events.
 
-Rules kept: the subscription stands before the cut is chosen, and the cut before history is asked for, so nothing falls
-between them; a trade belongs to history before the cut and to the live stream from it on, whichever brought it, so
-nothing is counted twice and trades that are alike in everything are all kept. Nothing is compared.
+The cut time is chosen after the subscription is confirmed, and history is requested after that, so no trade is lost.
+Trades before the cut are taken from history, and those from the cut on from the live stream. Nothing is counted twice,
+and identical trades are kept, since no trades are compared.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from outcry.feeds.inbox import row_count
 from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
 from outcry.trades.records import Quality
 
-#: Rows and other events that may wait while history is fetched.
+#: Live rows and other events that may wait while history is fetched.
 BUFFER_LIMIT = 500_000
 
 T = TypeVar("T")
@@ -32,37 +32,37 @@ async def join_history_and_live(
 ) -> AsyncIterator[Event]:
     """Yield history before the cut, `CaughtUp`, and live events from the cut on.
 
-    live: subscribes when first asked; its first event, best a `Status`, says that the subscription stands. cut_ns:
-    asked for then, the instant (ns UTC, exchange time) from which live is known to be whole: later than the
-    subscription by what clocks and the vendor's whole seconds leave open. history: everything before that instant, in
-    `quality`; it waits itself until the vendor has it. Its batches are flagged here.
+    live: subscribes when first read; its first event, usually a `Status`, confirms the subscription. cut_ns: called
+    after that; returns the time (ns UTC, exchange clock) from which the live stream is complete. It allows for clock
+    differences and for timestamps in whole seconds. history: yields everything before the cut in `quality`, and waits
+    until the vendor has it. Its rows are flagged as backfill here.
 
-    Raises `FeedLost` with `seam_overflow` if more than `limit` rows come meanwhile, and what the two raise; and
-    `ValueError` for a cut within a bar of history.
+    Raises `FeedLost` with `seam_overflow` if more than `limit` live rows wait, `ValueError` for a cut within a bar, and
+    the errors of `live` and `history`.
     """
-    pump = _Pump(live, limit)
+    buffer = _LiveBuffer(live, limit)
     try:
-        await pump.stands()
+        await buffer.wait_confirmed()
         cut = cut_ns()
         if quality is not Quality.TICKS and cut % quality.length_ns:
             raise ValueError(f"history of {quality} can only be cut between two bars, not at {cut} ns")
         pages = history(cut)
         try:
-            while (page := await pump.beside(anext(pages, None))) is not None:
+            while (page := await buffer.beside(anext(pages, None))) is not None:
                 if (before := _before(page, cut)) is not None:
                     yield before
         finally:
             await pages.aclose()
         yield CaughtUp(cut, quality)
-        async for event in pump.events():
+        async for event in buffer.events():
             if (after := _after(event, cut)) is not None:
                 yield after
     finally:
-        await pump.close()
+        await buffer.close()
 
 
 def _before(page: Trades | Bars, cut: int) -> Trades | Bars | None:
-    """The part of a page of history that lies before the cut; None where there is none."""
+    """Return the rows of a page of history before the cut; None if there are none."""
     rows = page.rows[page.rows["ts_event"] < cut]
     if not len(rows):
         return None
@@ -73,33 +73,33 @@ def _before(page: Trades | Bars, cut: int) -> Trades | Bars | None:
 
 
 def _after(event: Event, cut: int) -> Event | None:
-    """A live event without what lies before the cut: history has it."""
+    """Return a live event without rows before the cut, which history has; None if no rows are left."""
     if not isinstance(event, Trades | Bars):
         return event
-    wanted = event.rows["ts_event"] >= cut
-    if wanted.all():
+    recent = event.rows["ts_event"] >= cut
+    if recent.all():
         return event
-    rows = event.rows[wanted]
+    rows = event.rows[recent]
     if not len(rows):
         return None
     return Trades(rows) if isinstance(event, Trades) else Bars(rows, event.quality, event.backfill)
 
 
-class _Pump:
-    """Reads the live stream while nobody has time for it; afterwards hands it over."""
+class _LiveBuffer:
+    """Buffers the live stream while history is fetched, then yields it."""
 
     def __init__(self, live: Live, limit: int) -> None:
         self._live, self._limit = live, limit
         self._waiting: deque[Event] = deque()
         self._weight = 0
         self._first = asyncio.Event()
-        self._wanted = True
+        self._buffering = True
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        """Read until told that it is no longer wanted; the event it is waiting for then is the last."""
+        """Buffer events until `events` takes over; the event being awaited then is the last one buffered."""
         try:
-            while self._wanted and (event := await anext(self._live, None)) is not None:
+            while self._buffering and (event := await anext(self._live, None)) is not None:
                 self._take(event)
                 self._first.set()
         finally:
@@ -107,21 +107,21 @@ class _Pump:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Heartbeat) and self._waiting and isinstance(self._waiting[-1], Heartbeat):
-            self._waiting.pop()  # the newer says it all
+            self._waiting.pop()  # the newer replaces the older
             self._weight -= 1
         self._waiting.append(event)
         self._weight += row_count(event)
-        if self._weight > self._limit and self._wanted:
+        if self._weight > self._limit and self._buffering:
             raise FeedLost("seam_overflow", f"more than {self._limit:,} rows came while history was fetched")
 
-    async def stands(self) -> None:
-        """Wait for the first live event. Raises what the live stream raises, and `FeedLost` if it only ends."""
+    async def wait_confirmed(self) -> None:
+        """Wait for the first live event. Raises the live stream's error, and `FeedLost` if it ends without one."""
         await self.beside(self._first.wait())
         if not self._waiting:
             raise FeedLost("closed", "the live stream ended before the subscription was confirmed")
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for something while reading on. Raises at once what the live stream raises."""
+        """Wait for other work while buffering. Raises the live stream's error at once."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -135,8 +135,8 @@ class _Pump:
             await _end(task)
 
     async def events(self) -> AsyncIterator[Event]:
-        """What was read so far, then the live stream itself."""
-        self._wanted = False
+        """Yield the buffered events, then the live stream."""
+        self._buffering = False
         while self._waiting or not self._task.done():
             if self._waiting:
                 yield self._waiting.popleft()
@@ -147,7 +147,7 @@ class _Pump:
             yield event
 
     async def close(self) -> None:
-        """Stop reading and end the live stream."""
+        """Stop buffering and close the live stream."""
         await _end(self._task)
         await self._live.aclose()
 
@@ -156,4 +156,4 @@ async def _end(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():
-        task.exception()  # it was raised where somebody waited for it, or nobody does any more
+        task.exception()  # mark the exception as retrieved

@@ -1,8 +1,7 @@
-"""One signed-in session with a vendor, shared by all the streams of a connection.
+"""One signed-in session with a vendor, shared by all streams of a connection.
 
-Rules kept: however many streams ask at once, the vendor is asked to sign in once; after a failure nobody asks again
-before a pause has passed, which grows and is never the same for two; a login that was refused twice running is not
-tried again, for some vendors lock out whoever insists.
+Concurrent requests cause one login. After a failure the next login waits for a growing, randomised pause. A login
+refused twice in a row is not retried, since some vendors block an account after repeated failures.
 """
 
 import asyncio
@@ -12,28 +11,30 @@ from typing import Generic, Protocol, TypeVar
 from outcry.base.backoff import Backoff
 from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
-#: Logins refused running after which nobody tries again.
+#: Refused logins in a row after which login is not retried.
 MAX_REFUSALS = 2
-#: A session that lasted this long was a good one: the next pause is the first again.
+#: After a session of this length the backoff starts again at its first pause.
 GOOD_SESSION_S = 60.0
 
 
 class VendorSession(Protocol):
-    """What a sign-in gives. `open`: whether it can still be used."""
+    """A signed-in session with a vendor."""
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used."""
+        """Return whether the session is usable."""
         ...
 
     async def close(self) -> None:
-        """Hang up; may be called again."""
+        """Close the session; may be called again."""
         ...
 
 
 class CredentialsRejected(Exception):
-    """The vendor did not accept the login: raised by `sign_in`, and by whoever finds out later. `code` is stable:
-    `login_refused` (wrong entries), `login_expired` (right ones that have ended)."""
+    """The vendor rejected the credentials, at login or later.
+
+    `code` is stable: `login_refused` (wrong credentials) or `login_expired` (they were valid before).
+    """
 
     def __init__(self, code: str = "login_refused", text: str = "") -> None:
         super().__init__(text or code)
@@ -44,10 +45,10 @@ S = TypeVar("S", bound=VendorSession)
 
 
 class SharedSession(Generic[S]):
-    """Gives the session to whoever asks, signing in where there is none.
+    """Returns the current session, signing in if there is none.
 
-    sign_in: makes a session; raises `Rejected`, `FeedLost` and `FeedRefused`, and `OSError` or `TimeoutError` of the
-    network, which become `FeedLost("unreachable")`. rush: pauses are this many times shorter.
+    sign_in: creates a session. It may raise `CredentialsRejected`, `FeedLost` and `FeedRefused`; `OSError` and
+    `TimeoutError` become `FeedLost("unreachable")`. rush: pauses are divided by this factor.
     """
 
     def __init__(self, sign_in: Callable[[], Awaitable[S]], *, rush: float = 1.0) -> None:
@@ -58,13 +59,15 @@ class SharedSession(Generic[S]):
         self._backoff = Backoff(rush)
         self._again_s = self._began_s = 0.0
         self._over: FeedRefused | None = None
-        #: Whether the session that there is, if there is one, has found its login refused.
+        #: Whether the vendor rejected the credentials of the current session.
         self._disowned = False
         self._closed = False
 
     async def session(self) -> S:
-        """The session. Waits while another signs in, and until the pause after a failure is over. Raises `FeedLost`,
-        `FeedRefused`, and `LoginRefused` from the second refusal on."""
+        """Return the session, after waiting for a login in progress and for the pause after a failure.
+
+        Raises `FeedLost`, `FeedRefused`, and `LoginRefused` from the second rejection on.
+        """
         async with self._lock:
             self._check()
             if self._session is not None and self._session.open and not self._disowned:
@@ -73,7 +76,7 @@ class SharedSession(Generic[S]):
             if self._session is not None:
                 await self._let_go(loop.time())
             await asyncio.sleep(max(0.0, self._again_s - loop.time()))
-            self._check()  # a pause is long enough for the feed to be closed
+            self._check()  # the feed may have been closed during the pause
             self._began_s = loop.time()
             session = await self._signed_in()
             if self._closed:
@@ -104,12 +107,15 @@ class SharedSession(Generic[S]):
             raise
 
     def worked(self) -> None:
-        """The session has brought something: the login holds, and refusals are counted anew."""
+        """Report that the session delivered data, which resets the count of rejections."""
         self._refusals = 0
 
     def rejected(self, problem: CredentialsRejected) -> FeedLost:
-        """A session found its login refused after all: what to raise. `LoginRefused` from the second time on. However
-        many streams of a session find it, it is one refusal, and who asks for a session next has it signed in anew."""
+        """Report that the vendor rejected a session's credentials, and return the error to raise.
+
+        It is `LoginRefused` from the second rejection on. Reports of several streams of a session count once. The next
+        call of `session` signs in again.
+        """
         if self._over is not None:
             return _again(self._over)
         if self._disowned:
@@ -129,7 +135,7 @@ class SharedSession(Generic[S]):
         self._again_s = asyncio.get_running_loop().time() + self._backoff.next_s()
 
     async def _let_go(self, now_s: float) -> None:
-        """End a session that broke; one that was good for long is begun anew soon."""
+        """Close a broken session; after a long one, reset the backoff."""
         session, self._session = self._session, None
         if now_s - self._began_s > GOOD_SESSION_S / self._rush:
             self._backoff.reset()
@@ -138,7 +144,7 @@ class SharedSession(Generic[S]):
             await session.close()
 
     async def close(self) -> None:
-        """Hang up; nobody signs in again."""
+        """Close the session for good."""
         self._closed = True
         if self._session is not None:
             await self._session.close()

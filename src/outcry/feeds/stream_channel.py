@@ -1,6 +1,6 @@
-"""What one stream gets of a connection that several share, and how late that connection's trades come.
+"""Distributes the events of a shared connection to its streams, and measures how late its trades arrive.
 
-Rule kept: a heartbeat lags as the vendor's trades do, so that none comes after it.
+A heartbeat is delayed as much as the trades are, so that no trade arrives after a heartbeat with a later time.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Event, FeedLost, Heartbeat, Trades
 
-#: Between two pings, and without an answer to one.
+#: Interval between two pings, and time limit for the pong.
 PING_INTERVAL_S, PING_TIMEOUT_S = 2.0, 12.0
 _LOOKS = 4
-#: A heartbeat stays this far behind the present at least, and at most whatever a late trade may have shown.
+#: Bounds of a heartbeat's delay behind our clock.
 MIN_LAG_NS, MAX_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
 _DELAYS_KEPT = 256
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class StreamChannel(Inbox[Event]):
-    """One stream's events, in order."""
+    """The queue of one stream's events."""
 
     def __init__(self) -> None:
         super().__init__(BUFFER_LIMIT)
@@ -39,16 +39,16 @@ class StreamChannel(Inbox[Event]):
         self._over.set()
 
     def waiting(self) -> list[Trades]:
-        """Trades that nobody has taken yet."""
+        """Return trades that were not read yet."""
         return [event for event in self._waiting if isinstance(event, Trades)]
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Everything put, then what the channel failed with."""
+        """Yield every event, then raise the error that ended the channel."""
         while True:
             yield await self.take()
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for something else; raises at once what the channel fails with."""
+        """Wait for other work; raise the channel's error at once if the channel ends meanwhile."""
         task = asyncio.ensure_future(work)
         over = asyncio.ensure_future(self._over.wait())
         try:
@@ -61,11 +61,11 @@ class StreamChannel(Inbox[Event]):
             task.cancel()
             await asyncio.wait({task, over})
             if not task.cancelled():
-                task.exception()  # it was raised above, or nobody waits for it any more
+                task.exception()  # mark the exception as retrieved
 
 
 class ChannelRegistry:
-    """The channels of a connection, by the vendor's symbol."""
+    """The channels of a connection by the vendor's symbol."""
 
     def __init__(self) -> None:
         self._channels: dict[str, list[StreamChannel]] = {}
@@ -73,7 +73,7 @@ class ChannelRegistry:
 
     @contextmanager
     def channel(self, symbol: str) -> Generator[StreamChannel]:
-        """A channel of this symbol for as long as it is needed."""
+        """Open a channel of a symbol for the duration of the context."""
         channel = StreamChannel()
         if self.problem is not None:
             channel.fail(self.problem)
@@ -84,18 +84,18 @@ class ChannelRegistry:
             self._channels[symbol].remove(channel)
 
     def put(self, symbol: str, event: Event) -> None:
-        """Hand an event to whoever reads this symbol."""
+        """Send an event to every channel of a symbol."""
         for channel in self._channels.get(symbol, ()):
             channel.put(event)
 
     def beat(self, at_ns: int) -> None:
-        """Tell every reader that the link lives."""
+        """Send a heartbeat to every channel."""
         for channels in self._channels.values():
             for channel in channels:
                 channel.put(Heartbeat(at_ns))
 
     def fail(self, problem: FeedLost, symbol: str | None = None) -> None:
-        """End the streams of a symbol, or all of them and the connection."""
+        """End the channels of a symbol, or with None all of them and the connection."""
         if symbol is None:
             self.problem = self.problem or problem
         for name, channels in self._channels.items():
@@ -105,23 +105,23 @@ class ChannelRegistry:
 
 
 class DeliveryLag:
-    """How long after they were made a connection's trades come, by our clock: clocks that differ are part of it."""
+    """Delay between trade time and receipt, including the difference between the vendor's clock and ours."""
 
     def __init__(self) -> None:
         self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
 
-    def took(self, received_ns: int, made_ns: int) -> None:
-        """A trade came."""
+    def record(self, received_ns: int, made_ns: int) -> None:
+        """Record the delay of a trade (both ns UTC)."""
         self._delays_ns.append(received_ns - made_ns)
 
     def before(self, now_ns: int) -> int:
-        """The time of trades of which none is still to come (ns UTC, the vendor's clock)."""
+        """Return the time up to which all trades have arrived (ns UTC, the vendor's clock)."""
         late_ns = max(self._delays_ns, default=0)
         return now_ns - min(max(late_ns + MIN_LAG_NS // 2, MIN_LAG_NS), MAX_LAG_NS)
 
 
 def silence_loggers(*names: str) -> logging.Logger:
-    """Loggers that say nothing, at whatever level and whoever sets logging up later; the last of them."""
+    """Silence these loggers at every level, even if logging is configured later; return the last one."""
     found = [logging.getLogger(name) for name in names]
     for logger in found:
         logger.addFilter(lambda _record: False)
@@ -136,23 +136,24 @@ async def send_heartbeats(
     rush: float,
     heard: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Ask whether the other side is there, now and then, and tell the streams that it was when asked. Ends when it is
-    not: the streams fail with `link_silent`, or with what the reader of the connection finds.
+    """Ping the vendor regularly and send a heartbeat to the streams after each pong.
 
-    ping: sends a ping and gives what waits for its answer. heard: whether anything else that must come has come.
+    Returns when the connection ends. Without a pong the streams fail with `link_silent`; other errors are reported by
+    the task that reads the connection. ping: sends a ping and returns an awaitable of its pong. heard: whether the
+    vendor's own heartbeats are on time.
     """
     while board.problem is None:
         asked_ns = clock.now_ns()
         try:
             answer = asyncio.ensure_future(await ping())
-            for _ in range(_LOOKS):  # a moment in which nothing of ours could run is no silence of theirs
+            for _ in range(_LOOKS):  # a blocked event loop must not count as vendor silence
                 await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / rush)
                 if answer.done():
                     break
             silent = not answer.done() or not heard()
             if answer.done():
                 answer.result()
-        except Exception:  # noqa: BLE001 - the connection is gone, in whatever words; its reader tells
+        except Exception:  # noqa: BLE001 - the connection is gone; its reader reports why
             return
         if silent:
             board.fail(FeedLost("link_silent", "no data or heartbeats for too long"))

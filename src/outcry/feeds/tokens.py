@@ -1,6 +1,6 @@
-"""A token that ends, renewed in time and once, however many need it.
+"""An expiring vendor token, renewed in time and once for all concurrent requests.
 
-Rule kept: it is renewed at four fifths of its life, so that nobody is refused for one that ended on the way.
+It is renewed at four fifths of its lifetime, so that no request carries a token that expires on the way.
 """
 
 import asyncio
@@ -11,37 +11,39 @@ from dataclasses import dataclass, field
 from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_SECOND
 
-#: Of a token's life, the part after which it is renewed.
+#: Fraction of a token's lifetime after which it is renewed.
 RENEW_AT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a vendor lets one in by, from `made_ns` for `life_s` seconds. Never printed."""
+    """A vendor's access token, valid from `made_ns` (ns UTC) for `life_s` seconds. Its `repr` omits the text."""
 
     text: str = field(repr=False)
     made_ns: int
     life_s: float
 
     def due(self, now_ns: int) -> bool:
-        """Whether it is time to renew it."""
+        """Return whether the token should be renewed."""
         return now_ns >= self.made_ns + round(self.life_s * RENEW_AT * NANOS_PER_SECOND)
 
 
 class TokenSource:
-    """Gives a token in force. renew: given the last one, or None at first; raises what `Link`'s `sign_in` does."""
+    """Returns a valid token. renew: receives the last token or None; raises like `SharedSession`'s `sign_in`."""
 
     def __init__(self, renew: Callable[[Token | None], Awaitable[Token]], clock: Clock) -> None:
         self._renew, self._clock = renew, clock
         self._token: Token | None = None
         self._lock = asyncio.Lock()
-        #: Renewals that failed, how many, and the last.
+        #: Number of failed renewals, and the last error.
         self._failures = 0
         self._failure: Exception | None = None
 
     async def token(self) -> str:
-        """The token in force, renewed by the first who asks once it is due. What it fails with is raised to all who
-        waited for it, and tried again by who asks afterwards."""
+        """Return a valid token, renewing it if needed.
+
+        A failed renewal is raised to all callers that waited for it. A later call tries again.
+        """
         failures = self._failures
         async with self._lock:
             if self._token is not None and not self._token.due(self._clock.now_ns()):
@@ -56,6 +58,6 @@ class TokenSource:
             return self._token.text
 
     def refused(self, text: str) -> None:
-        """The vendor does not take this token: the next who asks has it renewed; a newer one is left alone."""
+        """Discard a token that the vendor rejected, so that the next call renews it; a newer token is kept."""
         if self._token is not None and self._token.text == text:
             self._token = None

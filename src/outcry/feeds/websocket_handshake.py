@@ -1,6 +1,6 @@
-"""The opening of a WebSocket of the library `websockets`, which would follow up to ten redirects to any host.
+"""Opens WebSockets of the library `websockets` without redirects; by default it follows ten, to any host.
 
-Rule kept: only modules whose vendor's client runs on that library import this one.
+Only adapters whose vendor library runs on `websockets` import this module.
 """
 
 from typing import Any
@@ -12,8 +12,10 @@ from outcry.feeds.redirects import redirect_refused
 
 
 class DirectConnection(ClientConnection):
-    """A connection whose handshake ends with `FeedLost("protocol")` at a redirect. Pass the class as
-    `create_connection`: the library follows only what it gets as its own error."""
+    """A connection whose handshake raises `FeedLost("protocol")` for a redirect.
+
+    Pass the class as `create_connection`. The library follows a redirect only if the handshake raises its own error.
+    """
 
     async def handshake(self, *given: Any, **named: Any) -> None:
         """Perform the opening handshake."""

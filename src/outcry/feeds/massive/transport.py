@@ -180,7 +180,7 @@ class Socket:
         for ticker, found in trades.items():
             rows = live_rows(found, received_ns)
             if len(rows):
-                self._lag.took(received_ns, int(rows["ts_event"].min()))
+                self._lag.record(received_ns, int(rows["ts_event"].min()))
                 self.board.put(ticker, Trades(rows))
 
     def _told(self, status: str, text: str) -> None:

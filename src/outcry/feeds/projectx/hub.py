@@ -215,7 +215,7 @@ class Hub:
         received_ns = self._clock.now_ns()
         rows = trade_rows(arguments[1], received_ns)
         if len(rows):
-            self._lag.took(received_ns, int(rows["ts_event"].min()))
+            self._lag.record(received_ns, int(rows["ts_event"].min()))
             self.board.put(arguments[0], Trades(rows))
 
     async def _quoted(self, arguments: Any) -> None:

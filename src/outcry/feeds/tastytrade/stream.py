@@ -205,7 +205,7 @@ class Stream:
         while True:
             rows, amends = self._sales.live()
             if len(rows):
-                self._lag.took(int(rows["ts_recv"][-1]), int(rows["ts_event"].min()))
+                self._lag.record(int(rows["ts_recv"][-1]), int(rows["ts_event"].min()))
                 yield self._sent(rows)
             for amend in amends:
                 yield amend
