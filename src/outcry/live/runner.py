@@ -19,6 +19,7 @@ from outcry.live import entries
 from outcry.live.alert_queue import AlertQueue
 from outcry.live.alert_row import alert_row
 from outcry.live.columns import columns_of
+from outcry.live.gap_tracker import GapTracker
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
 from outcry.live.intake import MAX_AHEAD_NS, Intake, SessionRows, TradingPeriod
@@ -30,7 +31,6 @@ from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening
 from outcry.trades import feed as ports
-from outcry.trades.coverage import GRACE_NS, Span
 from outcry.trades.records import Quality, Rows
 from outcry.trades.session_index import SessionIndex
 from outcry.trades.validation import fault_of
@@ -78,6 +78,7 @@ class Runner:
         self._tick_e9 = tick_e9
         self.stream = LoggedStream(key.text, tick_e9, services.log)
         self.channel = Channel(key, simulated=False, peek=self.stream.view)
+        self._gaps = GapTracker(self.stream, services.calendar, key.contract.root)
         self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
         self.saved_position = 0
@@ -86,10 +87,6 @@ class Runner:
         self._storing = asyncio.Lock()
         #: Minutes told of by bars alone, for a feed that begins.
         self.barred_ns: tuple[int, ...] = ()
-        #: Holes that the feed may fill, as it has begun again before them.
-        self._mendable: list[Span] = []
-        #: From where a new stream is to be whole (ns UTC); 0: from the session that its first row lies in.
-        self._asked_ns = 0
         #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
         self.lost_code = ""
         self.login_refused = False
@@ -224,17 +221,9 @@ class Runner:
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
         since = await self._cursor()
-        self._asked_ns = since.since_ns
         before_ns = stream.time_ns if stream.covered_ns else 0
         unkept = 0
-        now_ns = self._services.clock.now_ns()
-        self._mendable = [
-            hole
-            for hole in stream.holes
-            if hole[0] >= since.since_ns
-            and not self._lacks(feed.caps, hole[0], now_ns)
-            and (self._says_what_it_lacks(feed.caps) or 0 < stream.covered_ns < hole[1])
-        ]
+        self._gaps.reopen(since.since_ns, feed.caps, self._services.clock.now_ns())
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
         self.update_availability(loop.time())
@@ -278,12 +267,12 @@ class Runner:
         match event:
             case ports.Trades():
                 for piece in self.intake.trades(event.rows):
-                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
+                    self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
                     await self._enter(piece)
             case ports.Bars():
                 self._volume = VolumeGapCheck()  # their lots are in the feed's count, and not in ours
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
-                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
+                    self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
                     await self._enter_bars(piece, event)
             case ports.Replaced():
                 for piece in self.intake.replaced(event):
@@ -293,8 +282,7 @@ class Runner:
             case ports.CaughtUp():
                 await self._caught_up(event, caps, before_ns)
             case ports.Gap():
-                self._mendable = [h for h in self._mendable if h[1] <= event.from_ns or event.to_ns <= h[0]]
-                self._note_hole(event.from_ns, event.to_ns, event.why)
+                self._log_gap(self._gaps.reported(event))
             case ports.Repaired():
                 self.log(entries.Mended(event.from_ns, event.to_ns))
             case ports.Amend():
@@ -328,7 +316,7 @@ class Runner:
             deadline_ns = stream.deadline_ns
             known_ns = max(stream.time_ns, self._beat_ns)
             if known_ns < deadline_ns:
-                self._note_hole(known_ns, deadline_ns, "disconnected")
+                self._log_gap(self._gaps.new(known_ns, deadline_ns, "disconnected"))
             await self._pass_deadlines(deadline_ns)
 
     async def _breathe(self) -> None:
@@ -343,7 +331,7 @@ class Runner:
         rows = piece.rows
         while len(rows):
             await self._breathe()
-            self._mend(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
+            self._log_filled(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
             await self._pass_deadlines(int(rows["ts_event"][0]))
             await self._open(piece.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
@@ -356,7 +344,7 @@ class Runner:
         for at in range(len(piece.rows)):
             await self._breathe()
             row = piece.rows[at : at + 1]
-            self._mend(int(row["ts_event"][0]))
+            self._log_filled(int(row["ts_event"][0]))
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
             bar_ns = event.quality.length_ns
@@ -407,65 +395,29 @@ class Runner:
 
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
-            self._note_lost(caps, before_ns, event.at_ns)
-        self._note_beginning(event.at_ns, caps)
+            self._log_gap(self._gaps.after_interruption(caps, before_ns, event.at_ns))
+        self._log_gap(self._gaps.at_start(event.at_ns, caps))
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
-        self._mend(event.at_ns)
-        self._mendable = []
+        self._log_filled(event.at_ns)
+        self._gaps.caught_up()
         if not self.stream.warm:
             self.log(entries.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
 
-    def _mend(self, until_ns: int) -> None:
-        """The feed has brought all since the cursor up to an instant, but what it said it could not: history comes in
-        order of time. Holes before that are none, which must be known before what ended there is stored."""
-        filled = [hole for hole in self._mendable if hole[1] <= until_ns]
-        for hole in filled:
-            self._mendable.remove(hole)
-            self.log(entries.Mended(*hole))
+    def _log_filled(self, until_ns: int) -> None:
+        """Log the gaps that the feed has filled up to an instant, before a session that lies there is stored."""
+        for entry in self._gaps.filled(until_ns):
+            self.log(entry)
 
-    @staticmethod
-    def _forgets(caps: ports.FeedCaps) -> bool:
-        """Whether a feed brings nothing of what was missed."""
-        return caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE
-
-    def _lacks(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
-        """Whether a feed cannot bring all that was missed."""
-        return self._forgets(caps) or 0 < caps.reach_ns < now_ns - before_ns
-
-    def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
-        """A feed that cannot bring what was missed leaves a hole."""
-        if self._lacks(caps, before_ns, now_ns):
-            reach_ns = 0 if self._forgets(caps) else caps.reach_ns
-            self._note_hole(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
-
-    @staticmethod
-    def _says_what_it_lacks(caps: ports.FeedCaps) -> bool:
-        """Whether a feed brings history from the cursor, and reports what of it it cannot bring. What another feed
-        lacks at the beginning of a stream it lacks again when it begins again."""
-        return caps.from_cursor and caps.backfill is not ports.Backfill.NONE and not caps.own_clock
-
-    def _note_beginning(self, first_ns: int, caps: ports.FeedCaps) -> None:
-        """Log what a new stream lacks before the first instant it covers, unless its feed says so itself."""
-        if self.stream.covered_ns or self._says_what_it_lacks(caps):
-            return
-        asked_ns = self._asked_ns
-        if caps.own_clock:
-            session = self._services.calendar.session_or_next(self.key.contract.root, first_ns)
-            asked_ns = session.open_ns if session else first_ns
-        if first_ns - asked_ns > GRACE_NS:
-            self._note_hole(asked_ns, first_ns, "no history")
-
-    def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
-        """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
-        if not any(known[0] <= from_ns and to_ns <= known[1] for known in self.stream.holes):
-            self.log(entries.Hole(from_ns, to_ns, why))
+    def _log_gap(self, gap: entries.Hole | None) -> None:
+        if gap is not None:
+            self.log(gap)
 
     def _count(self, event: ports.VolumeCounter) -> None:
         hole = self._volume.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
-            self._note_hole(*hole, "volume counter")
+            self._log_gap(self._gaps.new(*hole, "volume counter"))
 
     def _day(self, trade_date: date) -> entries.Day:
         if trade_date not in self._days:
