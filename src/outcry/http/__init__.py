@@ -1,2 +1,1 @@
-"""What every web surface shares: authentication, limits, errors, request ids, entity tags, the server and
-its fast path."""
+"""Parts shared by the API and the web pages: authentication, limits, errors, caching, the server and its fast path."""

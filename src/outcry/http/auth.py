@@ -1,8 +1,8 @@
-"""Who is asking: a request's key becomes a caller with a tier, a limit and a scope, or a reason why not. So does the
-cookie of a browser signed in, for what pages ask.
+"""Authentication: turn the API key of a request, or the cookie of a page's request, into a caller.
 
-Rule kept: the key travels in exactly one `x-api-key` header. One in the address is refused even beside a good header,
-and whoever has no good key is anonymous and counted by address. A cookie never opens `/api`, nor a key `/page`.
+A key must be sent in exactly one `x-api-key` header. A key in the URL is refused even if the header is valid. A caller
+without a valid key is anonymous and counted by IP address. A cookie is never accepted for `/api`, nor a key for
+`/page`.
 """
 
 import ipaddress
@@ -23,22 +23,23 @@ from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.model import UserRow
 
 _REMEMBERED = 4096
-#: What a page may ask in any 60 seconds, and how many streams a person may have open at a time, whatever the tier.
+#: Requests of a user's pages in any 60 seconds, and a user's open streams, for every tier.
 PAGE_REQUESTS = 600
 PAGE_STREAMS = 20
-#: And all people together who are not signed in: a stream costs memory, and a visitor nothing.
+#: Open streams of all visitors together, because a stream costs memory and visitors are not limited otherwise.
 VISITOR_STREAMS = 200
-#: The cookie of a browser signed in: over https with the prefix that pins it to this very host, else on this machine.
+#: Cookies of signed-in browsers. Over https, the prefix `__Host-` binds the cookie to this host.
 SECURE_COOKIE = "__Host-outcry"
 LOCAL_COOKIE = "outcry-local"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking. `subject` is what the limiter counts; `name` may be logged; `scope` is None without one.
+    """An authenticated or anonymous caller.
 
-    `generation`: of keys and grants, when this was found out; once that has moved, ask again. `role`: what its key is
-    for.
+    `subject`: what the limiter counts. `name`: may be logged. `scope`: what the caller may see; None if anonymous.
+    `generation`: the state of keys and grants that this was derived from. Authenticate again once it has changed.
+    `role`: of the key.
     """
 
     subject: str
@@ -48,14 +49,17 @@ class Caller:
     scope: Scope | None
     generation: int
     role: Role = "read"
-    #: The number of a browser's session, 0 for a visitor; None: it asks with a key.
+    #: Id of the browser session; 0 for a visitor, None for a caller with a key.
     session: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PageAuthenticator:
-    """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing. `public_url`: what this
-    service is known as, besides this machine's names."""
+    """Parts that authenticate pages.
+
+    `visitor`: returns what visitors may see, None if nothing. `public_url`: the service's URL, in addition to local
+    names.
+    """
 
     browser_sessions: BrowserSessions
     clock: Clock
@@ -64,7 +68,7 @@ class PageAuthenticator:
 
 
 class Authenticator:
-    """Authenticate callers from memory. It never queries the store; the revision poller brings changes in."""
+    """Authenticates callers from memory. It never queries the store; the revision poller brings changes in."""
 
     def __init__(self, keys: ApiKeys, licences: Licences, pages: PageAuthenticator | None = None) -> None:
         self._keys = keys
@@ -75,13 +79,14 @@ class Authenticator:
 
     @property
     def generation(self) -> int:
-        """Moves whenever a key or a grant changed or a browser went: what was concluded from them before no longer
-        holds."""
+        """A number that changes when a key, grant or browser session changes. Derived callers are then outdated."""
         browser_sessions = self._pages.browser_sessions.generation if self._pages else 0
-        return self._keys.generation + self._licences.generation + browser_sessions  # all only grow
+        return (
+            self._keys.generation + self._licences.generation + browser_sessions
+        )  # each only increases, so the sum never repeats
 
     def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return the caller, anonymous where there is a reason against the key."""
+        """Return the caller of an API request, and why its key is refused, if it is. A refused caller is anonymous."""
         if holds_key(request.query):
             return anonymous(request.client), KeyRefusal.KEY_IN_QUERY
         values = request.key_values
@@ -96,7 +101,7 @@ class Authenticator:
         return anonymous(request.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
 
     def authenticate_page(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return who asks from a page: the user of a browser signed in, or a visitor where visitors see anything."""
+        """Return the caller of a page's request: the signed-in user, or a visitor where visitors are allowed."""
         pages = self._pages
         if pages is None or not is_own_host(host_name(_header(request, b"host")), pages.public_url):
             return anonymous(request.client), KeyRefusal.MISSING
@@ -134,11 +139,11 @@ class Authenticator:
         caller = self._caller(found, generation)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[value] = caller  # only ever a valid key, so strangers cannot fill this
+        self._known[value] = caller  # only valid keys are cached, so others cannot fill it
         return caller, None
 
     def reauthenticate(self, caller: Caller) -> Caller | None:
-        """Return the caller of the same key as keys and grants stand now; None once the key is revoked."""
+        """Return the caller by the current keys and grants; None if the key or session is no longer valid."""
         generation = self.generation
         if caller.generation == generation:
             return caller
@@ -147,7 +152,7 @@ class Authenticator:
         return self.caller_of_key(caller.name, caller.subject)
 
     def caller_of_key(self, name: str, subject: str) -> Caller | None:
-        """Return the caller of a key by its name and the limiter's; None where it is no good."""
+        """Return the caller of a key by its prefix and limiter subject; None if the key is not valid."""
         row = self._keys.live(name)
         found = self._caller(row, self.generation) if row is not None else None
         return found if found is not None and found.subject == subject else None
@@ -165,12 +170,12 @@ class Authenticator:
 
 
 def anonymous(client: str) -> Caller:
-    """Return the caller without a key at this address."""
+    """Return the anonymous caller at a client address."""
     return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
 
 
 def session_token(request: Request) -> str:
-    """The token in the cookie of a browser signed in; empty without one."""
+    """Return the session token in a browser's cookie; empty if there is none."""
     wanted = SECURE_COOKIE if request.scope.get("scheme") == "https" else LOCAL_COOKIE
     for name, value in request.scope["headers"]:
         if name == b"cookie":
@@ -182,12 +187,12 @@ def session_token(request: Request) -> str:
 
 
 def _header(request: Request, wanted: bytes) -> str:
-    """The first of a header's values; empty without one."""
+    """Return the first value of a header; empty if there is none."""
     return next((value.decode("latin-1") for name, value in request.scope["headers"] if name == wanted), "")
 
 
 def is_loopback(request: Request) -> bool:
-    """Whether this comes from this machine itself, under one of its names, and nobody passed it on."""
+    """Return whether a request comes from this machine by one of its names, and not through a proxy."""
     if not is_loopback_name(host_name(_header(request, b"host"))):
         return False
     forwarded = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}

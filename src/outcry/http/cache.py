@@ -1,8 +1,11 @@
-"""Answers kept as bytes until what they rest on changes, and computed once however many ask at the same time.
+"""Cache of encoded answers. Concurrent requests for the same answer compute it once.
 
-Rule kept: an entry is found only under the scope it was computed for, at the revision it was computed at, and before
-the instant it may go stale. Refusals are not kept. An answer that moves by itself is kept once for all who are
-answered with it; what is kept under a scope is only which one that is.
+An entry is valid for one scope, at one revision, and until `fresh_until_ns`. Errors are not cached. The answer of a
+live session is cached once for all callers; the entries of their scopes refer to it.
+
+This is the one place where answers are cached. Around it, only parts of a request's handling are stored: the caller of
+a key (`auth.Authenticator`, valid for one generation), a parsed query string (`api.dispatch`), and the bytes of whole
+requests (`fastpath.FastPathCache`), which refer to entries here and end with them.
 """
 
 import asyncio
@@ -28,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """An answer as sent; `head` is its headers, written out."""
+    """An encoded answer. `head`: its headers as sent."""
 
     body: bytes
     etag: bytes
@@ -37,7 +40,7 @@ class Encoded:
 
     @staticmethod
     def of(body: bytes) -> "Encoded":
-        """Put the headers of this representation together."""
+        """Build the encoded answer of a body, with its headers."""
         etag = entity_tag(body)
         headers: Headers = [
             (b"content-type", b"application/json"),
@@ -49,7 +52,7 @@ class Encoded:
 
 
 class EncodedLiveAnswer:
-    """An answer that moves by itself, as sent: encoded once each time it has moved. For one event loop."""
+    """The encoded answer of a live session: encoded again after each change. For one event loop."""
 
     __slots__ = ("__weakref__", "_encoded", "_rendered", "live_answer")
 
@@ -59,19 +62,19 @@ class EncodedLiveAnswer:
         self._encoded = Encoded.of(rendered.body)
 
     def current(self) -> Encoded | None:
-        """Its newest form, unless that has to be made first."""
+        """Return the current form; None if it must be rendered first."""
         rendered = self.live_answer.current()
         return self.encoded(rendered) if rendered is not None else None
 
     def encoded(self, rendered: Rendered[Answer]) -> Encoded:
-        """A form of it as sent."""
+        """Return the encoded form of a rendered answer."""
         if rendered is not self._rendered:
             self._rendered, self._encoded = rendered, Encoded.of(rendered.body)
         return self._encoded
 
 
 class LiveContent(NamedTuple):
-    """An answer that moves by itself, and its form just now."""
+    """The answer of a live session and its current form."""
 
     live_answer: LiveAnswer[Answer]
     rendered: Rendered[Answer]
@@ -79,7 +82,7 @@ class LiveContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """What a question came to. `fresh_until_ns` None: good until the revision moves."""
+    """The result of a computation. `fresh_until_ns` None: valid until the revision changes."""
 
     content: Encoded | LiveContent
     fresh_until_ns: int | None
@@ -87,24 +90,24 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CacheEntry:
-    """What one scope's question is answered with, at one revision and until `fresh_until_ns`."""
+    """The answer to a question of one scope, at one revision and until `fresh_until_ns`."""
 
     content: Encoded | EncodedLiveAnswer
     revision: int
     fresh_until_ns: int | None
 
     def is_valid(self, revision: int, now_ns: int) -> bool:
-        """Whether this is still what to answer with."""
+        """Return whether the entry can still be used."""
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
     def current(self) -> Encoded | None:
-        """The answer to give; None where it has moved on and must be made first."""
+        """Return the answer; None if it has changed and must be rendered first."""
         content = self.content
         return content if isinstance(content, Encoded) else content.current()
 
     @property
     def size_bytes(self) -> int:
-        """What it alone keeps in memory, about."""
+        """Approximate memory of this entry, without a shared live answer."""
         return len(self.content.body) if isinstance(self.content, Encoded) else 0
 
 
@@ -114,7 +117,7 @@ def entity_tag(body: bytes) -> bytes:
 
 
 class AnswerCache:
-    """Keeps the answers used last, within bounds of number and size. For one event loop."""
+    """Least recently used answers, bounded in number and size. For one event loop."""
 
     def __init__(self, timeout_s: float) -> None:
         self._kept: OrderedDict[Hashable, CacheEntry] = OrderedDict()
@@ -125,7 +128,7 @@ class AnswerCache:
         self.size_bytes = 0
 
     def get(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
-        """Return what that place is answered with, if it still holds."""
+        """Return the valid entry of a key, if there is one."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -138,11 +141,10 @@ class AnswerCache:
     async def fetch(
         self, key: Hashable, revision: int, compute: Callable[[], Computed]
     ) -> tuple[CacheEntry, Encoded]:
-        """Compute an answer in a thread, or wait for who is computing it; raise `StoreUnavailable` when the
-        store is silent for too long.
+        """Compute an answer in a thread, or wait for the computation in progress.
 
-        `revision` is the one known before computing: should anything move meanwhile, the entry is old at
-        once.
+        `revision`: as known before the computation. If it changes meanwhile, the entry is outdated at once. Raises
+        `StoreUnavailable` if the store does not respond in time.
         """
         flight = self._computing.get((key, revision))
         if flight is None:
@@ -160,8 +162,11 @@ class AnswerCache:
         return entry, content
 
     async def renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
-        """Make the newest form of what a place is answered with, or wait for who is making it; None where there
-        is none any more. Raises as `fetch` does."""
+        """Render the current form of a live entry, or wait for the rendering in progress; None if the live answer has
+        ended.
+
+        Raises `StoreUnavailable` like `fetch`.
+        """
         shown = entry.content
         if isinstance(shown, Encoded):
             return shown
@@ -179,7 +184,7 @@ class AnswerCache:
 
     def _start(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if len(self._computing) + len(self._rendering) >= _MOST_FLIGHTS:
-            # the store hangs: queueing more would only fill the memory
+            # the store is stalled: queueing more requests would only fill the memory
             raise StoreUnavailable("upstream_unavailable")
         return self._workers.start(work)
 
@@ -210,7 +215,7 @@ class AnswerCache:
     ) -> None:
         del self._rendering[live_answer]
         if not flight.cancelled():
-            flight.exception()  # seen, even where everyone who waited has gone
+            flight.exception()  # mark the exception as retrieved, even if no request waits any more
 
     def _drop(self, key: Hashable) -> None:
         found = self._kept.pop(key, None)
@@ -219,8 +224,10 @@ class AnswerCache:
 
 
 def names_etag(if_none_match: str, etag: bytes) -> bool:
-    """Whether `If-None-Match` names this entity: `*`, or a list with it, weak or strong (RFC 9110
-    §13.1.2)."""
+    """Return whether `If-None-Match` contains an entity tag:
+
+    `*`, or a list with it, weak or strong (RFC 9110 §13.1.2).
+    """
     text = if_none_match.strip()
     if text == "*":
         return True

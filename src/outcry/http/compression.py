@@ -1,7 +1,7 @@
-"""Bodies compressed as their reader accepts them (RFC 9110 §12.5.3).
+"""Compression of response bodies as the client accepts it (RFC 9110 §12.5.3).
 
-Rule kept: what shows a secret is not compressed, for the length of a compressed body tells who can choose a part of it
-what the rest is (BREACH); tokens of forms are masked anew in each page.
+Responses that contain a secret are not compressed: their length would reveal it to an attacker who controls part of the
+body (BREACH). Form tokens are masked differently in each page.
 """
 
 import gzip
@@ -11,16 +11,16 @@ import zstandard
 
 from outcry.base.negotiation import wishes
 
-#: What is offered, the one we prefer first.
+#: Supported encodings, preferred first.
 ENCODINGS = ("zstd", "gzip")
-#: Shorter bodies fit into a packet as they are.
+#: Shorter bodies fit into one packet anyway.
 LEAST_BYTES = 1024
 _ZSTD_LEVEL, _GZIP_LEVEL = 3, 6
 _ZSTD_BEST, _GZIP_BEST = 19, 9
 
 
 def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> str | None:
-    """Return the encoding wanted most, the first offered of equals; None to send the body as it is."""
+    """Return the encoding the client prefers, the first one among equals; None to send the body uncompressed."""
     request = dict(wishes(accept_encoding))
     best, best_quality = None, 0.0
     for encoding in offered:
@@ -31,14 +31,14 @@ def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> s
 
 
 def compressed(body: bytes, encoding: str) -> bytes:
-    """Compress a body for one answer."""
+    """Compress a body for one response."""
     if encoding == "zstd":
         return zstandard.ZstdCompressor(_ZSTD_LEVEL).compress(body)
     return gzip.compress(body, _GZIP_LEVEL, mtime=0)
 
 
 def prepared(body: bytes) -> Mapping[str, bytes]:
-    """Compress a body that is sent often, once and as well as possible, wherever that makes it shorter."""
+    """Compress a static body once, at the highest level, with every encoding that makes it shorter."""
     if len(body) < LEAST_BYTES:
         return {}
     made = {

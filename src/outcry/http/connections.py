@@ -1,8 +1,7 @@
-"""Which connections are served: so many of one client, and only while descriptors are left for the rest of the service.
+"""Limits on connections: a maximum per client, and a reserve of file descriptors for the rest of the service.
 
-Rules kept: a refused connection costs those who are served nothing: the last descriptors are kept for the database, the
-log and feeds. The log has at most one line of each kind in ten seconds. Proxies that are named, and this machine, may
-have as many as they need: a proxy brings everybody's.
+The reserve is for the database, the log and feeds. Refusals are logged at most once per event in ten seconds. Trusted
+proxies and this machine have no limit, because a proxy forwards the connections of all clients.
 """
 
 import os
@@ -20,9 +19,9 @@ from outcry.access.client_address import network
 from outcry.base.log_events import EventLog, LogEvent
 from outcry.http.errors import Problem
 
-#: This machine: its proxy, its probes and whoever could stop the service anyway.
+#: This machine: its proxy and probes. Local users could stop the service anyway.
 LOOPBACK = "127.0.0.0/8,::1"
-#: Refused connections that may stay open for a moment, so that their clients can read why.
+#: Refused connections that may stay open briefly, so that clients can read the reason.
 _MOST_LINGERING = 16
 _LOG_EVERY_S = 10.0
 _CLOSE = (b"connection", b"close")
@@ -30,8 +29,11 @@ _FULL = Problem("starting", "starting.full", headers=((b"retry-after", b"5"), _C
 
 
 class Connections:
-    """Count the connections of one server. `most_per_client`: 0 for no cap; `uncapped`: addresses and networks without
-    one, comma-separated; `descriptors`: how many files the process may have open, None where nothing tells."""
+    """Counts the connections of one server.
+
+    `most_per_client`: 0 for no limit. `uncapped`: comma-separated addresses and networks without a limit.
+    `descriptors`: files the process may have open, None if unknown.
+    """
 
     def __init__(
         self, event_log: EventLog, most_per_client: int = 0, uncapped: str = "", descriptors: int | None = None,
@@ -48,12 +50,14 @@ class Connections:
         self._unlogged = Counter[str]()
 
     def open_of(self, address: str) -> int:
-        """How many connections a client has."""
+        """Return the number of open connections of a client."""
         return self._open[network(address)]
 
     def enter(self, address: str, descriptor: int) -> Problem | None:
-        """Count a connection of a client, or return why it is refused and leave it uncounted. `descriptor`: the number
-        of its socket. The system gives the lowest that is free, so all below are in use."""
+        """Count a connection, or return why it is refused. `descriptor`: the file descriptor of its socket.
+
+        The system assigns the lowest free descriptor, so all lower ones are in use.
+        """
         if self.descriptors is not None and descriptor >= self.descriptors - self.reserve:
             self.exhausted()
             return _FULL
@@ -69,25 +73,27 @@ class Connections:
         return None
 
     def leave(self, address: str) -> None:
-        """Forget a connection that was counted."""
+        """Uncount a connection."""
         client = network(address)
         self._open[client] -= 1
         if self._open[client] <= 0:
             del self._open[client]
 
     def may_linger(self) -> bool:
-        """Count a refused connection that stays open until its client has read why, unless there are enough."""
+        """Count a refused connection that stays open until the client has read the reason; False if there are enough of
+        them.
+        """
         if self._lingering >= _MOST_LINGERING:
             return False
         self._lingering += 1
         return True
 
     def lingered(self) -> None:
-        """Forget a refused connection that has ended."""
+        """Uncount a refused connection that has ended."""
         self._lingering -= 1
 
     def watch(self) -> None:
-        """Log if descriptors have run out, whoever uses them: uvloop closes connections it cannot accept silently."""
+        """Log if file descriptors have run out. uvloop closes connections it cannot accept without an error."""
         if self.descriptors is None:
             return
         try:
@@ -100,14 +106,14 @@ class Connections:
             self.exhausted()
 
     def exhausted(self) -> None:
-        """Log that descriptors run out."""
+        """Log that file descriptors run out."""
         self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:
-        """Whether an address may have as many as it needs; only asked of those that have the most."""
+        """Return whether an address has no limit. Only called for clients at the limit."""
         try:
             found = ip_address(address)
-        except ValueError:  # a socket of this machine's file system has none
+        except ValueError:  # a Unix domain socket has no address
             return True
         mapped = getattr(found, "ipv4_mapped", None) or found
         return any(mapped in each for each in self._uncapped)
@@ -121,7 +127,7 @@ class Connections:
 
 
 def most_descriptors() -> int | None:
-    """How many files this process may have open; None where the system does not tell."""
+    """Return how many files this process may have open; None if unknown."""
     if resource is None:
         return None
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -129,11 +135,12 @@ def most_descriptors() -> int | None:
 
 
 def _reserved(descriptors: int) -> int:
-    """How many descriptors connections leave to the database, tape, log, feeds and webhooks: an eighth, at least 64,
-    at most 1,024, and never more than half."""
+    """Return the number of descriptors reserved for the rest of the service: an eighth, between 64 and 1,024, at most
+    half.
+    """
     return min(max(descriptors // 8, 64), 1024, descriptors // 2)
 
 
 def _networks(text: str) -> Sequence[IPv4Network | IPv6Network]:
-    """Read addresses and networks. Raises `ValueError`."""
+    """Parse comma-separated addresses and networks. Raises `ValueError`."""
     return [ip_network(one.strip(), strict=False) for one in text.split(",") if one.strip()]

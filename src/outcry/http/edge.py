@@ -1,7 +1,7 @@
-"""The edge: what happens to every request and response whatever it is about.
+"""The edge: handling that is common to all requests and responses.
 
-Rule kept: no response leaves without its limits, tier and request id, and no exception leaves at all: the
-client is told `internal_error` and the id, the log is told the rest.
+Every response carries its rate limit, tier and request id. No exception reaches the client: it receives
+`internal_error` with the request id, and the log has the details.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -28,10 +28,10 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
-#: A server may offer, under this name in a scope's extensions, to write a response in one piece, given its head in
-#: parts; False: not now.
+#: Scope extension by which a server offers to write a response at once, its head given in parts; it returns False if it
+#: cannot.
 WHOLE = "outcry.whole"
-#: And under this one its transport, for answers that go on for long.
+#: Scope extension with the server's transport, for long-running responses.
 TRANSPORT = "outcry.transport"
 WriteWhole = Callable[[int, list[bytes], bytes], bool]
 
@@ -44,10 +44,12 @@ VARY = (b"vary", b"x-api-key, accept, accept-language")
 VARY_PAGE = (b"vary", b"cookie, accept, accept-language")
 
 
-@dataclass(slots=True)  # not frozen: that would treble the time it takes to make one
+@dataclass(slots=True)  # not frozen: that would triple the construction time
 class Reply:
-    """A response and what is noted of it. `headers` are those of this representation only, `head` the same
-    written out where somebody has done that already."""
+    """A response with what is counted and logged of it.
+
+    `headers`: of this representation only. `head`: the same encoded, if already available.
+    """
 
     status: int
     headers: Headers
@@ -60,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The parts shared by all surfaces of one service."""
+    """Parts shared by all surfaces of one service."""
 
     authenticator: Authenticator
     limiter: Limiter
@@ -71,29 +73,29 @@ class Edge:
     access_log: AccessLog
     event_log: EventLog
     ids: RequestIds
-    #: Bytes a request may have, body and all, at addresses that take large ones.
+    #: Maximum request size in bytes, head included, at paths that accept large requests.
     roomy: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def refuse(
         self, request: Request, route: str, caller: Caller, verdict: Verdict, problem: Problem
     ) -> Reply:
-        """Word a problem for this request."""
+        """Build the reply for a problem, in the client's language."""
         headers, body = render(
             problem, self.catalogue, request.request_id, request.accept, request.accept_language
         )
         return Reply(problem.status, headers, body, route, caller, verdict)
 
     async def count_request(self, caller: Caller) -> Verdict:
-        """Count a request of this caller, who may be refused."""
+        """Count a request of a caller, which may be refused."""
         limiter, subject, limit = self.limiter, caller.subject, caller.limit
         return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
     def limit_state(self, caller: Caller) -> Verdict:
-        """Where a caller stands, for a response that is not counted."""
+        """Return the state of a caller's limit, for a response that is not counted."""
         return self.limiter.peek(caller.subject, caller.limit)
 
     def failed(self, request: Request, route: str, error: Exception, caller: Caller | None = None) -> Reply:
-        """Log an unexpected exception and return the reply that says nothing of it."""
+        """Log an unexpected exception and return a reply without details."""
         path, query = request.shown
         self.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
@@ -102,7 +104,7 @@ class Edge:
         return self.refuse(request, route, caller, self.limit_state(caller), INTERNAL)
 
     async def send(self, request: Request, reply: Reply, started_ns: int, send: Send) -> None:
-        """Send a reply with everything each response carries, then note it."""
+        """Send a reply with the common headers, then count and log it."""
         request_id = request.request_id.encode("ascii")
         body = b"" if request.method == "HEAD" else reply.body
         extensions = request.scope.get("extensions")
@@ -122,7 +124,7 @@ class Edge:
         self.note(request, reply.route, reply.status, reply.caller, started_ns)
 
     def note(self, request: Request, route: str, status: int, caller: Caller, started_ns: int) -> None:
-        """Count a finished response and write its line."""
+        """Count and log a finished response."""
         took_ns = monotonic_ns() - started_ns
         self.metrics.tally(route, status, caller.tier).add(took_ns)
         if self.access_log.enabled:
@@ -132,8 +134,7 @@ class Edge:
             self.access_log.add(self.clock.now_ns(), stem, log_name(name), request_id, took_ns)
 
     def around(self, app: AsgiApp) -> AsgiApp:
-        """Wrap an application whose requests are not counted, so that its responses carry the same
-        headers."""
+        """Wrap an application whose requests are not counted, so that its responses carry the common headers."""
 
         async def wrapped(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             started_ns = monotonic_ns()
@@ -166,12 +167,12 @@ class Edge:
 
 
 def fixed_headers(caller: Caller) -> Headers:
-    """Return the headers each response to this caller carries, whatever the request; not to be changed."""
+    """Return the headers that every response to a caller carries. Do not modify the list."""
     return _fixed(caller.tier, caller.limit, caller.session is not None)
 
 
 def fixed_bytes(caller: Caller) -> bytes:
-    """`fixed_headers`, written out."""
+    """Return `fixed_headers` encoded."""
     return _fixed_bytes(caller.tier, caller.limit, caller.session is not None)
 
 
@@ -186,6 +187,6 @@ def _fixed_bytes(tier: ApiTier, limit: int, by_cookie: bool) -> bytes:  # noqa: 
 
 
 def route_of(scope: dict[str, Any]) -> str:
-    """The route template for metrics; one name for all that matches none."""
+    """Return the route template for metrics; `*` if no route matches."""
     route = scope.get("route")
     return getattr(route, "path", "*") if route is not None else "*"

@@ -1,7 +1,6 @@
-"""HTTP errors: stable codes, their statuses, and the one body format of all errors.
+"""HTTP errors: stable codes with their status, and the JSON body of all errors.
 
-Rule kept: each code has one status, and both are part of the interface. The wording follows the reader's language and
-may change.
+Codes and statuses are part of the interface and never change. The message follows the client's language and may change.
 """
 
 from collections.abc import Iterable, MutableMapping

@@ -1,13 +1,11 @@
-"""The fast path: answers a repeated request from its very bytes, before it is parsed.
+"""The fast path: answer a repeated request by its raw bytes, before parsing.
 
-A client that polls sends the same bytes again and again. The application, having answered such a request,
-leaves here all it concluded from it; the protocol then looks each arriving packet up before parsing it.
-Nothing is decided here that the application has not decided: whether the key still lives, the answer still
-holds and the limit allows is asked each time, and whenever the answer is not a plain yes the request takes
-the ordinary way. Of a live answer the newest form is given, whoever it was made for.
+A polling client sends the same bytes again and again. After the application has answered such a request, the result of
+each step is cached here by the request's bytes. The protocol looks up every received packet before it parses it. Each
+time, the fast path checks that the key, the answer and the rate limit are still valid. Otherwise the application
+handles the request. Live answers are always current.
 
-Rule kept: byte for byte what the application sends (a test compares them over sockets), and it can be
-switched off.
+The response is byte for byte the application's (a test compares them over sockets). The fast path can be disabled.
 """
 
 from dataclasses import dataclass
@@ -29,8 +27,10 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class SharedResponse:
-    """An answer as all callers of one tier get it: shared by them, so that it stays in the processor's
-    cache. It is written anew when the answer moves or the second does."""
+    """The response head that all callers of one tier share, so that it stays in the processor's cache.
+
+    It is built again when the answer or the current second changes.
+    """
 
     __slots__ = ("__weakref__", "_dated", "_encoded", "_fixed", "begin", "content", "stem", "tally")
 
@@ -40,12 +40,12 @@ class SharedResponse:
         self.stem = stem
         self.begin = b""
         self._fixed = fixed
-        #: What `begin` was written of: the answer, and the default headers, which are new each second.
+        #: Sources of `begin`: the answer, and the server's default headers, which change every second.
         self._encoded: Encoded | None = None
         self._dated: list[tuple[bytes, bytes]] | None = None
 
     def write(self, encoded: Encoded, dated: list[tuple[bytes, bytes]]) -> bytes:
-        """Everything before the caller's own headers."""
+        """Return the response up to the caller's own headers."""
         if self._encoded is not encoded or self._dated is not dated:
             self.begin = b"HTTP/1.1 200 OK\r\n" + header_bytes(dated) + encoded.head + self._fixed
             self._encoded, self._dated = encoded, dated
@@ -54,7 +54,7 @@ class SharedResponse:
 
 @dataclass(slots=True, frozen=True, eq=False)
 class CachedRequest:
-    """What was concluded from a request's bytes."""
+    """What the application derived from a request's bytes."""
 
     subject: str
     limit: int
@@ -65,7 +65,7 @@ class CachedRequest:
 
 
 class FastPathCache:
-    """Remembers requests by their bytes. Only those with a valid key get in, so strangers cannot fill it."""
+    """Requests by their bytes. Only requests with a valid key are cached, so others cannot fill the memory."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
@@ -82,29 +82,29 @@ class FastPathCache:
         return len(self._requests)
 
     def serve(self, request: bytes, default_headers: list[tuple[bytes, bytes]]) -> tuple[bytes, ...] | None:
-        """Return the whole response in parts, or None where the application has to be asked."""
-        fast_path = self._requests.get(request)
-        if fast_path is None:
+        """Return the whole response in parts; None if the application must handle the request."""
+        cached = self._requests.get(request)
+        if cached is None:
             return None
         started_ns = monotonic_ns()
         now_ns = self._now_ns()
-        entry = fast_path.entry
+        entry = cached.entry
         if not (
             started_ns < self._poller.fresh_until_ns
-            and fast_path.generation == self._authenticator.generation
+            and cached.generation == self._authenticator.generation
             and entry.is_valid(self._poller.revision, now_ns)
         ):
             del self._requests[request]
             return None
         encoded = entry.current()
-        if encoded is None:  # it has moved: the application makes it anew, once for everyone
+        if encoded is None:  # it has changed: the application renders it once for all callers
             return None
-        verdict = self._take(fast_path.subject, fast_path.limit)
+        verdict = self._take(cached.subject, cached.limit)
         if (
             verdict is None or not verdict.allowed
-        ):  # nothing was counted: the application asks, and words a refusal
+        ):  # nothing was counted: the application consults other processes or refuses
             return None
-        shared = fast_path.shared
+        shared = cached.shared
         request_id = self._make_id()
         parts = (
             shared.write(encoded, default_headers),
@@ -116,17 +116,17 @@ class FastPathCache:
         took_ns = monotonic_ns() - started_ns
         shared.tally.add(took_ns)
         if self._log.enabled:
-            self._log.add(now_ns, shared.stem, fast_path.name, request_id, took_ns)
+            self._log.add(now_ns, shared.stem, cached.name, request_id, took_ns)
         return parts
 
-    def learn(self, request: bytes, fast_path: CachedRequest) -> None:
-        """Remember a request; the oldest makes room."""
+    def learn(self, request: bytes, cached: CachedRequest) -> None:
+        """Cache a request; drop the oldest if the cache is full."""
         if len(self._requests) >= _MOST_ENTRIES and request not in self._requests:
             del self._requests[next(iter(self._requests))]
-        self._requests[request] = fast_path
+        self._requests[request] = cached
 
     def learn_request(self, request: Request, caller: Caller, entry: CacheEntry, route: str) -> None:
-        """Remember a plain request answered with 200, if the protocol offered its bytes."""
+        """Cache a plain request answered with 200, if the protocol offered its bytes."""
         extensions = request.scope.get("extensions")
         offer: OfferedBytes | None = extensions.get(EXTENSION) if extensions else None
         if offer is None or not offer.is_complete:
@@ -136,14 +136,14 @@ class FastPathCache:
         if shared is None or shared.content is not entry.content:
             tally = self._edge.metrics.tally(route, 200, caller.tier)
             shared = self._shared[stem] = SharedResponse(entry.content, fixed_bytes(caller), tally, stem)
-        fast_path = CachedRequest(
+        cached = CachedRequest(
             caller.subject, caller.limit, caller.generation, entry, shared, log_name(caller.name)
         )
-        self.learn(offer.request, fast_path)
+        self.learn(offer.request, cached)
 
 
 class OfferedBytes:
-    """The bytes of a request, as long as they are known to be one whole request and nothing else."""
+    """The bytes of a request. `is_complete`: they are exactly one whole request."""
 
     __slots__ = ("is_complete", "request")
 
@@ -153,7 +153,7 @@ class OfferedBytes:
 
 
 def whole_request(data: bytes) -> bool:
-    """Whether a packet looks like exactly one request without a body."""
+    """Return whether a packet looks like exactly one request without a body."""
     return (
         len(data) <= LONGEST_REQUEST
         and data.startswith(b"GET /api/")

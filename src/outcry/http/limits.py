@@ -1,8 +1,7 @@
-"""The headers that tell a caller where it stands, on every response.
+"""Rate limit headers, sent with every response.
 
-`X-RateLimit-*` are the usual ones; `RateLimit` and `RateLimit-Policy` are the IETF's
-(draft-ietf-httpapi-ratelimit-headers).
-Rule kept: both say the same, in whole seconds rounded up.
+`X-RateLimit-*` are the common ones; `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers.
+Both report the same values, in whole seconds rounded up.
 """
 
 from outcry.access.limiter import Verdict
@@ -12,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def tier_headers(tier: ApiTier, requests: int) -> Headers:
-    """Return what does not change from one request of a tier with that limit to the next."""
+    """Return the headers that are the same for all requests of a tier with that limit."""
     limit = b"%d" % requests
     return [
         (b"x-api-tier", tier.encode("ascii")),
@@ -22,7 +21,7 @@ def tier_headers(tier: ApiTier, requests: int) -> Headers:
 
 
 def limit_headers(verdict: Verdict, request_id: bytes) -> Headers:
-    """Return what is new on each response; `limit_header_bytes` is the same, written out."""
+    """Return the headers that differ for each response. `limit_header_bytes` returns the same encoded."""
     reset_s = -(-verdict.reset_ms // 1000)
     return [
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
@@ -36,12 +35,12 @@ _VARYING = (
     b'x-ratelimit-remaining: %d\r\nx-ratelimit-reset: %d\r\nratelimit: "default";r=%d;t=%d\r\nx-request-id: '
 )
 _WINDOW_MS = WINDOW_SECONDS * 1000
-#: For a request just let through: its window is empty again a whole one from now.
+#: Headers of a request that passes, by requests left: its window is empty a whole window from now.
 _PASSED = tuple(_VARYING % (left, WINDOW_SECONDS, left, WINDOW_SECONDS) for left in range(600))
 
 
 def limit_header_bytes(verdict: Verdict) -> bytes:
-    """`limit_headers` written out, up to the value of the last: the request id."""
+    """Return `limit_headers` encoded, up to the value of the last header, the request id."""
     remaining = verdict.remaining
     if verdict.reset_ms == _WINDOW_MS and remaining < len(_PASSED):
         return _PASSED[remaining]
@@ -50,5 +49,5 @@ def limit_header_bytes(verdict: Verdict) -> bytes:
 
 
 def header_bytes(headers: Headers) -> bytes:
-    """Write headers out as they go over the wire."""
+    """Encode headers as they are sent."""
     return b"".join([b"%s: %s\r\n" % header for header in headers])

@@ -1,9 +1,7 @@
-"""What is written to the log: JSON lines on standard error, one a request and one an event worth a person's
-attention.
+"""The log: JSON lines on standard error, one per request and one per event.
 
-Rule kept: no key, digest or secret is ever written: addresses pass through `redaction`, callers go by the
-key's prefix. Request lines are gathered for a moment and written together, because a write each would cost
-more than the answer.
+No key, digest or secret is written: URLs are redacted, and callers appear by the prefix of their key. Request lines are
+buffered and written together, because one write each would cost more than the answer.
 """
 
 import asyncio
@@ -22,15 +20,14 @@ from outcry.http.requests import Request
 
 _FLUSH_S = 0.1
 _PARTS = 5
-_MOST_PARTS = 1000 * _PARTS  # few enough to be in cache still when they are put together
+_MOST_PARTS = 1000 * _PARTS  # few enough to stay in the processor's cache
 _QUICK_MS = tuple(b'","ms":0.%03d' % microseconds for microseconds in range(1000))
 _MOST_STEMS = 1024
 _LONGEST_QUERY = 128
 
 
 def open_event_log(stream: BinaryIO, clock: Clock) -> EventLog:
-    """Return a structlog logger that writes JSON lines to this stream, without touching any global
-    configuration."""
+    """Return a structlog logger that writes JSON lines to a stream. Global configuration is unchanged."""
 
     def stamp(_logger: Any, level: str, values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         return {"at": instant_text(clock.now_ns()), "level": level, **values}
@@ -48,18 +45,18 @@ def _render(_logger: Any, _level: str, values: MutableMapping[str, Any]) -> byte
 
 
 def instant_text(at_ns: int) -> str:
-    """Write an instant as ISO 8601 UTC with milliseconds."""
+    """Format a time (ns UTC) as ISO 8601 with milliseconds."""
     seconds, rest = divmod(at_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
 
 
 class AccessLog:
-    """One line a request, in batches. Without a stream it writes nothing."""
+    """The access log: one line per request, written in batches. Writes nothing without a stream."""
 
     def __init__(self, stream: BinaryIO | None, clock: Clock) -> None:
         self._stream = stream
         self._clock = clock
-        self._parts: list[bytes] = []  # bytes, which the garbage collector need not look at, and no tuples
+        self._parts: list[bytes] = []  # bytes instead of tuples: the garbage collector does not track them
         self._stems: dict[tuple[str, str, bytes, str, int, str], bytes] = {}
         self._at_ms = -1
         self._at = b""
@@ -67,8 +64,7 @@ class AccessLog:
         self.enabled = stream is not None
 
     def stem(self, request: Request, route: str, status: int, tier: str) -> bytes:
-        """Return the part of a line that says what was asked; remembered, because clients repeat
-        themselves."""
+        """Return the part of a line that describes the request. Cached, because clients repeat requests."""
         place = (request.method, request.path, request.query, route, status, tier)
         known = self._stems.get(place)
         if known is None:
@@ -90,8 +86,7 @@ class AccessLog:
         return known
 
     def add(self, at_ns: int, stem: bytes, name: bytes, request_id: bytes, took_ns: int) -> None:
-        """Note one request: `name` is the caller's `log_name`; `request_id` is plain enough to stand in JSON
-        as it is."""
+        """Add a request. `name`: the caller's `log_name`; `request_id`: must need no JSON escaping."""
         if self._stream is None:
             return
         at_ms = at_ns // 1_000_000
@@ -107,7 +102,7 @@ class AccessLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write all lines noted so far."""
+        """Write all buffered lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -117,24 +112,24 @@ class AccessLog:
         try:
             self._stream.write(b"".join(parts))
             self._stream.flush()
-        except OSError:  # whoever read the log has gone; answering goes on
+        except OSError:  # the reader of the log is gone; serving continues
             self._stream, self.enabled = None, False
 
 
 def log_name(name: str) -> bytes:
-    """Return a caller's name as `AccessLog.add` takes it."""
+    """Encode a caller's name for `AccessLog.add`."""
     return msgspec.json.encode(name) + b',"request_id":"'
 
 
 class EventLogHandler(logging.Handler):
-    """Carries what libraries log over to the journal."""
+    """Forwards what libraries log to the event log."""
 
     def __init__(self, event_log: EventLog) -> None:
         super().__init__(logging.INFO)
         self._event_log = event_log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; its traceback goes to the log, never to a client."""
+        """Log one record, with its traceback if it has one."""
         write = self._event_log.error if record.levelno >= logging.ERROR else self._event_log.info
         if record.exc_info:
             write(

@@ -1,6 +1,6 @@
-"""Error messages by message id, in each language shipped: `locale/<language>/messages.po`.
+"""Error messages by message id, in every language: `locale/<language>/messages.po`.
 
-Catalogues are read once, at the start. An id without a message falls back to the message of its code, then to English.
+Catalogues are read once at start. An id without a message falls back to the message of its code, then to English.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _LONGEST_VALUE = 80
 
 
 class Catalogue:
-    """All messages of all languages. English is a catalogue like the others, because messages are known by id."""
+    """All messages of all languages. English is a catalogue like the others, because messages have ids."""
 
     def __init__(self, texts: Mapping[str, NullTranslations]) -> None:
         self._texts = texts
@@ -25,7 +25,7 @@ class Catalogue:
         self._chosen: dict[str, str] = {}
 
     def choose(self, accept_language: str) -> str:
-        """Return the language to answer in."""
+        """Return the language of the response."""
         known = self._chosen.get(accept_language)
         if known is None:
             known = best_language(accept_language, self.languages)
@@ -34,7 +34,7 @@ class Catalogue:
         return known
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
-        """Return a message, its template filled from `details`."""
+        """Return a message with the values of `details`."""
         for texts in (self._texts[language], self._texts[ENGLISH]):
             for name in (message_id, code):
                 if (template := texts.gettext(name)) != name:
@@ -43,7 +43,7 @@ class Catalogue:
 
 
 class _Shown(dict[str, str]):
-    """Values as a message shows them: short, lists joined, the unknown left out."""
+    """Values as a message shows them: short, lists joined; unknown names are empty."""
 
     def __init__(self, details: Mapping[str, Any]) -> None:
         super().__init__((name, _shown(value)) for name, value in details.items())

@@ -1,7 +1,7 @@
-"""What the service counts of itself, for Prometheus.
+"""Prometheus metrics of the service.
 
-Rule kept: counting a request costs two additions, and a bisection if it was slow; the exposition is put
-together only when it is read. Labels are route templates, statuses and tiers: never an address, a symbol or a key.
+Counting a request costs two additions, and a bisection if it was slow. The exposition is built when it is read. Labels
+are route templates, statuses and tiers, never an address, a symbol or a key.
 """
 
 from bisect import bisect_left
@@ -34,7 +34,7 @@ _FIRST_NS = _BOUNDS_NS[0]
 
 
 class Tally:
-    """Requests of one route, status and tier."""
+    """Latency histogram of one route, status and tier."""
 
     __slots__ = ("buckets", "sum_ns")
 
@@ -43,18 +43,18 @@ class Tally:
         self.sum_ns = 0
 
     def add(self, took_ns: int) -> None:
-        """Count one request that took so long."""
+        """Count one request."""
         self.buckets[0 if took_ns <= _FIRST_NS else bisect_left(_BOUNDS_NS, took_ns)] += 1
         self.sum_ns += took_ns
 
     @property
     def count(self) -> int:
-        """All requests counted."""
+        """Number of requests counted."""
         return sum(self.buckets)
 
 
 class Metrics(Collector):
-    """All tallies, and gauges asked at the time of reading."""
+    """All tallies, with gauges and counters that are read on demand."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, int, str], Tally] = {}
@@ -77,15 +77,15 @@ class Metrics(Collector):
         self.refusals[tier] = self.refusals.get(tier, 0) + 1
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Add a gauge, read when the metrics are."""
+        """Register a gauge; `read` returns its value."""
         self._gauges.append((name, text, read))
 
     def counter(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, int]]) -> None:
-        """Add counts by one label, read when the metrics are."""
+        """Register a counter with one label; `read` returns its values."""
         self._counters.append((name, text, label, read))
 
     def collect(self) -> Iterator[Metric]:
-        """Put the families together."""
+        """Yield the metric families."""
         requests = CounterMetricFamily(
             "outcry_http_requests", "Requests answered.", labels=("route", "status", "tier")
         )
@@ -112,7 +112,7 @@ class Metrics(Collector):
             yield family
 
     def exposition(self) -> bytes:
-        """All metrics as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 

@@ -1,11 +1,12 @@
-"""One client connection: uvicorn's httptools protocol with the fast path before it and patience limited.
+"""One client connection: uvicorn's httptools protocol with the fast path and stricter limits.
 
-Added to it: requests answered from their bytes (`fastpath`), our error body for malformed HTTP, a time-out for
-clients that connect and send nothing or never finish a request, an exact bound on the size of a request's head,
-and the rules of RFC 9112 that the parser leaves to the server: white space around a header's value, and one `Host`.
-Rules kept: the fast path is taken only between messages: never while one is being parsed, answered or waits in the
-pipeline, nor while the client is slow to read. Requests before malformed bytes are answered first; nothing after
-these is read. Rests on private parts of uvicorn's class; uvicorn is pinned and this is tested.
+Added: the fast path (`fastpath`), our error body for malformed HTTP, timeouts for clients that send nothing or never
+finish a request, an exact maximum of a request's head, and rules of RFC 9112 that the parser leaves to the server
+(white space around header values, one `Host`).
+
+The fast path is only used between messages: not while a request is parsed, answered or pipelined, nor while the client
+reads slowly. Requests before malformed bytes are answered first; bytes after them are not read. This depends on private
+parts of uvicorn's class, so uvicorn is pinned and a test covers them.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from outcry.http.requests import Request
 
 REQUEST_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 128 * 1024
-#: How long a connection refused at once stays open, so that its client can read why.
+#: How long a connection refused at once stays open, so that the client can read the reason.
 _LINGER_S = 1.0
 _CLOSE = ((b"connection", b"close"),)
 _NOT_HTTP = Problem("invalid_parameter", "invalid_parameter.http", headers=_CLOSE)
@@ -43,17 +44,17 @@ _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?:
 
 
 class _Refused(Exception):
-    """Stop the parser at a head that we refuse."""
+    """Stops the parser at a head that is refused."""
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """One connection. `fast_path` None switches the fast path off."""
+    """One connection. `fast_path` None disables the fast path."""
 
     edge: Edge
     fast_path: FastPathCache | None
     open_connections: Connections
     whole = True
-    #: The default headers written out: uvicorn makes new ones each second, for all connections.
+    #: uvicorn's default headers, encoded; it replaces them every second for all connections.
     dated: list[tuple[bytes, bytes]] | None = None
     dated_head = b""
 
@@ -69,39 +70,39 @@ class EdgeProtocol(HttpToolsProtocol):
         self._head_done = False
         self._begun = 0
         self._offer: OfferedBytes | None = None
-        #: Bytes of the message being parsed so far, the last of its head, and what its body has still to come; None
-        #: where only the parser can tell.
+        #: Bytes of the current message so far, the end of its head, and the rest of its body in bytes; None if only the
+        #: parser knows.
         self._message_bytes = 0
         self._head_tail = b""
         self._body_left: int | None = 0
-        #: Whether we read the body ourselves: the parser reads none behind a head that asks for another protocol.
+        #: Whether we read the body ourselves: the parser reads none after a head with `Upgrade`.
         self._own_body = False
-        #: Requests that wait for an answer or are being answered.
+        #: Requests without a complete answer.
         self._unanswered = 0
         self._refused = False
         self._refusal: Problem | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._request_timer: asyncio.TimerHandle | None = None
         self._idle_until = 0.0
-        #: The client that this connection is counted under; whether it was refused and may linger.
+        #: The client this connection is counted for; whether it was refused and stays open briefly.
         self._counted: str | None = None
         self._lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request, for a while, unless there are too many connections."""
+        """Start the timeout for the first request, or refuse the connection if there are too many."""
         super().connection_made(transport)
         client = self.client[0] if self.client else ""
         problem = self.open_connections.enter(client, _descriptor(transport))
         if problem is not None:
             self._refused, self._refusal = True, problem
-            self._turn_away()
+            self._refuse_connection()
             return
         self._counted = client
         self._idle_until = monotonic() + REQUEST_TIMEOUT_S
         self._arm_keep_alive(REQUEST_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers, also after an error."""
-        self._lose_patience_later(on=False)
+        """Cancel the timers and uncount the connection."""
+        self._set_request_timeout(on=False)
         super()._unset_keepalive_if_required()
         if self._counted is not None:
             self.open_connections.leave(self._counted)
@@ -110,7 +111,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer from memory if these bytes are known and nothing else is under way; parse them otherwise."""
+        """Answer from the fast path if the bytes are known and no request is in progress; otherwise parse them."""
         if self._refused:
             return
         fast_path = self.fast_path
@@ -119,7 +120,7 @@ class EdgeProtocol(HttpToolsProtocol):
                 parts = fast_path.serve(data, self.server_state.default_headers)
                 if parts is not None:
                     self.transport.write(b"".join(parts))
-                    # The timer looks at this once it rings.
+                    # The timer reads this when it fires.
                     self.server_state.total_requests += 1
                     self._idle_until = monotonic() + self.timeout_keep_alive
                     if self.timeout_keep_alive_task is None:
@@ -131,19 +132,21 @@ class EdgeProtocol(HttpToolsProtocol):
         self._parse(data)
 
     def _parse(self, data: bytes) -> None:
-        """Hand the bytes to the parser, and watch what they leave unfinished."""
+        """Parse received bytes; start a timeout if a message stays incomplete."""
         offer, begun = self._offer, self._begun
         while data and not self._refused and not self.transport.is_closing():
             data = self._feed(data)
         if offer is not None:
             offer.is_complete = self._begun - begun == 1 and not self._in_message
-        if self._in_message and self._patience is None and not self.transport.is_closing():
-            self._lose_patience_later(on=True)
+        if self._in_message and self._request_timer is None and not self.transport.is_closing():
+            self._set_request_timeout(on=True)
 
     def _feed(self, data: bytes) -> bytes:
-        """Hand the parser what belongs to one head or one body, and return the rest. So heads are measured exactly,
-        however requests are cut into packets; behind a chunked body, whose end only the parser knows, from the next
-        packet on."""
+        """Pass the bytes of one head or one body to the parser, and return the rest.
+
+        Heads are therefore measured exactly, however requests are split into packets. After a chunked body, whose end
+        only the parser knows, the next head starts with the next packet.
+        """
         if not self._in_message:
             data = data.lstrip(b"\r\n")  # empty lines before a request (RFC 9112 §2.2)
             if not data:
@@ -169,14 +172,14 @@ class EdgeProtocol(HttpToolsProtocol):
         return data[size:]
 
     def _take_body(self, data: bytes) -> None:
-        """Read a part of a body that the parser would take for the next request."""
+        """Read part of a body that the parser would take for the next request."""
         self.on_body(data)
         if not self._body_left:
             self._own_body = False
             self.on_message_complete()
 
     def _head_size(self, data: bytes) -> int:
-        """Return how many of these bytes belong to the head under way, whose end may be cut in two."""
+        """Return how many of these bytes belong to the current head. Its end may be split between packets."""
         tail = self._head_tail
         if tail:
             cut = (tail + data[:3]).find(_HEAD_END)
@@ -190,12 +193,12 @@ class EdgeProtocol(HttpToolsProtocol):
 
     @property
     def _most_bytes(self) -> int:
-        """How many bytes of this request are read."""
+        """Maximum number of bytes of this request."""
         roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
         return max(MOST_HEAD_BYTES, roomy)
 
     def on_message_begin(self) -> None:
-        """Note that the parser is inside a message; offer its bytes for learning."""
+        """Start a message, and offer its bytes to the fast path."""
         self._in_message = True
         self._head_done = False
         self._begun += 1
@@ -204,11 +207,11 @@ class EdgeProtocol(HttpToolsProtocol):
         self.scope["extensions"] = extensions  # type: ignore[typeddict-item]
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header, without the white space around its value, which is no part of it (RFC 9110 §5.5)."""
+        """Record a header without the white space around its value (RFC 9110 §5.5)."""
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, unless the head is refused. Raises `_Refused`."""
+        """Start to answer, unless the head is refused. Raises `_Refused`."""
         self._look_at_head()
         super().on_headers_complete()
         self._head_done = True
@@ -220,8 +223,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
 
     def _look_at_head(self) -> None:
-        """Judge `Host` (RFC 9112 §3.2) and note how long the body is. Raises `_Refused`: also for a chunked body behind
-        an `Upgrade`, whose end only the parser could find."""
+        """Validate `Host` (RFC 9112 §3.2) and record the body's length. Raises `_Refused`.
+
+        Also refuses a chunked body with `Upgrade`, whose end only the parser could find.
+        """
         hosts, self._body_left = list[bytes](), 0
         for name, value in self.headers:
             if name == b"host":
@@ -240,11 +245,11 @@ class EdgeProtocol(HttpToolsProtocol):
 
     @property
     def _upgrades(self) -> bool:
-        """Whether the head asks for another protocol. We go on with HTTP (RFC 9110 §7.8), and its body is a body."""
+        """Whether the head asks for another protocol. We ignore that (RFC 9110 §7.8), so its body is a normal body."""
         return cast("HttpRequestParser", self.parser).should_upgrade()
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
-        """Write a response at once: half of uvicorn's time goes into checking headers, which here are our own."""
+        """Write a response at once. uvicorn would spend half of its time checking headers, which are our own here."""
         if cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
         end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
@@ -262,15 +267,15 @@ class EdgeProtocol(HttpToolsProtocol):
         return True
 
     def on_message_complete(self) -> None:
-        """Note that the parser stands between messages again."""
+        """End the message."""
         if self._own_body:  # the parser is done with the head; its body is still to come
             return
         self._in_message = False
-        self._lose_patience_later(on=False)
+        self._set_request_timeout(on=False)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Start the idle time, or the next answer of the pipeline: uvicorn's own, but for the timer."""
+        """Start the idle timeout, or the next pipelined answer, like uvicorn but with our timer."""
         self._idle_until = monotonic() + self.timeout_keep_alive
         self._unanswered -= 1
         self.server_state.total_requests += 1
@@ -285,12 +290,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self._arm_keep_alive(self.timeout_keep_alive)
 
     def _unset_keepalive_if_required(self) -> None:
-        """Let the timer run on: it looks for itself once it rings, and a new one for each request costs more than
-        that."""
+        """Keep the timer: it checks the time when it fires, which is cheaper than a new timer for each request."""
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection idle for long enough; one that was answered meanwhile gets the rest, and one with
-        an answer under way a new timer after it."""
+        """Close the connection if it was idle long enough; otherwise start the timer for the rest."""
         self.timeout_keep_alive_task = None
         if self._in_message or self._unanswered:
             return
@@ -305,7 +308,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or _NOT_HTTP)
 
     def _refuse(self, problem: Problem) -> None:
-        """Read no further; once the requests before are answered, send a 400 and hang up."""
+        """Stop reading; after the requests before are answered, send a 400 and close."""
         if self._refused or self.transport.is_closing():
             return
         self._refused, self._refusal = True, problem
@@ -313,11 +316,11 @@ class EdgeProtocol(HttpToolsProtocol):
             self._give_up_on_body()
         if not self._unanswered:
             self._hang_up()
-        elif self._patience is None:
-            self._lose_patience_later(on=True)
+        elif self._request_timer is None:
+            self._set_request_timeout(on=True)
 
     def _give_up_on_body(self) -> None:
-        """Take back a request whose body is malformed, if its answer has not begun: the 400 takes its place."""
+        """Drop a request with a malformed body if its answer has not begun: the 400 replaces it."""
         cycle = self.cycle
         if cycle.response_started:
             self._refusal = None  # it has an answer, and gets no second one
@@ -330,15 +333,17 @@ class EdgeProtocol(HttpToolsProtocol):
         self._unanswered -= 1
 
     def _hang_up(self) -> None:
-        """Send the 400 that is due and close."""
+        """Send the pending 400 and close."""
         if self._refusal is not None:
             self._write_refusal(self._refusal)
         self.transport.close()
-        self._lose_patience_later(on=False)
+        self._set_request_timeout(on=False)
 
-    def _turn_away(self) -> None:
-        """Say why this connection is refused. Closed at once, with a request unread, it would take the answer with
-        it: some wait a moment for their clients to hang up."""
+    def _refuse_connection(self) -> None:
+        """Send why this connection is refused, and close it.
+
+        Closing at once, with a request unread, would discard the answer, so some connections stay open briefly.
+        """
         assert self._refusal is not None
         self._write_refusal(self._refusal)
         self._lingers = self.open_connections.may_linger()
@@ -347,10 +352,10 @@ class EdgeProtocol(HttpToolsProtocol):
             return
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._patience = self.loop.call_later(_LINGER_S, self.transport.close)
+        self._request_timer = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _write_refusal(self, problem: Problem) -> None:
-        """Write the answer to what is no request we could read, in our own form."""
+        """Write an error response for something that is no readable request."""
         edge = self.edge
         scope: dict[str, Any] = {
             "method": "GET",
@@ -370,23 +375,22 @@ class EdgeProtocol(HttpToolsProtocol):
     def _arm_keep_alive(self, after_s: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
 
-    def _lose_patience_later(self, *, on: bool) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _set_request_timeout(self, *, on: bool) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
         if on:
-            self._patience = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.close)
+            self._request_timer = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.close)
 
 
 def _descriptor(transport: asyncio.Transport) -> int:
-    """Return the number of a connection's socket; -1 where it has none."""
+    """Return the file descriptor of a connection's socket; -1 if it has none."""
     connection = transport.get_extra_info("socket")
     return -1 if connection is None else connection.fileno()
 
 
 def protocol_for(edge: Edge, fast_path: FastPathCache | None, connections: Connections) -> type[EdgeProtocol]:
-    """Return the protocol class of one service: uvicorn makes the instances, so what they share is put on a
-    subclass."""
+    """Return a protocol class bound to one service, because uvicorn creates the instances."""
     return type(
         "BoundProtocol",
         (EdgeProtocol,),

@@ -1,7 +1,7 @@
-"""A request as the handlers see it: the few headers that matter, read once, and the id it goes by.
+"""A parsed request: the headers that matter, read once, and its request id.
 
-Rule kept: a client's own request id is taken only when it is short, plain and unlike a key; it goes into
-headers and logs.
+A client's own request id is used only if it is short, plain and does not look like a key, because it goes into headers
+and logs.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from outcry.base.redaction import for_log
 
 _SANE_ID = re.compile(rb"[0-9A-Za-z._:-]{1,64}")
-#: Headers that make one request unlike the next of the same bytes, or leave something to read after it.
+#: Headers that change how a request is handled, so that it cannot take the fast path.
 _PARTICULAR = frozenset(
     {
         b"connection",
@@ -30,7 +30,7 @@ _LAST_DIGITS = tuple(b"%03x" % number for number in range(4096))
 
 
 class RequestIds:
-    """Makes request ids: a random start for this process, then a count."""
+    """Generates request ids: a random prefix of this process and a counter."""
 
     def __init__(self) -> None:
         self._stem = secrets.token_hex(6).encode("ascii")
@@ -42,7 +42,7 @@ class RequestIds:
         return self.make_bytes().decode("ascii")
 
     def make_bytes(self) -> bytes:
-        """Return a new id as it goes over the wire."""
+        """Return a new id as bytes."""
         count = self._count = self._count + 1
         last = count & 4095
         if not last:
@@ -51,8 +51,11 @@ class RequestIds:
 
 
 class Request:
-    """One request. `key_values` are all values of `x-api-key`; `plain`: no header that changes how it is answered;
-    `place`: the address as the endpoints know it, wherever they are mounted."""
+    """One request.
+
+    `key_values`: all values of `x-api-key`. `plain`: no header changes how the request is handled. `place`: the path as
+    the endpoints define it, wherever they are mounted.
+    """
 
     __slots__ = (
         "accept",
@@ -85,7 +88,7 @@ class Request:
         self.request_id = given_id or ids.make()
 
     def _read(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Read the headers that matter; return the client's request id if there is one good one."""
+        """Read the headers that matter; return the client's request id if there is exactly one valid one."""
         ids: list[bytes] = []
         for name, value in headers:
             if name == b"x-api-key":
@@ -111,6 +114,6 @@ class Request:
 
 
 def _joined(before: str, value: bytes) -> str:
-    """Repeated list headers are one list (RFC 9110 §5.3)."""
+    """Join a repeated list header (RFC 9110 §5.3)."""
     text = value.decode("latin-1")
     return f"{before}, {text}" if before else text

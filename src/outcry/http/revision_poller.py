@@ -1,8 +1,8 @@
-"""The pulse: asks the store several times a second whether anything changed, so that no request has to.
+"""Poll the store's revision several times a second, so that requests need not.
 
-Rule kept: an answer is given only on knowledge less than a second old. A revocation by another process
-therefore holds within a second, and a store that does not respond is noticed in the same time. While the disk itself
-hangs, no process can commit a change to it, and answers go on from memory.
+Answers only use knowledge less than a second old. A revocation by another process therefore takes effect within a
+second, and a store that does not respond is noticed as fast. While the disk is stalled, no process can commit a change,
+so answers continue from memory.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ STALE_NS = 1_000_000_000
 
 
 class RevisionPoller:
-    """Runs `look` (which returns the store's revision) in a thread of its own.
+    """Runs `look`, which returns the store's revision, in a thread of its own.
 
-    `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `registry`: what of
-    live feeds moves at once, and is not looked for. `frozen`: whether the disk of the store hangs: nobody can have
-    changed anything on it then, so what is known goes on to hold.
+    `on_change(error)`: called when polling starts to fail, and with None when it succeeds again. `registry`: live
+    feeds, whose changes take effect at once. `frozen`: whether the store's disk is stalled; what is known then stays
+    valid.
     """
 
     def __init__(
@@ -37,28 +37,30 @@ class RevisionPoller:
         self._clock = clock
         self._on_change = on_change
         self._thread = ThreadPoolExecutor(1, "outcry-revision")
-        self._beat: asyncio.Future[int] | None = None
+        self._poll: asyncio.Future[int] | None = None
         self._task: asyncio.Task[None] | None = None
         self._failing = False
         self._waiting: list[asyncio.Future[None]] = []
         self._registry = registry or Registry()
         self._frozen = frozen
         self._frozen = frozen
-        #: The store's revision when it was last looked at.
+        #: The store's revision at the last poll.
         self.store_revision = -1
         self.seen_ns: int | None = None
-        #: By the monotonic clock: what is known is fresh before this.
+        #: What is known is fresh until this time of the monotonic clock.
         self.fresh_until_ns = 0
 
     @property
     def revision(self) -> int:
-        """What answers rest on: moves with the store as last looked at, and at once with every feed that comes, goes
-        or stops. Both only grow, so their sum is never the same again."""
+        """The revision that answers depend on: changes with the store and with every feed that starts, stops or ends.
+
+        Both parts only increase, so their sum never repeats.
+        """
         return self.store_revision + self._registry.generation
 
     @property
     def started(self) -> bool:
-        """Whether the store answered at all since the start."""
+        """Whether the store has responded since the start."""
         return self.seen_ns is not None
 
     @property
@@ -68,28 +70,27 @@ class RevisionPoller:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the store last answered; infinite before that."""
+        """Seconds since the store last responded; infinite if it never has."""
         return float("inf") if self.seen_ns is None else (monotonic_ns() - self.seen_ns) / 1e9
 
     async def ensure(self, timeout_s: float) -> bool:
-        """Look now if what is known is old, as after the process was stopped for a while; return whether it
-        is fresh."""
+        """Poll now if what is known is old, for example after the process was suspended; return whether it is fresh."""
         if not self.fresh:
-            await asyncio.wait([self._start_beat()], timeout=timeout_s)
+            await asyncio.wait([self._start_poll()], timeout=timeout_s)
         return self.fresh
 
     async def next(self, timeout_s: float) -> None:
-        """Wait for a look that begins after this call to end, or for the time to be over."""
+        """Wait until a poll that starts after this call has finished, or until the timeout."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await asyncio.wait([turn], timeout=timeout_s)
 
     def start(self) -> None:
-        """Begin to beat, on the running loop."""
+        """Start polling on the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop beating; a look under way is left to its thread."""
+        """Stop polling; a poll in progress finishes in its thread."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -97,29 +98,29 @@ class RevisionPoller:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.wait([self._start_beat()])
+            await asyncio.wait([self._start_poll()])
             await asyncio.sleep(INTERVAL_S)
 
-    def _start_beat(self) -> asyncio.Future[int]:
-        """One look at a time: whoever asks meanwhile waits for the same."""
-        beat = self._beat
-        if beat is None or beat.done():
+    def _start_poll(self) -> asyncio.Future[int]:
+        """Start a poll, or return the one in progress."""
+        poll = self._poll
+        if poll is None or poll.done():
             asked_ns = monotonic_ns()
-            beat = asyncio.get_running_loop().run_in_executor(self._thread, self._look, self._clock.now_ns())
+            poll = asyncio.get_running_loop().run_in_executor(self._thread, self._look, self._clock.now_ns())
             waiting, self._waiting = self._waiting, []
-            beat.add_done_callback(lambda done: self._seen(done, asked_ns, waiting))
-            self._beat = beat
-        return beat
+            poll.add_done_callback(lambda done: self._seen(done, asked_ns, waiting))
+            self._poll = poll
+        return poll
 
-    def _seen(self, beat: asyncio.Future[int], asked_ns: int, waiting: list[asyncio.Future[None]]) -> None:
+    def _seen(self, poll: asyncio.Future[int], asked_ns: int, waiting: list[asyncio.Future[None]]) -> None:
         for turn in waiting:
             if not turn.done():
                 turn.set_result(None)
-        if beat.cancelled():
+        if poll.cancelled():
             return
-        error = beat.exception()
+        error = poll.exception()
         if error is None:
-            self.store_revision, self.seen_ns = beat.result(), asked_ns
+            self.store_revision, self.seen_ns = poll.result(), asked_ns
             self.fresh_until_ns = asked_ns + STALE_NS
         if (error is not None) != self._failing:
             self._failing = error is not None

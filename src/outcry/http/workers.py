@@ -1,7 +1,7 @@
-"""How long an answer is waited for: while work goes on, and not while the store is silent.
+"""Worker threads, and how long a request waits for them.
 
-Rule kept: 502 means that something outside this process does not respond. Threads that use the processor are working,
-however slow the machine is; threads that do not are waiting for a store.
+A request waits while threads use the processor, however slow the machine is. It fails with 502 once all threads have
+been idle for too long, because they then wait for a store that does not respond.
 """
 
 import asyncio
@@ -14,15 +14,18 @@ from typing import TypeVar
 from outcry.base.errors import StoreUnavailable
 
 T = TypeVar("T")
-#: Looks in the time that silence may last, and the part of a look that the threads must have been at work.
+#: Checks during `silence_s`, and the share of processor time that counts as working.
 _LOOKS = 4
 _WORKING = 1 / 500
-#: However busy the threads are, nobody waits longer.
+#: Maximum wait, however busy the threads are.
 MOST_S = 60.0
 
 
 class Workers:
-    """Threads for work that may wait for a store. `silence_s`: how long all of them may wait at once."""
+    """Threads for work that may wait for a store.
+
+    `silence_s`: how long all of them may be idle while a request waits.
+    """
 
     def __init__(self, threads: int, name: str, silence_s: float, most_s: float = MOST_S) -> None:
         self._silence_s, self._most_s = silence_s, most_s
@@ -30,11 +33,11 @@ class Workers:
         self._pool = ThreadPoolExecutor(threads, name, initializer=self._register)
 
     def start(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a thread do it; on the running loop."""
+        """Run work in a thread. Call on the running event loop."""
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def wait(self, flight: asyncio.Future[T]) -> T:
-        """Wait for work that was started. Raises `StoreUnavailable` once no thread has worked for too long."""
+        """Wait for started work. Raises `StoreUnavailable` once no thread has used the processor for too long."""
         look_s = self._silence_s / _LOOKS
         worked_ns, silent_s, waited_s = self._worked_ns(), 0.0, 0.0
         while not (await asyncio.wait([flight], timeout=look_s))[0]:
@@ -46,13 +49,13 @@ class Workers:
         return flight.result()
 
     def close(self) -> None:
-        """Let the threads end; what waits for one is dropped."""
+        """Let the threads end; queued work is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _register(self) -> None:
-        if hasattr(time, "pthread_getcpuclockid"):  # not on Windows: there every long wait counts as silence
+        if hasattr(time, "pthread_getcpuclockid"):  # not on Windows: there every long wait counts as idle
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _worked_ns(self) -> int:
-        """How long the threads have used the processor."""
+        """Return the processor time that the threads have used."""
         return sum(map(time.clock_gettime_ns, tuple(self._clocks)))
