@@ -24,21 +24,21 @@ class OwnerEpochs:
         """Return the owner's name, or the partition while it is unknown; equal results share messages."""
         return self._homes.get(partition, partition)
 
-    def crown(self, partition: int, reign: str, owner: str) -> None:
+    def accept(self, partition: int, epoch: str, owner: str) -> None:
         """Accept an epoch: its owner has received our history and counts from now on."""
         last = self._last.get(partition)
-        if last is not None and last != reign:
+        if last is not None and last != epoch:
             self._former[partition] = last
-        self.known[partition] = self._last[partition] = reign
+        self.known[partition] = self._last[partition] = epoch
         self._homes[partition] = owner
 
-    def holds(self, partition: int, reign: str, owner: str, *, told: bool) -> bool:
+    def holds(self, partition: int, epoch: str, owner: str, *, told: bool) -> bool:
         """Return whether an answer of this epoch is valid. `told`: the request carried our history."""
-        if not reign or reign == self._former.get(partition):
+        if not epoch or epoch == self._former.get(partition):
             return False
         if told and partition not in self.known:
-            self.crown(partition, reign, owner)
-        return self.known.get(partition) == reign
+            self.accept(partition, epoch, owner)
+        return self.known.get(partition) == epoch
 
     def leave(self, partitions: Iterable[int]) -> None:
         """Forget the owners of partitions, so that each is located separately."""

@@ -15,56 +15,56 @@ class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
     """A replica's report on one subject.
 
     asks: number of requests that wait for a verdict.
-    first, untold: number of the first reported pass, and the times of all of them (packed): those no owner has counted.
-    keeps: leased requests that are left; lend: whether the replica wants a lease.
+    first, unreported: number of the first pass no owner has counted, and the times of all of them (packed).
+    leased: leased requests that are left; wants_lease: whether the replica wants a lease.
     """
 
     subject: str
     limit: int
     asks: int
     first: int
-    untold: bytes
-    keeps: int
-    lend: bool
+    unreported: bytes
+    leased: int
+    wants_lease: bool
 
 
 class PassHistory(msgspec.Struct, array_like=True, frozen=True):
     """The passes of a subject at a replica, for a new owner; the replica has given its lease up.
 
-    known: times of passes that the previous owner counted (packed); first, untold: see `SubjectReport`.
+    known: times of passes that the previous owner counted (packed); first, unreported: see `SubjectReport`.
     """
 
     subject: str
     known: bytes
     first: int
-    untold: bytes
+    unreported: bytes
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
     """All reports of a replica to one owner in one message.
 
-    reigns: the epoch of each partition concerned as the replica knows it, empty if unknown; pasts: the history of
+    epochs: the epoch of each partition concerned as the replica knows it, empty if unknown; histories: the history of
     partitions with an unknown epoch.
     """
 
     replica: str
     now_ns: int
     number: int
-    reigns: dict[int, str]
-    pasts: dict[int, list[PassHistory]]
+    epochs: dict[int, str]
+    histories: dict[int, list[PassHistory]]
     lines: list[SubjectReport]
 
 
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to one report.
 
-    passed: number of its requests that may pass; lent: requests added to the replica's lease; left: requests left in
-    the window, leased ones included; reset_ns: time until the window is empty; retry_ns: time until a request would
-    pass again, 0 if all may pass.
+    passed: number of its requests that may pass; lease_added: requests added to the replica's lease; left: requests
+    left in the window, leased ones included; reset_ns: time until the window is empty; retry_ns: time until a request
+    would pass again, 0 if all may pass.
     """
 
     passed: int
-    lent: int
+    lease_added: int
     left: int
     reset_ns: int
     retry_ns: int
@@ -73,12 +73,12 @@ class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
 class Answer(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to a batch: one decision for each report, None for no verdict.
 
-    reigns: the owner's epoch of each partition; empty if it owns none or needs the replica's history first.
+    epochs: the owner's epoch of each partition; empty if it owns none or needs the replica's history first.
     """
 
     owner: str
-    reigns: dict[int, str]
-    rulings: list[LimitDecision | None]
+    epochs: dict[int, str]
+    decisions: list[LimitDecision | None]
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
@@ -86,7 +86,7 @@ class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
 
     owner: str
     partition: int
-    reign: str
+    epoch: str
     subjects: list[str]
 
 
@@ -95,7 +95,7 @@ class RecallReply(msgspec.Struct, array_like=True, frozen=True):
 
     now_ns: int
     number: int
-    pasts: list[PassHistory]
+    histories: list[PassHistory]
 
 
 encode = msgspec.msgpack.Encoder().encode

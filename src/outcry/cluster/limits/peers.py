@@ -40,12 +40,12 @@ class Peers:
         """Names of all replicas, this one included."""
         return {self._presence.name, *(name for role in self._roles for name in self._presence.members(role))}
 
-    async def divide(self, kept: SubjectState) -> None:
+    async def divide(self, state: SubjectState) -> None:
         """Take a share of the remaining requests, unless that was done in this window or a replica does not respond."""
         now_ns = self._now_ns()
-        if now_ns - kept.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:
+        if now_ns - state.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:
             return
-        self._wanted[kept.subject] = kept
+        self._wanted[state.subject] = state
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._divide())
         await asyncio.shield(self._asking)
@@ -54,19 +54,19 @@ class Peers:
         """Return the number of claimed requests of each subject asked for."""
         now_ns = self._now_ns()
         found = (self._find(subject) for subject in _read_subjects(body))
-        return encode([0 if kept is None else kept.claimed(now_ns) for kept in found])
+        return encode([0 if state is None else state.claimed(now_ns) for state in found])
 
     async def _divide(self) -> None:
         await asyncio.sleep(0)  # combine all subjects of this event-loop turn
         wanted, self._wanted, self._asking = list(self._wanted.values()), {}, None
         names = self.names - {self._presence.name}
-        body = encode([kept.subject for kept in wanted])
+        body = encode([state.subject for state in wanted])
         told = await asyncio.gather(*(self._counts(name, body, len(wanted)) for name in names))
         now_ns = self._now_ns()
-        for place, kept in enumerate(wanted):
+        for place, state in enumerate(wanted):
             counts = [counts[place] for counts in told if counts is not None]
             if len(counts) == len(names):
-                kept.divide(sum(counts), len(names) + 1, now_ns)
+                state.divide(sum(counts), len(names) + 1, now_ns)
 
     async def _counts(self, name: str, body: bytes, count: int) -> list[int] | None:
         try:

@@ -20,43 +20,63 @@ class SubjectState:
 
     left, until_ns: leased requests that are left, and when the lease ends; low: the number at which to renew it.
     remaining: requests left in the window, as far as known.
-    known: passes that the owner has counted; untold: passes not reported yet, `told` is the number of the first.
-    elsewhere, heard_ns: passes at other replicas, and when the owner reported that number.
+    known: passes that the owner has counted; unreported: passes not reported yet, `told` is the number of the first.
+    passed_elsewhere, reported_at_ns: passes at other replicas, and when the owner reported that number.
     refused_until_ns: the owner refuses every request before; reset_ns: when the window is empty.
     share, divided_ns: without an owner, our remaining share of the window, and when it was computed.
-    number: our newest message about the subject; waiting: requests without a verdict; flying: a message is in flight.
+    number: our newest message about the subject; waiting: requests without a verdict; in_flight: a message is
+    unanswered.
     """
 
     __slots__ = (
-        "divided_ns", "elsewhere", "flying", "heard_ns", "known", "left", "limit", "low", "number", "partition",
-        "refused_until_ns", "remaining", "reset_ns", "share", "subject", "told", "until_ns", "untold", "waiting",
+        "divided_ns",
+        "in_flight",
+        "known",
+        "left",
+        "limit",
+        "low",
+        "number",
+        "partition",
+        "passed_elsewhere",
+        "refused_until_ns",
+        "remaining",
+        "reported_at_ns",
+        "reset_ns",
+        "share",
+        "subject",
+        "told",
+        "unreported",
+        "until_ns",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, subject: str) -> None:
         self.subject, self.partition = subject, partition_of(subject)
-        self.known, self.untold = SlidingWindowLog(), SlidingWindowLog()
+        self.known, self.unreported = SlidingWindowLog(), SlidingWindowLog()
         self.waiting = list[Waiter]()
-        self.flying = False
+        self.in_flight = False
         self.left = self.limit = self.low = self.number = self.remaining = self.told = 0
         self.share, self.divided_ns = 0, -WINDOW_NS
-        self.elsewhere = self.heard_ns = self.refused_until_ns = self.reset_ns = self.until_ns = 0
+        self.passed_elsewhere = self.reported_at_ns = self.refused_until_ns = self.reset_ns = (
+            self.until_ns
+        ) = 0
 
     def advance(self, now_ns: int) -> None:
         """Drop passes older than the window."""
         self.known.expire(now_ns)
-        if self.untold:
-            over = bisect_right(self.untold, now_ns - WINDOW_NS)
-            del self.untold[:over]
+        if self.unreported:
+            over = bisect_right(self.unreported, now_ns - WINDOW_NS)
+            del self.unreported[:over]
             self.told += over
 
     def own(self, now_ns: int) -> list[int]:
         """Return the times (ns) of the passes here in the window that ends now, sorted."""
         self.advance(now_ns)
-        return sorted((*self.known[self.known.head :], *self.untold))
+        return sorted((*self.known[self.known.head :], *self.unreported))
 
     def others(self, now_ns: int) -> int:
         """Return the number of passes at other replicas, as last reported; 0 once that is older than the window."""
-        return self.elsewhere if now_ns - self.heard_ns < WINDOW_NS else 0
+        return self.passed_elsewhere if now_ns - self.reported_at_ns < WINDOW_NS else 0
 
     def drop(self, number: int) -> None:
         """Give the lease up; message `number` reports that, and answers to earlier messages cannot renew it."""
@@ -65,41 +85,45 @@ class SubjectState:
     def line(self, now_ns: int) -> SubjectReport:
         """Return what to report to the owner now. An unused lease is returned if it ended or if nothing was used."""
         self.advance(now_ns)
-        lend = bool(self.waiting or self.untold)
-        if now_ns >= self.until_ns or not lend:
+        wants_lease = bool(self.waiting or self.unreported)
+        if now_ns >= self.until_ns or not wants_lease:
             self.left = 0
-        untold = self.untold.told()
-        return SubjectReport(self.subject, self.limit, len(self.waiting), self.told, untold, self.left, lend)
+        unreported = self.unreported.told()
+        return SubjectReport(
+            self.subject, self.limit, len(self.waiting), self.told, unreported, self.left, wants_lease
+        )
 
-    def past(self, now_ns: int, *, whole: bool) -> PassHistory:
+    def history(self, now_ns: int, *, whole: bool) -> PassHistory:
         """Return the passes that no owner has counted, and with `whole` those of the previous owner too."""
         self.advance(now_ns)
-        return PassHistory(self.subject, self.known.told() if whole else b"", self.told, self.untold.told())
+        return PassHistory(
+            self.subject, self.known.told() if whole else b"", self.told, self.unreported.told()
+        )
 
     def hear(
-        self, line: SubjectReport, ruling: LimitDecision, number: int, sent_ns: int, now_ns: int
+        self, line: SubjectReport, decision: LimitDecision, number: int, sent_ns: int, now_ns: int
     ) -> list[Verdict]:
         """Apply the owner's answer to message `number`; return the verdicts of the requests in it."""
-        newly = line.first + len(line.untold) // self.untold.itemsize - self.told
+        newly = line.first + len(line.unreported) // self.unreported.itemsize - self.told
         if newly > 0:
-            self.known.note(self.untold[:newly])
-            del self.untold[:newly]
+            self.known.note(self.unreported[:newly])
+            del self.unreported[:newly]
             self.told += newly
-        self.known.note([now_ns] * ruling.passed)
+        self.known.note([now_ns] * decision.passed)
         self.advance(now_ns)
-        self.heard_ns = now_ns
-        self.elsewhere = max(0, line.limit - ruling.left - self.known.live(now_ns))
-        self.reset_ns = sent_ns + ruling.reset_ns
-        self.refused_until_ns = sent_ns + ruling.retry_ns if ruling.passed < line.asks else 0
+        self.reported_at_ns = now_ns
+        self.passed_elsewhere = max(0, line.limit - decision.left - self.known.live(now_ns))
+        self.reset_ns = sent_ns + decision.reset_ns
+        self.refused_until_ns = sent_ns + decision.retry_ns if decision.passed < line.asks else 0
         if self.number == number:
-            self.left += ruling.lent
+            self.left += decision.lease_added
             self.low = (self.left + 2) // 3
             self.until_ns = sent_ns + LEASE_NS
-        self.remaining = max(self.left, ruling.left - len(self.untold))
-        left = max(0, ruling.left - len(self.untold))
-        verdicts = [passed(left + ruling.passed - 1 - place) for place in range(ruling.passed)]
-        if ruling.passed < line.asks:
-            verdicts += [self.refusal(now_ns)] * (line.asks - ruling.passed)
+        self.remaining = max(self.left, decision.left - len(self.unreported))
+        left = max(0, decision.left - len(self.unreported))
+        verdicts = [passed(left + decision.passed - 1 - place) for place in range(decision.passed)]
+        if decision.passed < line.asks:
+            verdicts += [self.refusal(now_ns)] * (line.asks - decision.passed)
         return verdicts
 
     def refusal(self, now_ns: int) -> Verdict:
@@ -124,7 +148,7 @@ class SubjectState:
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
         """Return a verdict without an owner: from the divided remainder if there is one, else from our `share` of the
-        limit, never exceeding the limit together with the known passes elsewhere."""
+        limit, never exceeding the limit together with the known passes at other replicas."""
         own = self.own(now_ns)
         divided = now_ns - self.divided_ns < WINDOW_NS
         if divided:
@@ -133,7 +157,7 @@ class SubjectState:
         else:
             left = min(share, limit - self.others(now_ns)) - len(own)
         if left > 0:
-            self.untold.append(now_ns)
+            self.unreported.append(now_ns)
             return passed(left - 1)
         wait_ns = own[-share] + WINDOW_NS - now_ns if len(own) >= share and not divided else _SOON_NS
         reset_ns = own[-1] + WINDOW_NS if own else now_ns
@@ -167,21 +191,21 @@ class SubjectState:
 
 
 class PendingLine:
-    """One subject in a message in flight, and the requests that wait for the answer."""
+    """One subject in a message in one, and the requests that wait for the answer."""
 
-    __slots__ = ("_number", "_sent_ns", "kept", "line", "waiting")
+    __slots__ = ("_number", "_sent_ns", "line", "state", "waiting")
 
-    def __init__(self, kept: SubjectState, number: int, sent_ns: int) -> None:
-        self.kept, self.line = kept, kept.line(sent_ns)
-        self.waiting, kept.waiting = kept.waiting, []
+    def __init__(self, state: SubjectState, number: int, sent_ns: int) -> None:
+        self.state, self.line = state, state.line(sent_ns)
+        self.waiting, state.waiting = state.waiting, []
         self._number, self._sent_ns = number, sent_ns
-        kept.number, kept.flying = number, True
+        state.number, state.in_flight = number, True
 
-    def land(self, ruling: LimitDecision, now_ns: int) -> None:
+    def land(self, decision: LimitDecision, now_ns: int) -> None:
         """Apply the answer and give the waiting requests their verdicts."""
-        kept, asked = self.kept, self.waiting
-        kept.flying = False
-        verdicts = kept.hear(self.line, ruling, self._number, self._sent_ns, now_ns)
+        state, asked = self.state, self.waiting
+        state.in_flight = False
+        verdicts = state.hear(self.line, decision, self._number, self._sent_ns, now_ns)
         for waiter, verdict in zip(asked, verdicts, strict=True):
             if not waiter.done():  # its client may be gone
                 waiter.set_result(verdict)
