@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
 from sqlalchemy import text
+from support.resolvers import ScriptedResolver
 
 from outcry.access.licences import Audience
 from outcry.app import SystemClock
@@ -26,9 +27,9 @@ from outcry.delivery.egress import Egress
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
-from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase, Message
+from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import read_rule
@@ -107,7 +108,8 @@ class Worker:
         refusing = f"h0.{DOMAIN}:1"  # where nobody listens
         trust = system_trust(str(there.certificate))
         rule = read_rule("", f"{admitted},{refusing}")
-        self.egress = Egress(rule, NameService(resolve), trust)
+        scripted = ScriptedResolver(resolve)
+        self.egress = Egress(GuardedResolver(rule, public=scripted, private=scripted), trust)
         sender = HttpsSender(self.egress, "http://localhost:8000", self.clock)
         parts = Parts(
             SqlOutbox(self.database),

@@ -13,11 +13,12 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from support.resolvers import Answers, ScriptedResolver
 
 from outcry.delivery.egress import Egress, Limits
-from outcry.delivery.names import NameService
+from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.trust import system_trust
-from outcry.delivery.url_rule import HTTPS_PORT, AddressRule, Number, Place, read_host
+from outcry.delivery.url_rule import HTTPS_PORT, Destination, IpAddress, UrlRule, read_host
 
 PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
 #: For what shall be over by itself, and for what a deadline ends.
@@ -105,21 +106,21 @@ def _general(name: str) -> x509.GeneralName:
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideRule(AddressRule):
+class OutsideRule(UrlRule):
     """The rule, of a world in which any port is 443 and the addresses of `PUBLIC` are public, but none is known to be
     private before it is connected to."""
 
-    def judge(self, text: str) -> Place | str:
-        """See `AddressRule`."""
+    def check(self, text: str) -> Destination | str:
+        """See `UrlRule`."""
         read = read_host(text.removeprefix("https://").split("/")[0])
         if read is None or read[2] == HTTPS_PORT:
-            return AddressRule.judge(self, text)
-        place = AddressRule(admitted={(read[0], read[2])}, denied_networks=self.denied_networks).judge(text)
+            return UrlRule.check(self, text)
+        place = UrlRule(admitted={(read[0], read[2])}, denied_networks=self.denied_networks).check(text)
         return place if isinstance(place, str) else replace(place, admitted=False)
 
-    def is_public(self, number: Number) -> bool:
-        """See `AddressRule`."""
-        return (number in PUBLIC and not self.is_denied(number)) or AddressRule.is_public(self, number)
+    def is_public(self, number: IpAddress) -> bool:
+        """See `UrlRule`."""
+        return (number in PUBLIC and not self.is_denied(number)) or UrlRule.is_public(self, number)
 
 
 @dataclass
@@ -139,11 +140,13 @@ class Names:
 
 @asynccontextmanager
 async def leaving(
-    rule: AddressRule, names: Callable[[str], Iterable[str]], trust: ssl.SSLContext, limits: Limits = PATIENT,
+    rule: UrlRule, names: Answers, trust: ssl.SSLContext, limits: Limits = PATIENT,
     patience_s: float = 20.0, private_trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Egress]:  # fmt: skip
     """An egress, closed at the end."""
-    egress = Egress(rule, NameService(names, patience_s), trust, private_trust, limits)
+    scripted = ScriptedResolver(names)
+    resolver = GuardedResolver(rule, public=scripted, private=scripted, patience_s=patience_s)
+    egress = Egress(resolver, trust, private_trust, limits)
     try:
         yield egress
     finally:

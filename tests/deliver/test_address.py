@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcry.cli.endpoint import check
-from outcry.delivery.url_rule import AddressRule, Place, read_host, read_rule, translation_networks
+from outcry.delivery.resolver import GuardedResolver, StaticResolver
+from outcry.delivery.url_rule import Destination, UrlRule, read_host, read_rule, translation_networks
 
 #: Where the service of these tests is reached.
 OWN = "https://api.levels.dev"
@@ -23,14 +25,14 @@ RULE = read_rule(OWN)
 OUTCRY = Path(sys.executable).parent / "outcry"
 
 
-def code(address: str, rule: AddressRule = RULE) -> str:
-    place = rule.judge(address)
+def code(address: str, rule: UrlRule = RULE) -> str:
+    place = rule.check(address)
     return place if isinstance(place, str) else "ok"
 
 
-def accepted(address: str, rule: AddressRule = RULE) -> Place:
-    place = rule.judge(address)
-    assert isinstance(place, Place), (address, place)
+def accepted(address: str, rule: UrlRule = RULE) -> Destination:
+    place = rule.check(address)
+    assert isinstance(place, Destination), (address, place)
     return place
 
 
@@ -44,9 +46,9 @@ def test_every_case_of_the_vectors(cases: list[dict[str, Any]]) -> None:
     """Those with answers of a name service by those as well, one at a time."""
     wrong: list[tuple[str, str, str]] = []
     for case in cases:
-        place = RULE.judge(case["url"])
-        verdict = "ok" if isinstance(place, Place) else place
-        if isinstance(place, Place) and not all(
+        place = RULE.check(case["url"])
+        verdict = "ok" if isinstance(place, Destination) else place
+        if isinstance(place, Destination) and not all(
             RULE.may_connect(place, ip_address(answer)) for answer in case.get("dns", ())
         ):
             verdict = "endpoint_private"
@@ -100,7 +102,7 @@ def test_the_command_and_its_answers(command: Command) -> None:
     assert command(url, "93.184.216.34", "10.0.0.1")[:2] == (1, "endpoint_private\n")
     status, printed, said = command(url, "93.184.216.34", "nowhere")
     assert (status, printed) == (2, "")
-    assert "'nowhere' is not an IP address" in said
+    assert "Invalid --answer 'nowhere'" in said
     assert command(url, "")[:2] == (2, "")
     inside = "https://hooks.mysite.dev:8443/in"
     admitted = {"PRIVATE_HOSTS": "hooks.mysite.dev:8443"}
@@ -114,13 +116,12 @@ def test_the_command_and_its_answers(command: Command) -> None:
 def test_a_name_that_cannot_be_found_now_is_taken_with_a_note(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def not_found(_name: str) -> list[str]:
-        raise OSError
-
-    monkeypatch.setattr("outcry.cli.endpoint.ask_system", not_found)
+    nowhere = StaticResolver(())
+    scripted = partial(GuardedResolver, public=nowhere, private=nowhere)
+    monkeypatch.setattr("outcry.cli.endpoint.GuardedResolver", lambda rule, **_: scripted(rule))
     status, printed, said = command("https://hooks.mysite.dev/in")
     assert (status, printed) == (0, "ok\n")
-    assert "not verified" in said
+    assert "accepted as unverified" in said
 
 
 def test_the_installed_command(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
 )
 def test_what_is_taken_has_one_form(address: str, kept: str) -> None:
     place = accepted(address)
-    assert place.address == kept
+    assert place.url == kept
     assert accepted(kept) == place
 
 
@@ -449,20 +450,20 @@ ADDRESSES = st.one_of(
 @pytest.mark.hypothesis
 @given(ADDRESSES)
 def test_whatever_is_taken_is_canonical_and_leads_to_the_public_only(address: str) -> None:
-    place = RULE.judge(address)
+    place = RULE.check(address)
     if isinstance(place, str):
         assert place in {"endpoint_invalid", "endpoint_not_https", "endpoint_userinfo", "endpoint_port",
                          "endpoint_private", "endpoint_self"}  # fmt: skip
         return
-    assert RULE.judge(place.address) == place
-    assert place.address.isascii()
+    assert RULE.check(place.url) == place
+    assert place.url.isascii()
     assert place.port == 443
-    authority = place.address.removeprefix("https://").split("/")[0]
-    assert read_host(authority) == (place.host, place.number, 443)
-    if place.number is None:
+    authority = place.url.removeprefix("https://").split("/")[0]
+    assert read_host(authority) == (place.host, place.ip, 443)
+    if place.ip is None:
         assert place.host == place.host.lower()
         assert "." in place.host
         assert not place.host.rpartition(".")[2].isdigit()
     else:
-        assert str(place.number) == place.host
-        assert RULE.is_public(place.number)
+        assert str(place.ip) == place.host
+        assert RULE.is_public(place.ip)

@@ -61,7 +61,7 @@ class Guard:
     def __init__(self, ended: list[str], verdict: str = "ok", after_s: float = 0) -> None:
         self._ended, self._verdict, self._after_s = ended, verdict, after_s
 
-    async def judge(self, address: str) -> str:
+    async def check(self, address: str) -> str:
         await asyncio.sleep(self._after_s)
         return f"{self._verdict} {address}"
 
@@ -175,12 +175,12 @@ def test_addresses_are_judged_by_the_guard_and_mail_by_what_is_set_up() -> None:
     async def live() -> list[str]:
         async with whole.running():
             return [
-                await asyncio.to_thread(whole.delivery.judge, target, "https://there")
+                await asyncio.to_thread(whole.delivery.check_url, target, "https://there")
                 for target in (Target.HTTPS, Target.EMAIL)
             ]
 
     assert asyncio.run(live()) == ["ok https://there", "mail_not_set_up"]
-    assert whole.delivery.judge(Target.HTTPS, "https://there") == "unverified"
+    assert whole.delivery.check_url(Target.HTTPS, "https://there") == "unverified"
 
 
 def test_a_guard_that_takes_too_long_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_guard_that_takes_too_long_judges_nothing(monkeypatch: pytest.MonkeyPa
 
     async def live() -> str:
         async with whole.running():
-            return await asyncio.to_thread(whole.delivery.judge, Target.HTTPS, "https://there")
+            return await asyncio.to_thread(whole.delivery.check_url, Target.HTTPS, "https://there")
 
     assert asyncio.run(live()) == "unverified"
 
@@ -269,8 +269,8 @@ def test_a_house_delivers_by_its_settings(tmp_path: Path) -> None:
         async def judged() -> list[str]:
             await delivery.start(lambda *_, **__: None)
             addresses = ("https://127.0.0.1/in", "https://10.0.0.1/x", "http://mysite.dev/x")
-            found = [await asyncio.to_thread(delivery.judge, Target.HTTPS, one) for one in addresses]
-            found.append(await asyncio.to_thread(delivery.judge, Target.EMAIL, "ann@example.com"))
+            found = [await asyncio.to_thread(delivery.check_url, Target.HTTPS, one) for one in addresses]
+            found.append(await asyncio.to_thread(delivery.check_url, Target.EMAIL, "ann@example.com"))
             await delivery.stop()
             return found
 

@@ -28,8 +28,8 @@ from tests.deliver.messages import (
 from outcry.delivery.egress import Egress, Reply
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
-from outcry.delivery.names import NameService
 from outcry.delivery.replies import LONGEST_EXCERPT, excerpt, retry_after_ns
+from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.schedule import LONGEST_WAIT_NS
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.trust import system_trust
@@ -244,7 +244,7 @@ async def over_a_socket(served: Certificate, answer: bytes) -> tuple[SendResult,
     server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=served.server)
     here = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     egress = Egress(
-        read_rule(private_hosts=here), NameService(), system_trust(), system_trust(str(served.path))
+        GuardedResolver(read_rule(private_hosts=here)), system_trust(), system_trust(str(served.path))
     )
     async with server:
         try:

@@ -37,9 +37,9 @@ from outcry.delivery.egress import Egress
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
-from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase
+from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import place_of
 from outcry.delivery.trust import system_trust
@@ -109,7 +109,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
 
     async def run() -> None:
         trust = system_trust(str(play.folder / "certificate.pem"))
-        egress = Egress(read_rule("", f"127.0.0.1:{play.port}"), NameService(), trust)
+        egress = Egress(GuardedResolver(read_rule("", f"127.0.0.1:{play.port}")), trust)
         sender = HttpsSender(egress, "http://localhost:8000", clock)
         nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.encryptor(), clock, nobody, name)

@@ -22,7 +22,7 @@ from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.subscription_phases import TRANSITIONS, Sign
 from outcry.delivery.subscriptions import NoSubscription, SubscriptionRefused, Subscriptions, Wish
 from outcry.delivery.target_addresses import shown_of
-from outcry.delivery.url_rule import AddressRule
+from outcry.delivery.url_rule import UrlRule
 from outcry.market.units import NANOS_PER_DAY
 
 ANN, BOB = 1, 2
@@ -107,10 +107,10 @@ class Told:
         self.sent: list[tuple[str, Sequence[str]]] = []
         self.meanwhile: Callable[[], object] = lambda: None
         self.woken = 0
-        self.rule = AddressRule((), ())
+        self.rule = UrlRule((), ())
 
-    def judge(self, target: Target, address: str) -> str:
-        found = "ok" if target is Target.EMAIL else self.rule.judge(address)
+    def check_url(self, target: Target, address: str) -> str:
+        found = "ok" if target is Target.EMAIL else self.rule.check(address)
         return self.verdict or (found if isinstance(found, str) else "ok")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> Result:

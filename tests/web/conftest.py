@@ -8,10 +8,11 @@ from unittest.mock import patch
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
+from support.resolvers import ScriptedResolver
 from tests.web.browsing import Opened, Window, launch, window
 from tests.web.webstage import WebStage, bare_stage, demo_stage
 
-from outcry.delivery.names import NameService
+from outcry.delivery.resolver import GuardedResolver
 
 expect.set_options(timeout=60_000)
 
@@ -23,7 +24,9 @@ def nobody_found(name: str) -> list[str]:
 @pytest.fixture(scope="session", autouse=True)
 def no_names() -> Iterator[None]:
     """Webhooks of the stages lead nowhere: no name of the outside is found."""
-    with patch("outcry.app.delivery.NameService", partial(NameService, nobody_found)):
+    nobody = ScriptedResolver(nobody_found)
+    scripted = partial(GuardedResolver, public=nobody, private=nobody)
+    with patch("outcry.app.delivery.GuardedResolver", scripted):
         yield
 
 

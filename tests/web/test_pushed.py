@@ -14,16 +14,17 @@ from tests.web.webhook_stage import kept, secret_on, wish
 from tests.web.webstage import WebStage, demo_stage
 
 from outcry.app import SystemClock
-from outcry.delivery.names import NameService
+from outcry.delivery.resolver import GuardedResolver, StaticResolver
 from outcry.delivery.sink_server import receiver
 
 
 @pytest.fixture
 def receiving(tmp_path: Path) -> Iterator[WebStage]:
-    here = partial(NameService, lambda _name: ["127.0.0.1"])
+    loopback = StaticResolver(["127.0.0.1"])
+    here = partial(GuardedResolver, public=loopback, private=loopback)
     with (
         receiver(tmp_path / "receiver", SystemClock()) as received,
-        patch("outcry.app.delivery.NameService", here),
+        patch("outcry.app.delivery.GuardedResolver", here),
         demo_stage(tmp_path / "stage", received) as stage,
     ):
         yield stage

@@ -43,9 +43,9 @@ class ScriptedDeliverer:
         #: What is done first with each address that is judged or tested.
         self.before: Callable[[str], object] = lambda _: None
 
-    def judge(self, target: Target, address: str) -> str:
+    def check_url(self, target: Target, address: str) -> str:
         self.before(address)
-        judged = "" if target is Target.EMAIL else read_rule().judge(address)
+        judged = "" if target is Target.EMAIL else read_rule().check(address)
         return judged if isinstance(judged, str) and judged else self.verdict
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> Result:

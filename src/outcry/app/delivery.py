@@ -14,10 +14,10 @@ from outcry.delivery.dispatcher import MOST_UNDER_WAY, Dispatcher, Parts
 from outcry.delivery.egress import Egress, Limits
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
-from outcry.delivery.names import NameService
 from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import Reader
+from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.sender import Sender
 from outcry.delivery.service import Delivery
 from outcry.delivery.slack import SlackSender
@@ -69,4 +69,4 @@ def _egress(settings: Settings) -> Egress:
     rule = read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
     private = system_trust(settings.private_ca) if settings.private_ca else None
     limits = Limits(at_once=MOST_UNDER_WAY + _MOST_TESTS)
-    return Egress(rule, NameService(), system_trust(), private, limits)
+    return Egress(GuardedResolver(rule), system_trust(), private, limits)

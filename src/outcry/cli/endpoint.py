@@ -6,15 +6,13 @@ opens no connection and no database.
 
 import asyncio
 import sys
-from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from outcry.app.settings import read_settings
-from outcry.delivery.lookup import OK, UNVERIFIED, Lookup
-from outcry.delivery.names import NameService, ask_system
+from outcry.delivery.resolver import OK, UNVERIFIED, GuardedResolver, StaticResolver
 from outcry.delivery.url_rule import read_rule
 
 endpoint = App(name="endpoint", help="Check whether webhook URLs are accepted.")
@@ -71,11 +69,8 @@ def check(
             return 2
     settings = read_settings(data=data)
     rule = read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
-
-    def scripted(name: str) -> Iterable[str]:
-        return answer or ask_system(name)
-
-    code = asyncio.run(Lookup(rule, NameService(scripted)).judge(url))
+    static = StaticResolver(answer) if answer else None
+    code = asyncio.run(_check(GuardedResolver(rule, public=static, private=static), url))
     if code == UNVERIFIED:
         print(f"outcry: {_UNRESOLVED}", file=sys.stderr)
         code = OK
@@ -83,3 +78,10 @@ def check(
     if code != OK:
         print(f"outcry: {_REASONS[code]}", file=sys.stderr)
     return 0 if code == OK else 1
+
+
+async def _check(resolver: GuardedResolver, url: str) -> str:
+    try:
+        return await resolver.check(url)
+    finally:
+        await resolver.close()

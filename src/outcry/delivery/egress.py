@@ -1,9 +1,9 @@
-"""The one way out: a message is posted to an address that somebody else chose.
+"""Posts messages to webhook URLs that users chose.
 
-Rules kept: an address is judged as text each time, and as what it resolves to at every new connection: one look-up,
-every answer must be public, and the connection is to one of these answers, while TLS goes by the name. No redirect,
-proxy, cookie, decompression or setting of the environment plays a part. Nothing is waited for beyond its deadline and
-no more of an answer is read than is kept. What went wrong is a code: nothing the other side said is in it.
+Every delivery checks the URL as text, and every new connection checks all IP addresses of its host: one lookup, and the
+checked address is the dialled address, while TLS verifies the host name. Redirects, proxies, cookies, compression and
+environment variables are ignored. Each stage has a deadline, and no more of a response is read than is stored. Failures
+are codes that contain nothing a server sent.
 """
 
 import asyncio
@@ -19,42 +19,44 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from outcry import __version__
-from outcry.delivery.guarded_connection import Connector, Malformed
-from outcry.delivery.lookup import OK, Blocked, Lookup
-from outcry.delivery.names import NameService, Unresolvable
-from outcry.delivery.outbound_request import UNDER_WAY, Handshake, Stage, Trip
-from outcry.delivery.slots import NoTurn, Turns
-from outcry.delivery.url_rule import AddressRule, Place
+from outcry.delivery.guarded_connection import GuardedConnector, Malformed
+from outcry.delivery.outbound_request import CURRENT_REQUEST, ObservedHandshake, OutboundRequest, Stage
+from outcry.delivery.resolver import OK, Blocked, GuardedResolver, Unresolvable, resolve_results
+from outcry.delivery.slots import NoSlotFree, Slots
+from outcry.delivery.url_rule import Destination
 
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
 LONGEST_BODY = 16 * 1024
 _OUR_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-#: A name with more addresses than this is tried at these only; all are judged.
+#: Addresses of a host that are tried. All are checked.
 _MOST_TRIED = 8
-_MOST_REMEMBERED = 4096
+_MOST_CACHED_URLS = 4096
 _SWITCHING_PROTOCOLS = 101
-#: Ours go by the stage a message is at; the client's own would only round them up.
+#: Deadlines depend on the stage; aiohttp would round them up.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a stage may take, and how much may be under way at once: in all, and at one IP address, whatever the
-    names that lead there."""
+    """Deadlines of stages, and limits of concurrent requests: in all, and at one IP address, for all names that resolve
+    to it."""
 
     connect_s: float = 5.0
     total_s: float = 15.0
-    turn_s: float = 2.0
+    slot_wait_s: float = 2.0
     at_once: int = 512
     at_address: int = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of posting. `code`: `ok` where an HTTP answer came whole enough to judge, whatever its status, else
-    why none did; `headers`: case-insensitive; `body`: its first 16 KiB, as they came; `phases_ms`: `dns`, `connect`,
-    `tls` and `answer` (until its head was there), as far as they happened; over a connection used again only the
-    last."""
+    """Result of a post.
+
+    - `code`: `ok` if the HTTP response was complete enough to interpret, whatever its status, else the failure.
+    - `headers`: case-insensitive; `body`: the first 16 KiB, as received.
+    - `phases_ms`: durations of `dns`, `connect`, `tls` and `answer` (until the response headers), as far as reached.
+      A reused connection has `answer` only.
+    """
 
     code: str
     status: int | None = None
@@ -65,8 +67,8 @@ class Reply:
 
 
 @dataclass(slots=True)
-class _Answer:
-    """What has come so far."""
+class _PartialReply:
+    """The response received so far."""
 
     code: str = OK
     status: int | None = None
@@ -75,128 +77,135 @@ class _Answer:
 
 
 class Egress:
-    """Judges addresses and posts to them. Used on one event loop. `private_trust`: what to speak TLS with to hosts that
-    the operator admits, where that is other than `trust`."""
+    """Checks URLs and posts to them. Used on one event loop. `trust` is the TLS context of public hosts,
+    `private_trust` of hosts that the operator allowed; default: the same."""
 
     def __init__(
-        self,
-        rule: AddressRule,
-        names: NameService,
-        trust: ssl.SSLContext,
-        private_trust: ssl.SSLContext | None = None,
+        self, resolver: GuardedResolver, trust: ssl.SSLContext, private_trust: ssl.SSLContext | None = None,
         limits: Limits | None = None,
-    ) -> None:
-        self._limits, self._lookup = limits or Limits(), Lookup(rule, names)
+    ) -> None:  # fmt: skip
+        self._limits, self._resolver = limits or Limits(), resolver
         self._trust, self._private_trust = trust, private_trust or trust
-        trust.sslobject_class = self._private_trust.sslobject_class = Handshake
-        self._read = lru_cache(_MOST_REMEMBERED)(self._read_anew)
+        trust.sslobject_class = self._private_trust.sslobject_class = ObservedHandshake
+        self._read = lru_cache(_MOST_CACHED_URLS)(self._parse)
         self._session: aiohttp.ClientSession | None = None
-        self._all, self._at_address = Turns(self._limits.at_once), Turns(self._limits.at_address)
+        self._all, self._at_address = Slots(self._limits.at_once), Slots(self._limits.at_address)
 
-    async def judge(self, address: str) -> str:
-        """`ok`; `unverified` where the name cannot be resolved now; or the `endpoint_*` code of what is wrong."""
-        return await self._lookup.judge(address)
+    async def check(self, url: str) -> str:
+        """Return `ok`, `unverified` if the host cannot be resolved now, or the `endpoint_*` code of the fault."""
+        return await self._resolver.check(url)
 
-    async def post(self, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Post once. Never raises."""
-        read = self._read(address)
+        read = self._read(url)
         if isinstance(read, str):
             return Reply(read)
         begun_s = time.perf_counter()
         try:
-            await self._all.take(("",), self._limits.turn_s)
-        except NoTurn:
+            await self._all.acquire(("",), self._limits.slot_wait_s)
+        except NoSlotFree:
             return Reply("too_busy")
         try:
-            answer, phases_ms = await self._travel(*read, body, headers)
+            reply, phases_ms = await self._request(*read, body, headers)
         finally:
-            self._all.give_back("")
+            self._all.release("")
         took_ms = round((time.perf_counter() - begun_s) * 1000)
-        return Reply(answer.code, answer.status, answer.headers, bytes(answer.body), took_ms, phases_ms)
+        return Reply(reply.code, reply.status, reply.headers, bytes(reply.body), took_ms, phases_ms)
 
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
-        self._lookup.close()
+        await self._resolver.close()
 
-    async def lead(self, trip: Trip) -> tuple[str, ...]:
-        """The addresses to connect a trip to, with a turn at the first. Raises `OSError`; the trip's code says why."""
-        trip.reach(Stage.DNS)
+    async def resolve(self, request: OutboundRequest) -> tuple[str, ...]:
+        """Return the IP addresses to dial, and acquire a slot at the first. Raises `OSError`; the request's `code` has
+        the reason."""
+        request.enter(Stage.DNS)
         try:
-            found = await self._lookup.numbers(trip.place)
-            numbers = tuple(map(str, found[:_MOST_TRIED]))
-            trip.reach(Stage.TURN)
-            first = await trip.take(numbers)
+            found = await self._resolver.addresses(request.destination)
+            addresses = tuple(map(str, found[:_MOST_TRIED]))
+            request.enter(Stage.SLOT)
+            first = await request.acquire(addresses)
         except Unresolvable:
-            trip.code = "unresolvable"
+            request.code = "unresolvable"
         except Blocked:
-            trip.code = "blocked_address"
-        except NoTurn:
-            trip.code = "too_busy"
+            request.code = "blocked_address"
+        except NoSlotFree:
+            request.code = "too_busy"
         else:
-            return first, *(number for number in numbers if number != first)
-        raise OSError(trip.code)
+            return first, *(address for address in addresses if address != first)
+        raise OSError(request.code)
 
-    async def _travel(
-        self, place: Place, url: URL, body: bytes, headers: Mapping[str, str]
-    ) -> tuple["_Answer", tuple[tuple[str, int], ...]]:
-        """Go there and back: what came, and what took how long."""
-        answer = _Answer()
-        limits, allows = self._limits, self._lookup.may_connect
+    async def _request(
+        self, destination: Destination, url: URL, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[_PartialReply, tuple[tuple[str, int], ...]]:
+        """Send a request; return the response and the durations of its stages."""
+        reply = _PartialReply()
+        limits, allows = self._limits, self._resolver.may_connect
         end_s = asyncio.get_running_loop().time() + limits.total_s
-        limit = asyncio.timeout_at(end_s)
-        trip = Trip(place, allows, limit, end_s, limits.connect_s, self._at_address, limits.turn_s)
-        token = UNDER_WAY.set(trip)  # callbacks of a connection it makes find it, too
+        deadline = asyncio.timeout_at(end_s)
+        request = OutboundRequest(
+            destination, allows, deadline, end_s, limits.connect_s, self._at_address, limits.slot_wait_s
+        )
+        token = CURRENT_REQUEST.set(request)  # callbacks of its connection see it too
         try:
-            async with limit:
-                if place.number is not None:  # of which the client asks no resolver
-                    await trip.take((str(place.number),))
-                await self._exchange(trip, url, body, headers, answer)
-        except NoTurn:
-            answer.code = "too_busy"
+            async with deadline:
+                if destination.ip is not None:  # aiohttp does not resolve IP addresses
+                    await request.acquire((str(destination.ip),))
+                await self._exchange(request, url, body, headers, reply)
+        except NoSlotFree:
+            reply.code = "too_busy"
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            answer.code = trip.code or _code(problem, trip.stage, answered=answer.status is not None)
+            reply.code = request.code or _code(problem, request.stage, answered=reply.status is not None)
         finally:
-            UNDER_WAY.reset(token)
-            trip.finish()
-            trip.give_back()
-        return answer, tuple(trip.phases_ms)
+            CURRENT_REQUEST.reset(token)
+            request.finish()
+            request.release()
+        return reply, tuple(request.phases_ms)
 
     async def _exchange(
-        self, trip: Trip, url: URL, body: bytes, headers: Mapping[str, str], answer: "_Answer"
+        self,
+        request: OutboundRequest,
+        url: URL,
+        body: bytes,
+        headers: Mapping[str, str],
+        reply: _PartialReply,
     ) -> None:
-        trust = self._private_trust if trip.place.admitted else self._trust
+        trust = self._private_trust if request.destination.admitted else self._trust
         async with self._client().post(
             url, data=body, headers={**headers, **_OUR_HEADERS}, ssl=trust, allow_redirects=False
         ) as response:
-            trip.finish()
+            request.finish()
             try:
                 if response.status == _SWITCHING_PROTOCOLS:
-                    answer.code = "bad_response"
+                    reply.code = "bad_response"
                 else:
-                    await _read(response, answer)
+                    await _read(response, reply)
             finally:
-                # unless all of it came: a farewell by TLS would wait for theirs
+                # An incomplete response: a TLS shutdown would wait for the server's.
                 if response.connection is not None and response.connection.transport is not None:
                     response.connection.transport.abort()
 
-    def _read_anew(self, address: str) -> tuple[Place, URL] | str:
-        place = self._lookup.rule.judge(address)
-        return place if isinstance(place, str) else (place, URL(place.address, encoded=True))
+    def _parse(self, text: str) -> tuple[Destination, URL] | str:
+        destination = self._resolver.rule.check(text)
+        if isinstance(destination, str):
+            return destination
+        return destination, URL(destination.url, encoded=True)
 
     def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:  # made here, for it belongs to the loop that runs
+        if self._session is None:  # created here, because it belongs to the running loop
             self._session = aiohttp.ClientSession(
-                connector=Connector(_Resolver(self)), timeout=_NO_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False, trust_env=False, read_bufsize=LONGEST_BODY, max_line_size=8190,
-                max_field_size=8190, max_headers=128,
+                connector=GuardedConnector(_RequestResolver(self)), timeout=_NO_TIMEOUT,
+                cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False,
+                read_bufsize=LONGEST_BODY, max_line_size=8190, max_field_size=8190, max_headers=128,
             )  # fmt: skip
         return self._session
 
 
-class _Resolver(AbstractResolver):
-    """What the client asks for the addresses of names. Of numbers it asks nobody: `judged_socket` sees all."""
+class _RequestResolver(AbstractResolver):
+    """Resolves the host of the current request for aiohttp, which does not resolve IP addresses: `guarded_socket`
+    checks those."""
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
@@ -204,34 +213,27 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        numbers = await self._egress.lead(UNDER_WAY.get())
-        return [
-            ResolveResult(
-                hostname=host, host=number, port=port, proto=socket.IPPROTO_TCP, flags=socket.AI_NUMERICHOST,
-                family=socket.AF_INET6 if ":" in number else socket.AF_INET,
-            )
-            for number in numbers
-        ]  # fmt: skip
+        return resolve_results(host, port, await self._egress.resolve(CURRENT_REQUEST.get()))
 
     async def close(self) -> None:
         pass
 
 
-async def _read(response: aiohttp.ClientResponse, answer: _Answer) -> None:
-    """Take an answer, as much of it as is kept."""
-    answer.status, answer.headers = response.status, response.headers
+async def _read(response: aiohttp.ClientResponse, reply: _PartialReply) -> None:
+    """Read a response, as much of it as is stored."""
+    reply.status, reply.headers = response.status, response.headers
     async for part in response.content.iter_any():
-        answer.body += part[: LONGEST_BODY - len(answer.body)]
-        if len(answer.body) == LONGEST_BODY:
+        reply.body += part[: LONGEST_BODY - len(reply.body)]
+        if len(reply.body) == LONGEST_BODY:
             return
 
 
 def _code(problem: Exception, stage: Stage, *, answered: bool) -> str:
-    """What a failure was, by where it happened."""
+    """Return the code of a failure in a stage."""
     if isinstance(problem, TimeoutError):
         early = {Stage.DNS: "unresolvable", Stage.CONNECT: "connect_timeout", Stage.TLS: "connect_timeout"}
         return early.get(stage, "answer_timeout")
-    if answered:  # its end is missing, but not its verdict
+    if answered:  # the body is incomplete, but its status decides
         return OK
     if stage is Stage.CONNECT:
         return "connect_refused"

@@ -1,7 +1,8 @@
-"""One connection: what may come over it, and whose turn it takes.
+"""HTTP connections that limit what a server may send, and how many requests run at one IP address.
 
-Rules kept: all octets count, whatever the protocol calls them; what comes unasked is nobody's answer, so the connection
-over which it came is used no more; a message holds a turn at the address it is connected to, and at no other.
+All received bytes count, whatever part of the protocol they are. A connection on which a server sent data without a
+request is closed, so such data never answers the next request. The classes extend internal parts of aiohttp;
+`tests/deliver/test_wire.py` checks that these still exist.
 """
 
 import asyncio
@@ -18,73 +19,73 @@ from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 from aiohttp.tracing import Trace
 
-from outcry.delivery.outbound_request import UNDER_WAY, Stage, judged_socket
+from outcry.delivery.outbound_request import CURRENT_REQUEST, Stage, guarded_socket
 
-#: Of one exchange, with everything: heads, interim answers, what chunks and trailers add, and 16 KiB of body.
+#: Bytes of one exchange: headers, interim responses, chunk framing, trailers, and 16 KiB of body.
 MOST_RECEIVED = 80 * 1024
 MOST_INTERIM = 16
 _LOWEST_STATUS, _SUCCESS, _HIGHEST_STATUS = 100, 200, 599
 _SWITCHING_PROTOCOLS = 101
-_KEPT_ALIVE_S = 20.0
-#: Before the head is there, what came is read in pieces of this size: a piece can hold many interim answers.
-_PIECE = 4096
+_KEEP_ALIVE_S = 20.0
+#: Data before the response headers is parsed in parts of this size, because it can hold many interim responses.
+_PART = 4096
 
 
 class Malformed(aiohttp.ClientError):
-    """What came is no answer."""
+    """The server sent no valid HTTP response."""
 
 
-class Wire(ResponseHandler):
-    """A connection as the client sees it. `number`: the IP address at its other end."""
+class GuardedConnection(ResponseHandler):
+    """A connection. `peer` is the IP address at its other end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.number = ""
+        self.peer = ""
         self._socket: Any = None
         self._body: aiohttp.StreamReader | None = None
         self._received = self._interim = 0
-        #: Since the last answer ended: nothing is asked.
-        self._idle = self._unasked = False
+        #: `_idle`: no request since the last response ended; `_unsolicited`: data came while idle.
+        self._idle = self._unsolicited = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `ResponseHandler`."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self._socket = transport.get_extra_info("socket")
-        self.number = str(ip_address(peer[0])) if peer else ""
+        self.peer = str(ip_address(peer[0])) if peer else ""
 
     def is_connected(self) -> bool:
-        """Whether it may be used. Over one that is idle nothing may have come, be it read yet or not."""
+        """Tell whether the connection can be used. An idle one must not have received data, read or unread."""
         return super().is_connected() and not (self._idle and self._is_readable())
 
     def set_response_params(self, **given: Any) -> None:
-        """An exchange begins. See `ResponseHandler`."""
+        """Begin an exchange. See `ResponseHandler`."""
         self._body, self._received, self._interim, self._idle = None, 0, 0, False
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
-        """See `ResponseHandler`; without data, reading goes on with what has come."""
-        if self.transport is None:  # hung up
+        """See `ResponseHandler`. Empty data continues with what was received before."""
+        if self.transport is None:  # aborted
             return
         allowed = data[: MOST_RECEIVED - self._received]
         self._received += len(allowed)
-        for piece in self._pieces(allowed):
-            if self._idle and piece:
-                self._unasked = True
+        for part in self._parts(allowed):
+            if self._idle and part:
+                self._unsolicited = True
             else:
-                super().data_received(piece)
-            if self._unasked or self.exception() is not None:
-                self._hang_up()
+                super().data_received(part)
+            if self._unsolicited or self.exception() is not None:
+                self._abort()
                 return
         if len(allowed) < len(data):
-            self._hang_up()
+            self._abort()
 
     def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """A head has come. See `DataQueue`."""
+        """Accept response headers. See `DataQueue`."""
         message, body = data
         if self._body is not None:
-            self._unasked = True
-        if self._unasked or self.exception() is not None:
+            self._unsolicited = True
+        if self._unsolicited or self.exception() is not None:
             return
         final = message.code >= _SUCCESS or message.code == _SWITCHING_PROTOCOLS
         self._interim += not final
@@ -94,18 +95,19 @@ class Wire(ResponseHandler):
         super().feed_data(data, size)
         if final:
             self._body = body
-            body.on_eof(self._rest)
+            body.on_eof(self._become_idle)
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         self._idle = True
 
-    def _pieces(self, data: bytes) -> Iterable[bytes]:
-        if self._body is not None or len(data) <= _PIECE:
+    def _parts(self, data: bytes) -> Iterable[bytes]:
+        if self._body is not None or len(data) <= _PART:
             return (data,)
-        return (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+        return (data[at : at + _PART] for at in range(0, len(data), _PART))
 
-    def _hang_up(self) -> None:
-        """No more of this, and no farewell: who floods would not hear it. What has come of an answer stands."""
+    def _abort(self) -> None:
+        """Close without a TLS shutdown, which a flooding server would not read. A response received so far stays
+        valid."""
         problem = self.exception()
         self.force_close()
         self.abort()
@@ -120,33 +122,36 @@ class Wire(ResponseHandler):
         return bool(watched.poll(0))
 
 
-class Connector(aiohttp.TCPConnector):
-    """Makes connections for trips, and keeps them."""
+class GuardedConnector(aiohttp.TCPConnector):
+    """Creates and reuses connections for outbound requests."""
 
     def __init__(self, resolver: AbstractResolver) -> None:
         super().__init__(
-            resolver=resolver, use_dns_cache=False, socket_factory=judged_socket, limit=0,
-            keepalive_timeout=_KEPT_ALIVE_S,
+            resolver=resolver, use_dns_cache=False, socket_factory=guarded_socket, limit=0,
+            keepalive_timeout=_KEEP_ALIVE_S,
         )  # fmt: skip
-        self._factory = partial(Wire, loop=asyncio.get_running_loop())
+        self._factory = partial(GuardedConnection, loop=asyncio.get_running_loop())
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """A connection, with a turn at its address: one made now has it. Raises `NoTurn`. See `BaseConnector`."""
-        trip = UNDER_WAY.get()
+        """Return a connection and hold a slot at its address; a new connection has one already. Raises `NoSlotFree`.
+        See `BaseConnector`."""
+        request = CURRENT_REQUEST.get()
         while True:
             connection = await super().connect(req, traces, timeout)
-            wire = connection.protocol
-            if not isinstance(wire, Wire) or not wire.number or trip.hold(wire.number):
+            protocol = connection.protocol
+            if not isinstance(protocol, GuardedConnection) or not protocol.peer:
                 return connection
-            trip.reach(Stage.TURN)
+            if request.try_acquire(protocol.peer):
+                return connection
+            request.enter(Stage.SLOT)
             try:
-                await trip.take((wire.number,))
+                await request.acquire((protocol.peer,))
             except BaseException:
                 connection.release()
                 raise
-            if wire.is_connected():  # still: the wait may have been long
-                trip.reach(Stage.ANSWER)
+            if protocol.is_connected():  # the server may have closed it during the wait
+                request.enter(Stage.ANSWER)
                 return connection
             connection.close()

@@ -160,7 +160,7 @@ class Deliverer(Protocol):
         """Hosts that need not be public, by the operator's explicit setting; empty: none."""
         ...
 
-    def judge(self, target: Target, address: str) -> str:
+    def check_url(self, target: Target, address: str) -> str:
         """Whether an address would be accepted: `ok`; `unverified`, which is accepted too, for a host that cannot be
         found now; or the stable code of what is wrong. Asks the name service, within four seconds."""
         ...

@@ -1,9 +1,8 @@
-"""One message's way to where it goes: what it has come to, since when, and until when it may take.
+"""One HTTP request to a webhook: its stage, its deadline and its slots.
 
-Rules kept: a socket is made for a trip only, and only to an address its place may be reached at; a trip has a turn at
-each address it has a socket to, and no longer than that; the clock of a stage starts when the stage does. The TLS
-library itself tells where a trip is: the first step of a handshake is the end of connecting, the last the beginning of
-waiting for the answer.
+Sockets are created for a request only, and only to IP addresses that its destination allows. A request holds a slot at
+each IP address that it has a socket to. The TLS library reports the progress: the first step of a handshake ends the
+connect stage, the last one begins the wait for the response.
 """
 
 import asyncio
@@ -17,139 +16,144 @@ from enum import IntEnum
 from ipaddress import ip_address
 from typing import Any
 
-from outcry.delivery.slots import NoTurn, Turns
-from outcry.delivery.url_rule import Number, Place
+from outcry.delivery.slots import NoSlotFree, Slots
+from outcry.delivery.url_rule import Destination, IpAddress
 
-#: The trip that whatever runs now belongs to, also in the callbacks of its connection.
-UNDER_WAY: ContextVar["Trip"] = ContextVar("UNDER_WAY")
+#: The request that the running code belongs to, callbacks of its connection included.
+CURRENT_REQUEST: ContextVar["OutboundRequest"] = ContextVar("CURRENT_REQUEST")
 
 
 class Stage(IntEnum):
-    """Where a trip is. A connection that is used again leaves out all between the first and the last."""
+    """Progress of a request. A reused connection skips all stages between the first and the last."""
 
-    SETTING_OUT = 0
+    START = 0
     DNS = 1
-    TURN = 2
+    SLOT = 2
     CONNECT = 3
     TLS = 4
     ANSWER = 5
 
 
 @dataclass(slots=True)
-class Trip:
-    """`allows`: whether its place may be reached at an address; `limit`: its deadline, moved from stage to stage;
-    `end_s`: the last one, by the loop's clock; `turns`: at addresses; `held`: where it holds one; `code`: why it was
-    ended here, empty where it was not. `phases_ms`: what took how long; the wait for a turn is in none."""
+class OutboundRequest:
+    """The state of a request.
 
-    place: Place
-    allows: Callable[[Place, Number], bool]
-    limit: asyncio.Timeout
+    - `allows`: tells whether the destination may be dialled at an IP address.
+    - `deadline`: the deadline of the stage; `end_s`: the final deadline, in the loop's time.
+    - `slots`: slots by IP address; `acquired`: addresses at which the request has one.
+    - `code`: why the request was refused here, empty if it was not.
+    - `phases_ms`: duration of each stage. The wait for a slot counts in none.
+    """
+
+    destination: Destination
+    allows: Callable[[Destination, IpAddress], bool]
+    deadline: asyncio.Timeout
     end_s: float
     connect_s: float
-    turns: Turns
-    turn_s: float
-    held: set[str] = field(default_factory=set[str])
+    slots: Slots
+    slot_wait_s: float
+    acquired: set[str] = field(default_factory=set[str])
     code: str = ""
-    stage: Stage = Stage.SETTING_OUT
-    over: bool = False
+    stage: Stage = Stage.START
+    finished: bool = False
     phases_ms: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     _since_s: float = field(default_factory=time.perf_counter)
 
-    def reach(self, stage: Stage) -> None:
-        """A stage begins. One that was reached before does not begin again: its time runs on."""
-        if self.over or stage <= self.stage:
+    def enter(self, stage: Stage) -> None:
+        """Begin a stage. A stage that was entered before does not begin again: its time continues."""
+        if self.finished or stage <= self.stage:
             return
         self._leave()
         self.stage, self._since_s = stage, time.perf_counter()
         if stage is Stage.CONNECT:
-            self._allow_until(min(self.end_s, asyncio.get_running_loop().time() + self.connect_s))
+            self._extend_to(min(self.end_s, asyncio.get_running_loop().time() + self.connect_s))
         elif stage is Stage.ANSWER:
-            self._allow_until(self.end_s)
+            self._extend_to(self.end_s)
 
     def finish(self) -> None:
-        """The answer has begun, or none will come."""
-        if self.over:
+        """End the stages: the response has begun, or there will be none."""
+        if self.finished:
             return
-        if self.stage is Stage.SETTING_OUT:  # by a connection there was
+        if self.stage is Stage.START:  # on a reused connection
             self.stage = Stage.ANSWER
         self._leave()
-        self.over = True
+        self.finished = True
 
-    async def take(self, numbers: Collection[str]) -> str:
-        """Hold a turn at one of these addresses, the first that has one, and at no other; return which. Raises
-        `NoTurn`."""
-        self.give_back()
-        number = await self.turns.take(numbers, self.turn_s)
-        if self.over:  # nobody would give it back
-            self.turns.give_back(number)
-            raise NoTurn
-        self.held.add(number)
-        return number
+    async def acquire(self, addresses: Collection[str]) -> str:
+        """Acquire a slot at the first of these IP addresses that has one free, and release all others. Return that
+        address. Raises `NoSlotFree`."""
+        self.release()
+        address = await self.slots.acquire(addresses, self.slot_wait_s)
+        if self.finished:  # nothing would release it
+            self.slots.release(address)
+            raise NoSlotFree
+        self.acquired.add(address)
+        return address
 
-    def hold(self, number: str) -> bool:
-        """Hold a turn at one more address; whether there is one now."""
-        if self.over or (number not in self.held and not self.turns.take_now(number)):
+    def try_acquire(self, address: str) -> bool:
+        """Acquire a slot at one more IP address if one is free; tell whether the request has one."""
+        if self.finished or (address not in self.acquired and not self.slots.try_acquire(address)):
             return False
-        self.held.add(number)
+        self.acquired.add(address)
         return True
 
-    def give_back(self, *numbers: str) -> None:
-        """Give back the turns at these addresses, or at all."""
-        for number in numbers or tuple(self.held):
-            if number in self.held:
-                self.held.remove(number)
-                self.turns.give_back(number)
+    def release(self, *addresses: str) -> None:
+        """Release the slots at these IP addresses; without arguments, all slots."""
+        for address in addresses or tuple(self.acquired):
+            if address in self.acquired:
+                self.acquired.remove(address)
+                self.slots.release(address)
 
     def _leave(self) -> None:
-        if self.stage not in (Stage.SETTING_OUT, Stage.TURN):
+        if self.stage not in (Stage.START, Stage.SLOT):
             took_ms = round((time.perf_counter() - self._since_s) * 1000)
             self.phases_ms.append((self.stage.name.lower(), took_ms))
 
-    def _allow_until(self, end_s: float) -> None:
-        if not self.limit.expired():
-            self.limit.reschedule(end_s)
+    def _extend_to(self, end_s: float) -> None:
+        if not self.deadline.expired():
+            self.deadline.reschedule(end_s)
 
 
-class Handshake(ssl.SSLObject):
-    """A TLS connection that tells its trip how far it is."""
+class ObservedHandshake(ssl.SSLObject):
+    """A TLS connection that reports its progress to the current request."""
 
     def do_handshake(self) -> None:
         """See `ssl.SSLObject`."""
-        trip = UNDER_WAY.get(None)
-        if trip is not None:
-            trip.reach(Stage.TLS)
+        request = CURRENT_REQUEST.get(None)
+        if request is not None:
+            request.enter(Stage.TLS)
         super().do_handshake()
-        if trip is not None:
-            trip.reach(Stage.ANSWER)
+        if request is not None:
+            request.enter(Stage.ANSWER)
 
 
-class _Try(socket.socket):
-    """A socket that was made for a trip: with its end, the trip's turn there ends. (The turn of one that is used again
-    is another trip's.)"""
+class _RequestSocket(socket.socket):
+    """A socket that a request created. Closing it releases that request's slot at its address. A later request that
+    reuses the connection holds a slot of its own."""
 
-    trip: Trip
-    number: str
+    request: OutboundRequest
+    address: str
 
     def close(self) -> None:
         """See `socket.socket`."""
         super().close()
-        self.trip.give_back(self.number)
+        self.request.release(self.address)
 
 
-def judged_socket(info: tuple[Any, ...]) -> socket.socket:
-    """A socket for the trip under way, which has a turn where it leads; for nobody and nowhere else. Raises
+def guarded_socket(info: tuple[Any, ...]) -> socket.socket:
+    """Create a socket for the current request, if its destination allows the IP address and a slot is free. Raises
     `OSError`."""
-    trip = UNDER_WAY.get(None)
-    family, kind, protocol, _, destination = info
-    if trip is None:
-        raise PermissionError("a connection outside any trip")
-    number = ip_address(destination[0])
-    if not trip.allows(trip.place, number):
-        trip.code = "blocked_address"
-        raise PermissionError(trip.code)
-    if not trip.hold(str(number)):
-        raise BlockingIOError("too many are connected there")
-    trip.reach(Stage.CONNECT)
-    made = _Try(family, kind, protocol)
-    made.trip, made.number = trip, str(number)
+    request = CURRENT_REQUEST.get(None)
+    family, kind, protocol, _, peer = info
+    if request is None:
+        raise PermissionError("socket without a request")
+    ip = ip_address(peer[0])
+    if not request.allows(request.destination, ip):
+        request.code = "blocked_address"
+        raise PermissionError(request.code)
+    if not request.try_acquire(str(ip)):
+        raise BlockingIOError("no slot is free at this address")
+    request.enter(Stage.CONNECT)
+    made = _RequestSocket(family, kind, protocol)
+    made.request, made.address = request, str(ip)
     return made

@@ -30,7 +30,7 @@ _ANEW_S = 1.0
 class Guarded(Protocol):
     """What judges addresses, and is closed at the end."""
 
-    async def judge(self, address: str) -> str:
+    async def check(self, url: str) -> str:
         """`ok`, `unverified`, or an `endpoint_*` code; asks the name service."""
         ...
 
@@ -101,11 +101,11 @@ class Delivery:
         """See `Deliverer`."""
         self._dispatcher.wake()
 
-    def judge(self, target: Target, address: str) -> str:
+    def check_url(self, target: Target, address: str) -> str:
         """See `Deliverer`."""
         if target is Target.EMAIL:
             return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
-        return self._in_loop(lambda: self._guard.judge(address), _JUDGING_S, "unverified")
+        return self._in_loop(lambda: self._guard.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
         """See `Deliverer`."""

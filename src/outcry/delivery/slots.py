@@ -1,66 +1,63 @@
-"""How many may be under way at once, by what they have in common.
-
-Rule kept: whoever waits, waits for so long and no longer; what is not used takes no memory.
-"""
+"""Limits how many requests run at once, by key."""
 
 import asyncio
 from collections.abc import Collection
 
 
-class NoTurn(Exception):
-    """All turns were taken for as long as one may wait."""
+class NoSlotFree(Exception):
+    """No slot became free within the time to wait."""
 
 
-class Turns:
-    """Turns by key, `most` of each at once. Used on one event loop."""
+class Slots:
+    """`limit` slots for each key. An unused key needs no memory. Used on one event loop."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._taken: dict[str, int] = {}
-        #: Who waits for a turn of a key, first come first; one may wait for several.
+        #: Waiting callers by key, in the order they came. One caller may wait for several keys.
         self._waiting: dict[str, dict[asyncio.Future[str], None]] = {}
 
-    def take_now(self, key: str) -> bool:
-        """Take a turn of a key, to be given back; whether there was one."""
+    def try_acquire(self, key: str) -> bool:
+        """Acquire a slot of a key if one is free; tell whether it was."""
         taken = self._taken.get(key, 0)
-        if taken == self._most:
+        if taken == self._limit:
             return False
         self._taken[key] = taken + 1
         return True
 
-    async def take(self, keys: Collection[str], patience_s: float) -> str:
-        """Take one turn, of the key that has one first; return which. Raises `NoTurn`."""
+    async def acquire(self, keys: Collection[str], timeout_s: float) -> str:
+        """Acquire one slot, of the first key that has one free; return the key. Raises `NoSlotFree`."""
         for key in keys:
-            if self.take_now(key):
+            if self.try_acquire(key):
                 return key
-        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        slot: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         for key in keys:
-            self._waiting.setdefault(key, {})[turn] = None
+            self._waiting.setdefault(key, {})[slot] = None
         try:
-            async with asyncio.timeout(patience_s):
-                return await turn
+            async with asyncio.timeout(timeout_s):
+                return await slot
         except BaseException as problem:
-            if turn.done() and not turn.cancelled():  # it came, but too late
-                self.give_back(turn.result())
+            if slot.done() and not slot.cancelled():  # granted, but too late
+                self.release(slot.result())
             if isinstance(problem, TimeoutError):
-                raise NoTurn from None
+                raise NoSlotFree from None
             raise
         finally:
             for key in keys:
-                self._leave(key, turn)
+                self._stop_waiting(key, slot)
 
-    def give_back(self, key: str) -> None:
-        """Return what was taken, to who has waited longest."""
-        for turn in self._waiting.get(key, ()):
-            if not turn.done():
-                turn.set_result(key)
+    def release(self, key: str) -> None:
+        """Release a slot to the caller that has waited longest."""
+        for slot in self._waiting.get(key, ()):
+            if not slot.done():
+                slot.set_result(key)
                 return
         self._taken[key] -= 1
         if not self._taken[key]:
             del self._taken[key]
 
-    def _leave(self, key: str, turn: asyncio.Future[str]) -> None:
+    def _stop_waiting(self, key: str, slot: asyncio.Future[str]) -> None:
         waiting = self._waiting.get(key, {})
-        waiting.pop(turn, None)
+        waiting.pop(slot, None)
         if not waiting:
             self._waiting.pop(key, None)

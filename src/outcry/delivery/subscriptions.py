@@ -117,7 +117,7 @@ class Subscriptions:
 
     def add(self, user_id: int, wish: Wish, now_ns: int) -> Made:
         """Make one. Raises `SubscriptionRefused`."""
-        verdict = self._judge(wish)
+        verdict = self._check(wish)
         secret = new_secret() if wish.target is Target.HTTPS else None
         place = place_of(user_id, now_ns)
         row = SubscriptionRow(
@@ -137,7 +137,7 @@ class Subscriptions:
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> Changed:
         """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
-        verdict = self._judge(wish, address_kept=not wish.address)
+        verdict = self._check(wish, address_kept=not wish.address)
 
         def changed(row: SubscriptionRow) -> SubscriptionRow:
             row = replace(
@@ -294,13 +294,13 @@ class Subscriptions:
         self._deliverer.wake()
         return phases[0] is not phases[1]
 
-    def _judge(self, wish: Wish, *, address_kept: bool = False) -> str:
+    def _check(self, wish: Wish, *, address_kept: bool = False) -> str:
         """`ok`, or `unverified`. Raises `SubscriptionRefused`."""
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():
             raise SubscriptionRefused("label", "label")
         if address_kept:
             return "ok"
-        code = form_fault(wish.target, wish.address) or self._deliverer.judge(wish.target, wish.address)
+        code = form_fault(wish.target, wish.address) or self._deliverer.check_url(wish.target, wish.address)
         if code not in {"ok", "unverified"}:
             raise SubscriptionRefused(code, "address")
         return code

@@ -19,7 +19,7 @@ PORT, PRIVATE, SELF = "endpoint_port", "endpoint_private", "endpoint_self"
 HTTPS_PORT = 443
 _LAST_PORT = 65_535
 LONGEST = 2048
-Number = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 #: Names that never lead to a public host (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside).
@@ -49,20 +49,20 @@ _PLAIN = "/?:@!$&'()*+,;=-._~%[]"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Where an accepted address leads. `host`: a name as it is on the wire (A-labels) or an IP address, without
-    brackets or final dot; `number`: the latter, None for a name; `address`: the whole, in its one form; `admitted`: by
+    brackets or final dot; `ip`: the latter, None for a name; `address`: the whole, in its one form; `admitted`: by
     the operator, so it need not be public."""
 
     host: str
     port: int
-    address: str
-    number: Number | None = None
+    url: str
+    ip: IpAddress | None = None
     admitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class AddressRule:
+class UrlRule:
     """What is accepted. `own_hosts`: where this very service is reached; `admitted`: hosts and ports that need not be
     public; `denied_networks`: never connected to, public or not, admitted or not."""
 
@@ -70,7 +70,7 @@ class AddressRule:
     admitted: Collection[tuple[str, int]] = frozenset()
     denied_networks: tuple[Network, ...] = ()
 
-    def judge(self, text: str) -> Place | str:
+    def check(self, text: str) -> Destination | str:
         """Where `text` leads, or the `endpoint_*` code of what is wrong with it."""
         if not text or len(text) > LONGEST or not text.isprintable() or " " in text or "\\" in text:
             return INVALID
@@ -83,53 +83,53 @@ class AddressRule:
         read = read_host(authority)
         if read is None or "#" in rest:
             return INVALID
-        host, number, port = read
+        host, ip, port = read
         admitted = (host, port) in self.admitted
-        wrong = self._refuse_admitted(number) if admitted else self._refuse(host, number, port)
+        wrong = self._refuse_admitted(ip) if admitted else self._refuse(host, ip, port)
         if wrong:
             return wrong
-        shown = f"[{host}]" if isinstance(number, IPv6Address) else host
+        shown = f"[{host}]" if isinstance(ip, IPv6Address) else host
         after = quote(rest[len(authority) :], safe=_PLAIN)
-        address = f"https://{shown}{'' if port == HTTPS_PORT else f':{port}'}{'' if after[:1] == '/' else '/'}{after}"
-        return Place(host, port, address, number, admitted)
+        url = f"https://{shown}{'' if port == HTTPS_PORT else f':{port}'}{'' if after[:1] == '/' else '/'}{after}"
+        return Destination(host, port, url, ip, admitted)
 
-    def is_public(self, number: Number) -> bool:
+    def is_public(self, ip: IpAddress) -> bool:
         """Whether an address may be connected to without being admitted."""
-        if self.is_denied(number):
+        if self.is_denied(ip):
             return False
-        if isinstance(number, IPv4Address):
-            return number.is_global and not any(number in network for network in _SPECIAL_4)
+        if isinstance(ip, IPv4Address):
+            return ip.is_global and not any(ip in network for network in _SPECIAL_4)
         return (
-            number in _GIVEN_OUT
-            and number.scope_id is None
-            and not any(number in network for network in _SPECIAL_6)
-            and not _is_isatap(number)
+            ip in _GIVEN_OUT
+            and ip.scope_id is None
+            and not any(ip in network for network in _SPECIAL_6)
+            and not _is_isatap(ip)
         )
 
-    def is_denied(self, number: Number) -> bool:
+    def is_denied(self, ip: IpAddress) -> bool:
         """Whether the operator denies an address, also where IPv6 only wraps it."""
-        plain = number.ipv4_mapped or number if isinstance(number, IPv6Address) else number
-        return any(plain in network or number in network for network in self.denied_networks)
+        plain = ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
+        return any(plain in network or ip in network for network in self.denied_networks)
 
-    def may_connect(self, place: Place, number: Number) -> bool:
-        """Whether a connection to `place` may be one to this address."""
-        return not self.is_denied(number) if place.admitted else self.is_public(number)
+    def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
+        """Whether a connection to `destination` may be one to this address."""
+        return not self.is_denied(ip) if destination.admitted else self.is_public(ip)
 
-    def _refuse(self, host: str, number: Number | None, port: int) -> str:
+    def _refuse(self, host: str, ip: IpAddress | None, port: int) -> str:
         if port != HTTPS_PORT:
             return PORT
         if host in self.own_hosts:
             return SELF
-        if number is not None:
-            return "" if self.is_public(number) else PRIVATE
+        if ip is not None:
+            return "" if self.is_public(ip) else PRIVATE
         labels = host.split(".")
         return PRIVATE if len(labels) < 2 or labels[-1] in _INSIDE else ""
 
-    def _refuse_admitted(self, number: Number | None) -> str:
-        return PRIVATE if number is not None and self.is_denied(number) else ""
+    def _refuse_admitted(self, ip: IpAddress | None) -> str:
+        return PRIVATE if ip is not None and self.is_denied(ip) else ""
 
 
-def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> AddressRule:
+def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> UrlRule:
     """The rule that settings of these names make. Raises `ValueError`, which says what cannot be read."""
     own = read_host(urlsplit(public_url).netloc) if public_url else None
     admitted: set[tuple[str, int]] = set()
@@ -144,10 +144,10 @@ def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str 
             denied.append(ip_network(entry))
         except ValueError as problem:
             raise ValueError(f"egress_denied: {problem}") from None
-    return AddressRule(frozenset((own[0],) if own else ()), frozenset(admitted), tuple(denied))
+    return UrlRule(frozenset((own[0],) if own else ()), frozenset(admitted), tuple(denied))
 
 
-def read_host(authority: str) -> tuple[str, Number | None, int] | None:
+def read_host(authority: str) -> tuple[str, IpAddress | None, int] | None:
     """Host in its one form, the address if it is one, and port, of `host` or `host:port`; None where it is neither."""
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
@@ -157,19 +157,19 @@ def read_host(authority: str) -> tuple[str, Number | None, int] | None:
     if str(port) != port_text or port > _LAST_PORT or "%" in spelt:
         return None
     if spelt.startswith("["):
-        number = _number(IPv6Address, spelt[1:-1])
-        return None if number is None else (str(number), number, port)
+        ip = _ip_of(IPv6Address, spelt[1:-1])
+        return None if ip is None else (str(ip), ip, port)
     name = _name(spelt)
     if name is None:
         return None
     last = name.rpartition(".")[2]
-    if last.isdigit() or last.startswith("0x"):  # others would read it as a number, in whatever notation
-        number = _number(IPv4Address, name)
-        return None if number is None else (name, number, port)
+    if last.isdigit() or last.startswith("0x"):  # others would read it as a ip, in whatever notation
+        ip = _ip_of(IPv4Address, name)
+        return None if ip is None else (name, ip, port)
     return name, None, port
 
 
-def translation_networks(answers: Iterable[Number]) -> tuple[IPv6Network, ...]:
+def translation_networks(answers: Iterable[IpAddress]) -> tuple[IPv6Network, ...]:
     """The networks by which IPv4 is reached through a translator here (NAT64), told from what `ipv4only.arpa` resolves
     to (RFC 7050; where the four octets stand: RFC 6052, 2.2)."""
     found: set[IPv6Network] = set()
@@ -202,16 +202,16 @@ def _label(label: str) -> str:
     return idna.alabel(idna.ulabel(label)).decode("ascii")
 
 
-def _number(kind: type[Number], text: str) -> Number | None:
+def _ip_of(kind: type[IpAddress], text: str) -> IpAddress | None:
     try:
         return kind(text)
     except ValueError:
         return None
 
 
-def _is_isatap(number: IPv6Address) -> bool:
+def _is_isatap(ip: IPv6Address) -> bool:
     """Whether the last 32 bits are an IPv4 address inside a site (RFC 5214, 6.1), whatever the universal bit says."""
-    return (int(number) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
+    return (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 
 
 def _entries(text: str) -> list[str]:
