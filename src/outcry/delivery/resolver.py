@@ -2,8 +2,8 @@
 
 One address that is not allowed blocks the host, because its owner could choose which address is dialled. Networks by
 which this machine reaches IPv4 through a translator (NAT64) are not public; they are discovered once an hour. Public
-names resolve through DNS without threads, so names that hang do not delay others. Hosts that the operator allowed resolve as
-the operating system does. Decision record 0054.
+names resolve through DNS without threads, so names that hang do not delay others. Hosts that the operator allowed
+resolve as the operating system does. Decision record 0054.
 """
 
 import asyncio
