@@ -1,1 +1,1 @@
-"""What every part uses and no market knows: clock, errors, backoff, encryption, translations."""
+"""Small parts that every package uses and that know no market: clock, errors, backoff, encryption, translations."""

@@ -1,11 +1,14 @@
-"""The port for the present moment. Logic takes the time as an argument; only wiring holds a clock."""
+"""The interface of clocks.
+
+Functions take the time as an argument; only the composition of the application has a clock.
+"""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A source of the current time."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC."""
+        """Return nanoseconds since 1970-01-01 UTC."""
         ...

@@ -397,7 +397,7 @@ class LogEvent(StrEnum):
 
 
 class Report(Protocol):
-    """Logs an event. Fields are snake_case, with the unit in the name, and never contain secrets."""
+    """A callable that logs an event. Fields are snake_case, with the unit in the name, and never contain secrets."""
 
     def __call__(self, event: LogEvent, **fields: Any) -> object:
         """Log an event with its fields."""
@@ -405,7 +405,7 @@ class Report(Protocol):
 
 
 class EventLog(Protocol):
-    """Writes events at the three levels."""
+    """A log of events with three levels."""
 
     def info(self, event: LogEvent, **values: Any) -> None:
         """Write an event that needs no action."""
@@ -425,7 +425,7 @@ def discard(event: LogEvent, **fields: Any) -> None:
 
 
 def report_to_writer(writer: EventLog) -> Report:
-    """Return a function that writes each event at its level."""
+    """Return a function that logs each event at its level."""
 
     def report(event: LogEvent, **fields: Any) -> object:
         return {"info": writer.info, "warning": writer.warning, "error": writer.error}[event.level](

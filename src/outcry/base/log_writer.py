@@ -1,6 +1,6 @@
-"""Writes log lines on a thread of its own: a disk or pipe behind standard error that hangs holds no request up.
+"""Write log lines in a thread, so that a stalled disk or pipe behind standard error does not block requests.
 
-Rule kept: lines are written in order; those that do not fit in memory are dropped, and their number is logged.
+Lines keep their order. Lines that do not fit in memory are dropped, and their number is logged.
 """
 
 import threading
@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 from outcry.base.log_events import LogEvent
 
-#: Bytes of lines that wait to be written, at most.
+#: Maximum number of buffered bytes.
 MOST_WAITING_BYTES = 8 << 20
-#: How long the end of the process waits for lines under way.
+#: How long the process waits at its end for buffered lines.
 PATIENCE_S = 2.0
 
 
 class LogWriter:
-    """The part of a `BinaryIO` that loggers use, over a stream that may block. Safe to use from several threads."""
+    """The part of `BinaryIO` that loggers use, over a stream that may block. Thread-safe."""
 
     def __init__(self, stream: BinaryIO, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:
         self._stream, self._most = stream, most_waiting_bytes
@@ -27,7 +27,7 @@ class LogWriter:
         self._thread: threading.Thread | None = None
 
     def write(self, data: bytes) -> int:
-        """Have these lines written, soon."""
+        """Queue lines for writing."""
         with self._turn:
             if self._waiting_bytes + len(data) > self._most:
                 self._dropped += data.count(b"\n")
@@ -41,10 +41,10 @@ class LogWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Lines are flushed as they are written."""
+        """Do nothing: the thread flushes each write."""
 
     def close(self) -> None:
-        """Wait a moment until every line is written."""
+        """Wait up to `PATIENCE_S` until every line is written."""
         with self._turn:
             self._turn.wait_for(lambda: not (self._waiting or self._writing), PATIENCE_S)
 
@@ -66,5 +66,5 @@ class LogWriter:
             try:
                 self._stream.write(data)
                 self._stream.flush()
-            except (OSError, ValueError):  # a full disk, a pipe that nobody reads, or closed at the end
+            except (OSError, ValueError):  # a full disk, a broken pipe, or closed at the end
                 continue

@@ -1,6 +1,6 @@
 """Content negotiation: quality values of `Accept`, `Accept-Language` and `Accept-Encoding` (RFC 9110, 12.4.2).
 
-Whatever the header contains, an answer is chosen. The parts of a header that cannot be read count as absent.
+Every header leads to a choice; unreadable parts of it are ignored.
 """
 
 import re

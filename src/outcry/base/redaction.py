@@ -1,8 +1,7 @@
-"""Keys where they must not be: finding them in addresses, and keeping them out of logs.
+"""Find API keys in URLs, and keep secrets out of the log.
 
-Rule kept: an address that holds a key, or a parameter named like one, is refused and never written anywhere
-as it came; nor is one with a stream's ticket or a sign-in service's code, though that is not refused. Percent-encoding
-(also doubled) and letter case make no difference.
+A URL that contains a key, or a parameter named like one, is refused and never logged. A URL with a stream ticket or an
+OpenID code is accepted but not logged. Percent-encoding (also twice) and letter case make no difference.
 """
 
 import re
@@ -18,18 +17,17 @@ _KEY_NAMES = frozenset(
 )
 _PARAMETERS = re.compile(r"[?&;]")
 _TICKETS = ("ticket", "code=")
-#: The queries of well-behaved clients, told by one match; it leaves no room for a `%`, `_` or a second
-#: parameter.
+#: Queries of normal clients, recognised by one match. They contain no `%` or `_`.
 _PLAIN = re.compile(rb"(?:(?:symbol|date|from|to)=[0-9A-Za-z./@-]*(?:&(?!$)|$))*")
 
 
 def holds_key(query: bytes) -> bool:
-    """Whether a query string holds an API key or a parameter named like one."""
+    """Return whether a query string contains an API key or a parameter named like one."""
     return _PLAIN.fullmatch(query) is None and _suspect(query.decode("latin-1"))
 
 
 def _shows_key(text: str) -> bool:
-    """Split by hand and look names up: whoever sends an address must not choose how long it takes to read."""
+    """Split by hand and look names up, so that no URL takes long to check."""
     lower = text.lower()
     if "outcry_" in lower:
         return True
@@ -60,8 +58,9 @@ def _holds_ticket(query: bytes) -> bool:
 
 
 def for_log(path: str, query: bytes) -> tuple[str, str]:
-    """Return path and query as they may be logged: cut to 200 characters, redacted whole where a key or a
-    ticket shows."""
+    """Return path and query as they may be logged: at most 200 characters, replaced entirely if they contain a key or
+    ticket.
+    """
     shown_path = REDACTED if "outcry_" in path.lower() or _suspect(path) else path[:_LONGEST_LOGGED]
     secret = holds_key(query) or _holds_ticket(query)
     shown_query = REDACTED if secret else query[:_LONGEST_LOGGED].decode("latin-1")

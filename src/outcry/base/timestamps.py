@@ -1,4 +1,4 @@
-"""Times as text for programs."""
+"""Timestamps as text for programs."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,7 @@
-"""Checksums of rows: SQLite notices a damaged page's structure, but not a flipped bit inside a number, text or BLOB.
+"""Checksums of rows. SQLite detects damaged pages, but not a flipped bit inside a number, text or BLOB.
 
-Rule kept: recordings, sessions and alerts have a checksum over every value an answer may rest on; a row that does not
-match it is left out of what is read, and named. A row of an earlier Outcry has none until `add_missing` gives it one.
+Recordings, sessions and alerts have a checksum over every value that an answer depends on. A row that does not match is
+skipped and reported. Rows of earlier versions have none until `add_missing` adds it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from sqlalchemy.types import NullType
 
 CHECKSUM = "checksum"
 _BYTES = 16
-#: Columns no answer rests on, or that the database fills in: SQLite's own check compares `seq` with the indexes.
+#: Columns that answers do not depend on, or that the database assigns. SQLite's check compares `seq` with the indexes.
 _CHOSEN = frozenset({"seq", "written_ns", CHECKSUM})
 _AT_ONCE = 1000
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class Damaged(NamedTuple):
-    """A row that is not what was stored: the table, and whatever its columns say now."""
+    """A row that does not match its checksum: its table and current values."""
 
     table: str
     values: Mapping[str, Any]
 
     def text(self) -> str:
-        """Name the row and what to do, in one line."""
+        """Describe the row and the remedy in one line."""
         named = {
             "recordings": ("contract", "trade_date", "source", "quality"),
             "sessions": ("contract", "trade_date", "kind"),
@@ -47,14 +47,14 @@ class Damaged(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Rows of a query: those that match their checksum, and those that do not."""
+    """Rows of a query, separated into those that match their checksum and those that do not."""
 
     sound: Sequence[Mapping[str, Any]]
     damaged: Sequence[Damaged]
 
 
 def checksum(values: Mapping[str, Any]) -> bytes:
-    """Return the checksum of a row's values, by column. Raises `ValueError` for text that is not Unicode."""
+    """Return the checksum of a row's values by column. Raises `ValueError` for text that is not Unicode."""
     named = [(name, _plain(values[name])) for name in sorted(values) if name not in _CHOSEN]
     return blake2b(msgspec.msgpack.encode(named), digest_size=_BYTES).digest()
 
@@ -65,7 +65,7 @@ def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]) -> Checked:
-    """Read whole rows and compare each with its checksum. `narrowed`: adds conditions and order to the query."""
+    """Read whole rows and verify their checksums. `narrowed`: adds conditions and order to the query."""
     sound: list[Mapping[str, Any]] = []
     damaged: list[Damaged] = []
     for values in _rows(connection, table, narrowed):
@@ -77,7 +77,7 @@ def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]],
 
 
 def is_sound(values: Mapping[str, Any]) -> bool:
-    """Whether a row matches its checksum; one without any counts as sound."""
+    """Return whether a row matches its checksum. A row without a checksum counts as sound."""
     stored = values[CHECKSUM]
     try:
         return stored is None or stored == checksum(values)
@@ -88,7 +88,7 @@ def is_sound(values: Mapping[str, Any]) -> bool:
 def built(
     found: Checked, table: str, build: Callable[[Mapping[str, Any]], T]
 ) -> tuple[list[T], list[Damaged]]:
-    """Build a record of each sound row; a row without a checksum that makes none is damaged too."""
+    """Build a record of each sound row. A row without a checksum that cannot be built is damaged too."""
     records: list[T] = []
     damaged = list(found.damaged)
     for values in found.sound:
@@ -100,7 +100,7 @@ def built(
 
 
 def add_missing(connection: Connection, table: Table) -> int:
-    """Give rows of an earlier Outcry the checksum of what they hold now; return how many."""
+    """Add the checksum of their current values to rows that have none; return how many."""
     identity = [str(column.name) for column in table.primary_key.columns]
     same = " AND ".join(f"{name} = :{name}" for name in identity)
     filled = text(f"UPDATE {table.name} SET {CHECKSUM} = :{CHECKSUM} WHERE {same}")  # noqa: S608 - names of ours
@@ -119,7 +119,7 @@ def add_missing(connection: Connection, table: Table) -> int:
 
 
 def _or_never(values: Mapping[str, Any]) -> bytes:
-    """The checksum of a row; of one that cannot have any, a value that never matches."""
+    """Return the checksum of a row, or a value that never matches if it cannot be computed."""
     try:
         return checksum(values)
     except (ValueError, TypeError, OverflowError):
@@ -129,7 +129,7 @@ def _or_never(values: Mapping[str, Any]) -> bytes:
 def _rows(
     connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]
 ) -> Iterator[Mapping[str, Any]]:
-    """Rows as the driver returns them: a damaged date or text must not end the reading of all the others."""
+    """Yield rows as the driver returns them, so that one damaged date or text does not stop reading the others."""
     columns: list[Any] = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
     query = cast("Select[Any]", select(*columns))
     driver: Any = connection.connection.driver_connection

@@ -1,14 +1,13 @@
-"""The tables of connections: which there are, their sealed entries, and what is known of the keys those are under. Part
-of `schema`.
+"""Tables of broker connections and their encrypted credentials. Part of `schema`.
 
-Rule kept: nothing here opens without a key that is not in the database.
+The credentials cannot be decrypted without a key that is not in the database.
 """
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, LargeBinary, Table, Text, UniqueConstraint
 
 from outcry.database.naming import metadata
 
-#: No number is used twice: entries are bound to it. `roots`: the products it brings, apart by blanks.
+#: Ids are never reused, because credentials are bound to them. `roots`: the products it provides, separated by blanks.
 connections = Table(
     "connections",
     metadata,
@@ -26,7 +25,7 @@ connections = Table(
     sqlite_autoincrement=True,
 )
 
-#: Key-encryption keys by name; one that was retired takes nothing new.
+#: Key-encryption keys by name. A retired key encrypts nothing new.
 vault_keys = Table(
     "vault_keys",
     metadata,
@@ -36,7 +35,7 @@ vault_keys = Table(
     Column("retired_ns", BigInteger),
 )
 
-#: The newest entries of each connection. `wrapped`: the key they are sealed under, itself under the key `kid`.
+#: The current credentials of each connection. `wrapped`: their key, encrypted with the key `kid`.
 credentials = Table(
     "credentials",
     metadata,

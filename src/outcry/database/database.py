@@ -1,8 +1,8 @@
-"""A connection to SQLite or PostgreSQL through SQLAlchemy Core, as every store here uses it.
+"""Connections and transactions of SQLite and PostgreSQL, through SQLAlchemy Core.
 
-Rules kept: each write is one transaction; those that move a revision on go one at a time, whichever process they are
-of. The others, on PostgreSQL, go at the same time as far as they touch different rows: each holds first what it goes by
-(`store.turns`), in one order that all keep to. Driver errors leave as `StoreBusy`, never as themselves.
+Each write is one transaction. Transactions that increment a revision run one at a time, across all processes. On
+PostgreSQL, others run concurrently if they touch different rows, and take their locks in one order (`lock_order`).
+Driver errors become `StoreBusy`.
 """
 
 import sqlite3
@@ -21,21 +21,23 @@ from outcry.database.errors import StoreBusy
 
 BUSY_SECONDS = 5.0
 DATABASE_FILE = "outcry.sqlite3"
-#: What a transaction lets other processes see changed: what answers rest on (sessions of the market, keys, grants), who
-#: is signed in and what people keep for themselves, or nothing. A sign-in must not have every answer computed anew.
+#: Which revision a transaction increments: that of answers (sessions, keys, grants), that of people (sign-ins and personal
+#: settings), or none. A sign-in must not invalidate every cached answer.
 Moves = Literal["answers", "people", "nothing"]
 
 
 def sqlite_url(folder: Path) -> URL:
-    """The address of the database of a data folder."""
+    """Return the URL of the database in a data folder."""
     return URL.create("sqlite", database=str(folder / DATABASE_FILE))
 
 
 def open_engine(url: URL | str) -> Engine:
-    """Connect lazily, to SQLite or PostgreSQL (`postgresql://…`); raises `ValueError` for another database.
+    """Create an engine for SQLite or PostgreSQL (`postgresql://…`) that connects lazily. Raises `ValueError` for
+    others.
 
-    SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a commit is on disk
-    before it is reported."""
+    SQLite runs in write-ahead mode: readers and the writer do not block each other, and a commit is on disk before it
+    is reported.
+    """
     url = make_url(url)
     if url.get_backend_name() == "postgresql":
         from outcry.database.postgresql import open_postgresql  # noqa: PLC0415 - the driver comes with an extra
@@ -60,7 +62,7 @@ def open_engine(url: URL | str) -> Engine:
 
 
 def open_to_read(uri: str) -> Engine:
-    """Connect lazily to a SQLite file by a `file:` URI, for reading only."""
+    """Create a read-only engine for a SQLite file given by a `file:` URI."""
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
@@ -71,8 +73,11 @@ def open_to_read(uri: str) -> Engine:
 
 
 class Database:
-    """What the stores of one process share: its connections, and the turn to write. stalled: whether the disk of a
-    SQLite database hangs; it is not asked for anything then, since a thread that waits for it can do nothing else."""
+    """The database of one process: its connections and its write lock.
+
+    `stalled`: returns whether the disk of a SQLite database is stalled. Calls then fail at once, because a thread that
+    waits for the disk is blocked.
+    """
 
     def __init__(self, engine: Engine, stalled: Callable[[], bool] = lambda: False) -> None:
         self._engine = engine
@@ -86,18 +91,20 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """A connection to read with."""
+        """Open a connection for reading."""
         self._check_disk()
         try:
             with self._engine.connect() as connection:
                 yield connection
-        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # SQLite decodes what a damaged file holds
+        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # raised for text in a damaged SQLite file
             raise busy(problem) from problem
 
     @contextmanager
     def write(self, moves: Moves = "answers", *, patience_s: float | None = None) -> Generator[Connection]:
-        """One transaction, which also moves the revision on that it should. `patience_s`: how long one of its
-        statements may take on PostgreSQL, where that is more than the usual three seconds."""
+        """Run one transaction, which also increments a revision.
+
+        `patience_s`: how long each statement may take on PostgreSQL, if longer than the usual three seconds.
+        """
         counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
         self._check_disk()
         try:
@@ -107,11 +114,11 @@ class Database:
                     if patience_s is not None:
                         be_patient(connection, patience_s)
                     if counter is not None:
-                        # First, for whoever holds this row has the turn to write, on PostgreSQL too: what is read
-                        # in the transaction holds until it ends.
+                        # First: this row is the write lock, also on PostgreSQL. What the transaction reads stays
+                        # true until it ends.
                         connection.execute(update(schema.revision).values({counter: counter + 1}))
                     yield connection
-        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # SQLite decodes what a damaged file holds
+        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # raised for text in a damaged SQLite file
             raise busy(problem) from problem
 
     def _check_disk(self) -> None:
@@ -119,8 +126,11 @@ class Database:
             raise StoreBusy("the disk of the database does not respond")
 
     def kept_open(self, patience_s: float) -> Connection | None:
-        """A connection of the caller's own, to be kept and closed by it: PostgreSQL knows by that who is there; None
-        of SQLite, which does not. It bears a server that is silent for so long. Raises SQLAlchemy's errors."""
+        """Open a dedicated connection that the caller closes; None on SQLite.
+
+        PostgreSQL detects by it whether the process is alive. It tolerates a server that is silent for `patience_s`.
+        Raises SQLAlchemy's errors.
+        """
         if self._is_sqlite:
             return None
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -129,28 +139,29 @@ class Database:
         return connection
 
     def scrub(self) -> None:
-        """Have what was overwritten or removed leave SQLite's write-ahead log too, as far as no reader is in it now;
-        else it goes with the next look at the log. PostgreSQL keeps old rows until it vacuums."""
+        """Remove overwritten and deleted data from SQLite's write-ahead log, if no reader uses it.
+
+        PostgreSQL keeps old rows until it vacuums.
+        """
         with self.reading() as connection:
             driver: Any = connection.connection.driver_connection
             if self._is_sqlite:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revision(self) -> int:
-        """The number that every transaction moves on by which an answer may change."""
+        """Return the revision of answers, which every transaction increments that can change an answer."""
         with self.reading() as connection:
             return connection.execute(select(schema.revision.c.n)).scalar_one()
 
     def revision_of_all(self) -> int:
-        """The number that every transaction moves on but those that move nothing. Both counters only grow, so their
-        sum is never the same again."""
+        """Return the sum of both revisions. Both only increase, so the sum never repeats."""
         both = schema.revision.c.n + schema.revision.c.people
         with self.reading() as connection:
             return connection.execute(select(both)).scalar_one()
 
 
 def be_patient(connection: Connection, patience_s: float) -> None:
-    """Let each statement of this transaction take so long on PostgreSQL."""
+    """Set how long each statement of a transaction may take on PostgreSQL."""
     if connection.dialect.name == "postgresql":
         from outcry.database.postgresql import let_take  # noqa: PLC0415 - the driver comes with an extra
 
@@ -158,11 +169,11 @@ def be_patient(connection: Connection, patience_s: float) -> None:
 
 
 def new_id(done: Any) -> int:
-    """The number the database gave the row just inserted."""
+    """Return the id that the database assigned to an inserted row."""
     return int(done.inserted_primary_key[0])
 
 
 def busy(problem: SQLAlchemyError | UnicodeDecodeError) -> StoreBusy:
-    """As what a driver's error leaves."""
+    """Translate a driver's error into `StoreBusy`."""
     said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
     return StoreBusy(f"the database did not do as asked: {said}")

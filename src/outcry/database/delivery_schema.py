@@ -1,6 +1,6 @@
-"""The tables of delivery: subscriptions, what is on its way to them, and how that went. Part of `schema`.
+"""Tables of delivery: subscriptions, their outbox and their attempts. Part of `schema`.
 
-Rule kept: whatever hangs on a subscription goes with it.
+Rows that belong to a subscription are deleted with it.
 """
 
 from sqlalchemy import (
@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from outcry.database.naming import metadata
 
-#: No number is used twice: what is on its way to a subscription that was removed must not reach the next one.
+#: Ids are never reused: pending messages of a removed subscription must not reach a new one.
 subscriptions = Table(
     "subscriptions",
     metadata,
@@ -43,7 +43,7 @@ subscriptions = Table(
     sqlite_autoincrement=True,
 )
 
-#: Attempts at delivering; they go with their subscription. `phases`: what took how long, `dns=3 connect=12`.
+#: Delivery attempts. `phases`: duration of each phase in ms, such as `dns=3 connect=12`.
 attempts = Table(
     "attempts",
     metadata,
@@ -69,10 +69,9 @@ attempts = Table(
     sqlite_autoincrement=True,
 )
 
-#: How delivering to each subscription stands, a row made with it. `worker`: the claim that holds it until
-#: `leased_until_ns`, a name made anew each time, empty for nobody. `due_ns`: when it is to be looked at, NULL where
-#: nothing waits: never later than something is due, so that who claims need not look at what waits behind lanes that
-#: are closed.
+#: The delivery queue of each subscription. `worker`: the claim that leases it until `leased_until_ns`, a new name each
+#: time, empty if unclaimed. `due_ns`: when to claim it next, NULL if nothing is pending. It is never later than the first
+#: due message, so that claiming need not read the messages of paused queues.
 lanes = Table(
     "lanes",
     metadata,
@@ -98,10 +97,9 @@ lanes = Table(
     Index("ix_lanes_due_ns", "due_ns"),
 )
 
-#: Each alert on its way to each subscription it is for; without one where it was forgotten, for numbers go on from it
-#: all the same. `message_id`: of the message it goes in, once it is in one; `tries`: how much of its schedule is spent,
-#: `attempts`: how often it was tried; `asked_ns`: since when it is wanted, which is when it was written, or asked for
-#: again.
+#: Each alert for each subscription. The alert is NULL once it was deleted; the row remains, because numbering continues
+#: from it. `message_id`: the message that contains it, if any. `tries`: steps of the retry schedule used; `attempts`:
+#: number of attempts; `asked_ns`: when delivery was requested, first or again.
 outbox = Table(
     "outbox",
     metadata,
@@ -120,8 +118,7 @@ outbox = Table(
     Column("ended_ns", BigInteger),
     UniqueConstraint("alert_seq", "subscription_id"),
     Index("ix_outbox_subscription_id_symbol_number", "subscription_id", "symbol", "number"),
-    # In the order they were written, of one phase: what waits, was missed or is held. With `due_ns`, so that the table
-    # itself is not read to find out when.
+    # Rows of one phase in order of insertion. Includes `due_ns`, so that the table itself need not be read.
     Index("ix_outbox_subscription_id_phase_id_due_ns", "subscription_id", "phase", "id", "due_ns"),
     Index(
         "ix_outbox_message_id",

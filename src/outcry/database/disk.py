@@ -1,7 +1,7 @@
-"""The disk of the data folder: whether it responds, and how much room is left on it.
+"""Watch the disk of the data folder: whether it responds, and how much space is free.
 
-Rules kept: only a thread of its own touches the disk, so asking never waits; a disk is stalled once one small write has
-been under way for a second.
+Only a dedicated thread accesses the disk, so callers never wait. The disk counts as stalled once one small write has
+taken a second.
 """
 
 import errno
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 
-#: A write that takes longer than this is taken for a disk that hangs.
+#: The disk is stalled if a write takes longer.
 STALL_S = 1.0
 _INTERVAL_S = 0.25
 _PROBE = ".disk"
@@ -20,21 +20,21 @@ _MIB = 2**20
 
 
 class DiskShort(OSError):
-    """Less room is left than the reserve that is kept for people, alerts and sessions under way."""
+    """Free space is below the reserve for users, alerts and open sessions."""
 
     def __str__(self) -> str:
-        """What is wrong and what to do, without a number."""
+        """Return the problem and the remedy, without an error number."""
         return self.strerror or ""
 
 
 def free_bytes(folder: Path) -> int:
-    """Room on the disk of a folder, as its owner may use it."""
+    """Return the free space on the disk of a folder, as available to this user."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 
 def bytes_in(*folders: Path) -> int:
-    """Bytes of all files in folders; a folder that is not there has none."""
+    """Return the size of all files in folders. Missing folders count as empty."""
     total = 0
     for folder in folders:
         for place, _, names in os.walk(folder):
@@ -45,9 +45,10 @@ def bytes_in(*folders: Path) -> int:
 
 
 class Disk:
-    """Watches the disk of a folder, while `watched`. Safe to ask from any thread.
+    """Watches the disk of a folder while `watched`. Thread-safe.
 
-    reserve_bytes: room below which nothing is taken in any more; 0: as long as there is any. free: how much is left.
+    `reserve_bytes`: free space below which no data is accepted; 0 accepts data while there is any. `free`: returns the
+    free space.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Disk:
         self._folder, self._reserve_bytes = folder, reserve_bytes
         self._free, self._now_s = free, now_s
         self._left: int | None = None
-        #: When the write under way began; None while there is none.
+        #: When the current write began; None if there is none.
         self._since_s: float | None = None
         self._handle: int | None = None
         self._over = threading.Event()
@@ -70,11 +71,11 @@ class Disk:
 
     @property
     def short(self) -> bool:
-        """Whether less than the reserve was left at the last look."""
+        """Whether free space was below the reserve at the last check."""
         return self._left is not None and self._left < self._reserve_bytes
 
     def check_room(self) -> None:
-        """Look now, and raise `DiskShort` where less than the reserve is left. Blocks."""
+        """Check now, and raise `DiskShort` if free space is below the reserve. Blocks."""
         self._left = self._free(self._folder)
         if self.short:
             left, reserve = self._left // _MIB, self._reserve_bytes // _MIB
@@ -86,7 +87,7 @@ class Disk:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Watch until the block ends."""
+        """Watch the disk while the block runs."""
         self._over.clear()
         threading.Thread(target=self._watch, name="outcry-disk", daemon=True).start()
         try:
@@ -104,7 +105,7 @@ class Disk:
             self._handle = None
 
     def look(self) -> None:
-        """Write a byte, and see how much room is left. A disk that refuses to be written does respond."""
+        """Write a byte and read the free space. A disk that refuses the write does respond."""
         self._since_s = self._now_s()
         try:
             self._left = self._free(self._folder)

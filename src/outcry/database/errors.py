@@ -1,7 +1,7 @@
-"""What goes wrong with the database."""
+"""Errors of the database."""
 
 
 class StoreBusy(Exception):
-    """The store did not answer in time, or at all; worth trying again when `retry`."""
+    """The store did not respond in time. Callers may retry."""
 
     retry = True

@@ -1,8 +1,8 @@
-"""What a transaction holds before it goes by what it reads, so that on PostgreSQL it stays so until it ends.
+"""Locks that transactions take on PostgreSQL before they act on what they read.
 
-Rule kept: things are held in one order, so that no two transactions wait for each other: the row of the revision
-(`Database.write`), the turn to record, users, subscriptions, lanes by their number, and what is in them. SQLite has one
-writer at a time and needs none of it.
+To prevent deadlocks, all transactions take locks in this order: the row of the revision (`Database.write`), the
+recording lock, users, subscriptions, delivery queues by id, and their messages. SQLite has a single writer and needs
+none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, func, select, text
 from outcry.database import schema
 
 _IDS = bindparam("ids", expanding=True)
-#: Names our advisory locks among whatever else uses the database.
+#: Separates our advisory locks from those of other programs in the database.
 _NAMESPACE = 0x4F75_7463  # "Outc"
 _MIGRATE, _RECORD = 1, 2
 _SUBSCRIPTIONS = select(schema.subscriptions.c.id).where(schema.subscriptions.c.id.in_(_IDS))
@@ -25,18 +25,20 @@ _IN_ORDER = (
 
 
 def lock_migration(connection: Connection) -> None:
-    """Wait until no other process migrates."""
+    """Wait until no other process migrates the database."""
     _take(connection, _MIGRATE)
 
 
 def lock_recording(connection: Connection) -> None:
-    """Wait until no other transaction records alerts or enters them in the outbox: numbers are then given in the order
-    in which what has them can be read."""
+    """Wait until no other transaction records alerts or adds them to the outbox.
+
+    Sequence numbers are then assigned in commit order.
+    """
     _take(connection, _RECORD)
 
 
 def lock_user(connection: Connection, user_id: int) -> None:
-    """Hold a user's row, for what is the user's."""
+    """Lock a user's row, for changes to what the user owns."""
     users = schema.users
     connection.execute(select(users.c.id).where(users.c.id == user_id).with_for_update(key_share=True))
 

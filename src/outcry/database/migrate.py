@@ -1,8 +1,7 @@
-"""Brings a database to the schema of this program, through Alembic's migrations.
+"""Migrate a database to the schema of this version, with Alembic.
 
-Rules kept: a database of a newer program is refused, never touched. Of processes that start at once one migrates, the
-others wait for it. A migration only adds, so that processes of the program before it, which looked at the schema when
-they started and do not look again, go on with it until each is replaced: a rolling upgrade.
+A database of a newer version is refused unchanged. If several processes start at once, one migrates and the others
+wait. A migration only adds, so that running processes of the previous version keep working during a rolling upgrade.
 """
 
 from pathlib import Path
@@ -14,26 +13,26 @@ from outcry.database.lock_order import lock_migration
 
 HEAD = "0010"
 _FOLDER = Path(__file__).parent / "migrations"
-#: A big table takes its time, and others wait for it.
+#: Migrating a big table takes long, and other processes wait for it.
 _PATIENCE_S = 3600.0
 
 
 class SchemaTooNew(Exception):
-    """The database was migrated by a newer Outcry."""
+    """A newer version of Outcry migrated the database."""
 
 
 class NotUnicode(Exception):
-    """The database's encoding does not hold every text."""
+    """The encoding of the database does not support every text."""
 
 
 def current(engine: Engine) -> str | None:
-    """The migration the database stands at; None for an empty one."""
+    """Return the current migration of the database; None for an empty one."""
     with engine.connect() as connection:
         return _current(connection)
 
 
 def migrate(engine: Engine) -> bool:
-    """Apply what is missing; return whether anything was. Raises `SchemaTooNew` and `NotUnicode`."""
+    """Apply missing migrations; return whether there were any. Raises `SchemaTooNew` and `NotUnicode`."""
     if current(engine) == HEAD:
         return False
     from alembic import command  # noqa: PLC0415 - a fifth of a second that a database in order need not pay
@@ -59,7 +58,7 @@ def migrate(engine: Engine) -> bool:
 
 
 def _check_encoding(connection: Connection) -> None:
-    """SQLite knows none but Unicode; PostgreSQL's is chosen when a database is made, by where its server was set up."""
+    """Check PostgreSQL's encoding, which is chosen when a database is created. SQLite always uses Unicode."""
     if connection.dialect.name == "postgresql":
         encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
         if encoding != "UTF8":

@@ -1,6 +1,6 @@
-"""What all tables are part of, and how their constraints are named.
+"""Metadata of all tables, and names of their constraints.
 
-Rule kept: every constraint has a name that follows from what it is, so that a migration can speak of it.
+Every constraint has a name derived from its columns, so that migrations can refer to it.
 """
 
 from sqlalchemy import MetaData

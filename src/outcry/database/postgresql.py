@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL through psycopg: how long each waits, and what ends one that waits too long.
+"""Connections to PostgreSQL through psycopg, with a timeout for every wait.
 
-Rule kept: no call waits for a server that has gone silent, whether it is down, stopped or behind a dead link, longer
-than its patience; a process that stands still in the middle of a transaction holds up the others no longer than that.
+No call waits longer than its timeout for a server that does not respond, whether it is down, stopped or unreachable. A
+process that stops in the middle of a transaction blocks others no longer than that.
 """
 
 from typing import Any
@@ -10,19 +10,21 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-#: Until a statement is over. The server gives it up a little sooner, which keeps the connection.
+#: Timeout of a statement. The server's own is a little shorter, which keeps the connection usable.
 PATIENCE_S = 3.0
-#: Until one that lay in the pool says that it is still there, and until a new one is made: libpq knows no less.
+#: Timeouts of checking a pooled connection and of opening one; libpq's minimum is 2 s.
 _PING_S, _CONNECT_S = 1.0, 2
-#: How long the server lets a transaction stand still in which nothing is asked.
+#: How long the server keeps an idle transaction open.
 _IDLE_S = 5.0
 _POOL, _MORE = 10, 20
 _POOL_WAIT_S = 2.0
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server has not answered in time. Neither TCP nor the server's own limits
-    tell of a server that is stopped: its machine goes on acknowledging what is sent to it."""
+    """A connection that closes itself when the server does not respond in time.
+
+    Neither TCP nor the server's limits detect a stopped server, whose machine keeps acknowledging packets.
+    """
 
     patience_s = PATIENCE_S
 
@@ -31,13 +33,13 @@ class PatientConnection(psycopg.Connection[Any]):
         try:
             return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
         except psycopg.OperationalError:
-            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:  # it was given up, not ended
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:  # the statement timed out
                 self.pgconn.finish()
             raise
 
 
 def open_postgresql(url: URL) -> Engine:
-    """Connect lazily; what lay in the pool is tried before it is used."""
+    """Create an engine that connects lazily and checks pooled connections before use."""
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="READ COMMITTED",  # whatever the server's own is: each statement sees what was committed before
@@ -65,14 +67,14 @@ def open_postgresql(url: URL) -> Engine:
 
 
 def let_take(connection: Connection, patience_s: float) -> None:
-    """Let the statements of this transaction take so long."""
+    """Set the timeout of the statements of this transaction."""
     driver: Any = connection.connection.driver_connection
     driver.patience_s = patience_s
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_server_ms(patience_s)}")
 
 
 def _limits(named: dict[str, Any]) -> dict[str, Any]:
-    """What a connection is asked with; what the address says itself goes over it."""
+    """Return connection parameters; those in the URL take precedence."""
     options = (
         f"-c statement_timeout={_server_ms(PATIENCE_S)} "
         f"-c idle_in_transaction_session_timeout={_IDLE_S * 1000:.0f}"

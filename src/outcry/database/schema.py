@@ -1,6 +1,6 @@
-"""The tables, once, for SQLite and PostgreSQL. Times are ns UTC, prices 10⁻⁹; those of sessions are in profiles.
+"""All tables, for SQLite and PostgreSQL. Times are in ns UTC, prices in 10⁻⁹; prices of sessions are in profiles.
 
-Rule kept: every change to this module comes with a migration; a test compares the two.
+Every change of this module needs a migration; a test compares the two.
 """
 
 from sqlalchemy import (
@@ -24,8 +24,8 @@ lanes, outbox = delivery_schema.lanes, delivery_schema.outbox
 connections, credentials = connection_schema.connections, connection_schema.credentials
 vault_keys = connection_schema.vault_keys
 
-#: One row that every write transaction moves on, so that other processes see that something changed: `n` where an
-#: answer may be another from now on, `people` where only who is signed in, or what people keep for themselves, changed.
+#: One row with two counters that write transactions increment, so that other processes notice changes: `n` for changes
+#: that can affect answers, `people` for sign-ins and personal settings.
 revision = Table(
     "revision",
     metadata,
@@ -33,7 +33,7 @@ revision = Table(
     Column("people", BigInteger, nullable=False, server_default="0"),
 )
 
-#: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used;
+#: `handle` has a default only for its migration; `totp_step`: the last one used;
 #: `credentials_version`: see `UserRow`.
 users = Table(
     "users",
@@ -81,7 +81,7 @@ recovery_codes = Table(
     Column("used_ns", BigInteger),
 )
 
-#: Browsers signed in; `sessions` are the market's.
+#: Browser sessions; the table `sessions` has market sessions.
 browser_sessions = Table(
     "browser_sessions",
     metadata,
@@ -126,7 +126,7 @@ audit = Table(
 )
 
 #: `replaced_by`: the key that was made in this one's place.
-#: `changed`: the revision of answers by which what a key may do was last changed, or what its user may.
+#: `changed`: the revision of answers that last changed what the key or its user may do.
 keys = Table(
     "keys",
     metadata,
@@ -161,8 +161,8 @@ grants = Table(
     Column("licence", Text, nullable=False, server_default=""),
 )
 
-#: Who made and who withdrew each grant; rows are only ever added. `by`: an address, or `command`; `attested`: what was
-#: declared with it, word for word, empty where nothing had to be.
+#: Log of grants; rows are only added. `by`: an email address, or `command`; `attested`: the declaration made with it,
+#: verbatim, empty where none was needed.
 grant_log = Table(
     "grant_log",
     metadata,
@@ -185,7 +185,7 @@ imports = Table(
 
 _COUNTS = ("rows", "volume", "off_tick", "out_of_order", "first_ns", "last_ns", "received_ns")
 
-#: `digest`: the SHA-256 of the tape file, empty until it was verified; `checksum`: see `store.checksums`.
+#: `digest`: the SHA-256 of the tape file, empty until verified; `checksum`: see `database.checksums`.
 recordings = Table(
     "recordings",
     metadata,
@@ -202,7 +202,7 @@ recordings = Table(
     Column("checksum", LargeBinary),
 )
 
-#: Which recordings each import brought rows of: an import known by its digest is taken in again where one is damaged.
+#: The recordings that each import contributed to. A known import is read again if one of them is damaged.
 import_recordings = Table(
     "import_recordings",
     metadata,
@@ -237,8 +237,8 @@ sessions = Table(
     Index("ix_sessions_owner_root", "owner", "root"),
 )
 
-#: `seq` is the order of commit and never used twice, whatever is deleted: readers go on after the last they saw.
-#: `written_ns`: when it was recorded by the machine's clock, which the outbox goes by; `recorded_ns` is by its feed's.
+#: `seq` is the commit order and never reused, so readers continue after the last one they read. `written_ns`: when it
+#: was recorded by the machine's clock, which the outbox uses; `recorded_ns`: by the clock of its feed.
 alerts = Table(
     "alerts",
     metadata,
@@ -266,7 +266,7 @@ alerts = Table(
     sqlite_autoincrement=True,
 )
 
-#: Up to where each stream's alerts are recorded. `stream`: owner, feed and contract, `0/demo/ESZ2026`.
+#: The position up to which each stream's alerts are recorded. `stream`: owner, feed and contract, `0/demo/ESZ2026`.
 positions = Table(
     "positions",
     metadata,
