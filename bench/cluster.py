@@ -49,8 +49,8 @@ from support.engines.postgres import Postgres
 
 from outcry.access import key_format as form
 from outcry.agent import feed_runner
-from outcry.app import House, open_house
-from outcry.app.feeding import own_spool
+from outcry.app.cluster_feeds import own_spool
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown, CallRefused
@@ -98,7 +98,7 @@ def _stage(engines: int) -> Generator[Stage]:
         TemporaryDirectory(prefix="outcry-bench-") as place,
         Stage(Path(place), Company(engines, 0, 1, 0), nodes=1) as stage,
     ):
-        with open_house(stage.settings) as house:
+        with open_installation(stage.settings) as house:
             furnish(house)
         stage.open()
         until = perf_counter() + READY_S
@@ -111,7 +111,7 @@ def _stage(engines: int) -> Generator[Stage]:
 
 
 def _keys(stage: Stage, count: int) -> list[str]:
-    with open_house(stage.settings) as house:
+    with open_installation(stage.settings) as house:
         return [
             house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
         ]
@@ -246,7 +246,7 @@ def _recovery(count: int) -> Iterator[Figure]:
     """Fill a log through an engine, then let another read all of it."""
     with TemporaryDirectory(prefix="outcry-bench-") as place, JetStream(1) as server:
         settings = read_settings({}, data=place)
-        with open_house(settings) as house, LinkThread(server.urls, _say) as thread:
+        with open_installation(settings) as house, LinkThread(server.urls, _say) as thread:
             furnish(house)
             log = JetStreamLog(thread, _say)
             fold_s, played, kept = uvloop.run(_filled(_engine(house, log), house, count))
@@ -263,7 +263,7 @@ def _recovery(count: int) -> Iterator[Figure]:
                 "M trades/s",
                 f"{size / 1e6:.0f} MB",
             )
-        with open_house(settings) as house, LinkThread(server.urls, _say) as thread:
+        with open_installation(settings) as house, LinkThread(server.urls, _say) as thread:
             engine = _engine(house, JetStreamLog(thread, _say))
             began = perf_counter()
             uvloop.run(_started(engine))
@@ -276,14 +276,14 @@ def _recovery(count: int) -> Iterator[Figure]:
             )
 
 
-def _engine(house: House, log: JetStreamLog) -> Engine:
+def _engine(house: Installation, log: JetStreamLog) -> Engine:
     archive = Archive(lambda: house.importer, house.reference.calendar.session_at)
     stores = Stores(log, _NoSnapshots(), house.alerts, house.store, archive)
     market = Market(house.reference.universe, house.reference.calendar, house.clock, house.licences.of_user)
     return Engine(stores, market, house.registry, _say)
 
 
-async def _filled(engine: Engine, house: House, count: int) -> tuple[float, int, int]:
+async def _filled(engine: Engine, house: Installation, count: int) -> tuple[float, int, int]:
     """Play at least so many trades; seconds, and how many they were; how many there are in the log."""
     rows = {c: regular_hours(house.reference, c) for c in contracts(house.reference)}
     density = -(-count // (len(FEEDS) * sent(list(rows.values()))))
@@ -405,7 +405,7 @@ def _reads(size: Size) -> Iterator[Figure]:
         secret = secrets.token_hex(16)
         shared = {"OUTCRY_DATABASE_URL": postgres.url(postgres.database()), "OUTCRY_SECRET": secret}
         for name, environment in (("alone", {}), ("shared", shared)):
-            with open_house(read_settings(environment, data=str(folder / name))) as house:
+            with open_installation(read_settings(environment, data=str(folder / name))) as house:
                 serving.furnish(house, folder / "es.dbn", keys)
         shared |= {"OUTCRY_CLUSTER": nodes.urls, "OUTCRY_VAULT_KEYS": f"k1:{secrets.token_hex(32)}"}
         command = [

@@ -26,7 +26,7 @@ import uvloop
 from bench.measuring import Figure, Size, Unavailable
 from bench.vendor import RATES, Ahead
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.connections.feed_factory import FeedFactory
 from outcry.connections.model import ConnectionPhase
@@ -107,7 +107,7 @@ def _of_vendor(vendor: str, people: int, stretch_s: float) -> tuple[float, tuple
     with (
         _vendor(vendor, ahead_ns) as said,
         TemporaryDirectory() as folder,
-        open_house(Settings(data=folder), Ahead(ahead_ns)) as house,
+        open_installation(Settings(data=folder), Ahead(ahead_ns)) as house,
         house.log.exclusively(),
     ):
         collect_rarely()
@@ -133,7 +133,7 @@ def _figures(
 
 
 async def _measured(
-    house: House, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
+    house: Installation, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
 ) -> tuple[float, tuple[int, int], Stretch, Stretch]:
     clock = house.clock
     assert isinstance(clock, Ahead)
@@ -189,7 +189,9 @@ _GIVEN = {
 }  # fmt: skip
 
 
-def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tuple[Engine, FeedFactory]:
+def _parts(
+    house: Installation, clock: Ahead, places: dict[str, dict[str, str]]
+) -> tuple[Engine, FeedFactory]:
     reference = house.reference
     market = Market(
         reference.universe, reference.calendar, clock, house.licences.of_user,

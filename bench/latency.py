@@ -24,7 +24,7 @@ from bench.measuring import Figure, Size, Unavailable
 from bench.tape import FEEDS, STREAMS
 from numpy.typing import NDArray
 
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import read_settings
 
 RATE = 50_000
@@ -86,7 +86,7 @@ def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
 
 def add_keys(data: Path, count: int) -> list[str]:
     """New keys of the highest tier."""
-    with open_house(read_settings({}, data=str(data))) as house:
+    with open_installation(read_settings({}, data=str(data))) as house:
         return [
             house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
         ]

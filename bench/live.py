@@ -31,7 +31,8 @@ from bench.tape import (
     sent,
 )
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.live import live_service
 from outcry.app.settings import read_settings
 from outcry.market.instruments import Contract
 from outcry.market.live_session import LiveSession
@@ -112,15 +113,15 @@ def play(
     data = folder / "played"
     shutil.rmtree(data, ignore_errors=True)
     shutil.copytree(folder / "laid", data)
-    with open_house(read_settings({}, data=str(data))) as house, house.log.exclusively():
+    with open_installation(read_settings({}, data=str(data))) as house, house.log.exclusively():
         return uvloop.run(within(_played(house, rows, batch, around or (lambda: None)), LIMIT_S))
 
 
 async def _played(
-    house: House, rows: dict[Contract, Rows], batch: int, around: Callable[[], object]
+    house: Installation, rows: dict[Contract, Rows], batch: int, around: Callable[[], object]
 ) -> Played:
     gate = Gate(len(FEEDS) * len(rows))
-    engine = house.live().engine
+    engine = live_service(house).engine
     said: list[str] = []
 
     def report(event: str, **details: object) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from support.resolvers import ScriptedResolver
 
 from outcry.access.licences import Audience
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.base.encryption import Encryptor
 from outcry.database import schema
 from outcry.database.database import Database, open_engine, sqlite_url

@@ -25,7 +25,7 @@ from bench.measuring import Figure, Size, Unavailable, installed_command
 from support.engines.ports import free_ports
 
 from outcry.access import key_format as form
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.recordings.file_model import ReadOptions
 
@@ -123,14 +123,14 @@ def _prepare(folder: Path, count: int) -> list[str]:
     write_recording(folder / "es.dbn", 100_000)
     keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(count)]
     first, second = (folder / switch for switch in _SWITCHES.values())
-    with open_house(read_settings({}, data=str(first))) as house:
+    with open_installation(read_settings({}, data=str(first))) as house:
         furnish(house, folder / "es.dbn", keys)
     shutil.copytree(first, second)
     write_load(folder, keys)
     return keys
 
 
-def furnish(house: House, recording: Path, keys: list[str]) -> None:
+def furnish(house: Installation, recording: Path, keys: list[str]) -> None:
     """Give a house a recording, and these keys of the highest tier."""
     now_ns = house.clock.now_ns()
     house.importer.run(recording, 0, ReadOptions(), now_ns)

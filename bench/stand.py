@@ -18,7 +18,8 @@ import uvloop
 from bench.paced import BASE_NS, PacedFeed, Zero
 from bench.tape import EVERYTHING, FEEDS, contracts, regular_hours
 
-from outcry.app import House, open_house
+from outcry.app.application import build_application
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.http.server import Binding, serve
 from outcry.market.instruments import Contract
@@ -43,7 +44,7 @@ class Notes:
 
     def __init__(self, task: Task) -> None:
         self._asked_each = task.asked_each
-        self.house: House | None = None
+        self.house: Installation | None = None
         self.events: list[tuple[int, int, int, int]] = []
         self.asked: list[tuple[int, int]] = []
         self.alerts: list[tuple[int, int, int]] = []
@@ -87,7 +88,7 @@ def main() -> None:
     """Serve until told to stop."""
     task = msgspec.json.decode(sys.argv[1], type=Task)
     notes = Notes(task)
-    with open_house(read_settings({}, data=task.data)) as house, house.log.exclusively():
+    with open_installation(read_settings({}, data=task.data)) as house, house.log.exclusively():
         rows = {contract: regular_hours(house.reference, contract) for contract in contracts(house.reference)}
         zero = Zero(task.feeds * len(rows), lambda at_ns: _say(zero=at_ns, base=BASE_NS))
         feeds = [
@@ -100,7 +101,7 @@ def main() -> None:
             notes.house = house
             house.registry.on_alerts(notes.alerted)
             serve(
-                house.application([(0, feed) for feed in feeds]),
+                build_application(house, [(0, feed) for feed in feeds]).application,
                 Binding(port=0),
                 lambda _host, port: _say(port=port),
             )

@@ -15,7 +15,7 @@ import numpy as np
 
 from outcry.access.licences import Grant, Scope
 from outcry.access.model import GrantRow
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import SimulatedMarket
@@ -45,11 +45,11 @@ EVERYTHING = Scope(
 
 def lay_out(folder: Path, *, history: int = 20) -> None:
     """Lay a data folder out: `history` past sessions of every product, everything granted to everyone."""
-    with open_house(read_settings({}, data=str(folder))) as house:
+    with open_installation(read_settings({}, data=str(folder))) as house:
         furnish(house, history)
 
 
-def furnish(house: House, history: int = 20) -> None:
+def furnish(house: Installation, history: int = 20) -> None:
     """Give a house `history` past sessions of every product, and grant everything to everyone."""
     market = market_of(house.reference)
     write_history(

@@ -22,7 +22,7 @@ import uvloop
 from bench.measuring import Figure, Size, within
 from bench.tape import SEED
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.market import SimulatedMarket
@@ -102,11 +102,11 @@ class Stepped:
 
 def main(folder: Path, days: int, roots: Sequence[str]) -> None:
     """Play, and print a line after each trade date."""
-    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
+    with open_installation(read_settings({}, data=str(folder))) as house, house.log.exclusively():
         uvloop.run(within(_played(house, days, roots), LIMIT_S))
 
 
-async def _played(house: House, days: int, roots: Sequence[str]) -> None:
+async def _played(house: Installation, days: int, roots: Sequence[str]) -> None:
     universe, calendar = house.reference.universe, house.reference.calendar
     whole = SimulatedMarket(SEED, {root: universe.products[root] for root in universe.products}, calendar)
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
@@ -145,7 +145,7 @@ async def _played(house: House, days: int, roots: Sequence[str]) -> None:
     await engine.stop()
 
 
-def _report(house: House, engine: Engine, seconds: float) -> None:
+def _report(house: Installation, engine: Engine, seconds: float) -> None:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     log = sum(path.stat().st_size for path in (house.settings.folder / "live").rglob("*.log"))

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from sim.stage import Worker
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 
 #: Requests of each replica a second.
@@ -78,7 +78,7 @@ class Askers:
     was a moment ago."""
 
     def __init__(
-        self, house: House, apis: Sequence[Worker], chance: random.Random, steady: Callable[[], bool]
+        self, house: Installation, apis: Sequence[Worker], chance: random.Random, steady: Callable[[], bool]
     ) -> None:
         self._house, self._apis, self._chance, self._steady = house, apis, chance, steady
         self.asked = Asked()

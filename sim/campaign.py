@@ -22,7 +22,8 @@ from sim.telling import Teller
 from support.engines.ports import free_ports
 
 from outcry.access.licences import OPERATOR
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.people import people_of
 from outcry.database.errors import StoreBusy
 from outcry.delivery.model import Target
 from outcry.delivery.subscriptions import Wish
@@ -67,7 +68,7 @@ class Campaign:
         self._taken: list[dict[str, Any]] = []
         self._some_taken = asyncio.Event()
         self._stage: Stage
-        self._house: House
+        self._house: Installation
         self._days: list[date] = []
         self._files: list[GrowingFile] = []
 
@@ -83,7 +84,7 @@ class Campaign:
         with Stage(self._folder, self._plan.company, self._receiver.port) as stage:
             self._stage = stage
             await self._receiver.serve(stage.certificate.server)
-            with open_house(stage.settings) as house, Pushing(taken) as pushing:
+            with open_installation(stage.settings) as house, Pushing(taken) as pushing:
                 self._house = house
                 await asyncio.to_thread(self._furnish)
                 stage.open()
@@ -194,7 +195,7 @@ class Campaign:
             user = house.store.ensure_user(play.owner, now_ns)
             address = f"https://127.0.0.1:{self._receiver.port}/in/{play.owner}"
             wish = Wish(Target.HTTPS, address, "sim", (), "info")
-            house.people.subscriptions.add(user, wish, now_ns)
+            people_of(house).subscriptions.add(user, wish, now_ns)
             return user
 
         self._owners[play.owner] = await askers.in_store(subscribe)

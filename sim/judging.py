@@ -18,7 +18,8 @@ import msgspec
 from sim.market import Play
 
 from outcry.access.licences import OPERATOR
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.live import live_engine
 from outcry.app.settings import read_settings
 from outcry.feeds.replay_pacing import FreePacer
 from outcry.recordings.formats.scid import SOURCE
@@ -51,7 +52,7 @@ class Outcome:
                 yield from _differences(f"{what} of {name}", found.get(name, []), wanted.get(name, []))
 
 
-def _of_its_day(house: House, row: RecordingRow) -> tuple[tuple[int, int], ...]:
+def _of_its_day(house: Installation, row: RecordingRow) -> tuple[tuple[int, int], ...]:
     """What a recording covers of its trade date. How far beyond it was followed depends on when it was stored."""
     root = house.reference.universe.contract(row.contract).root
     days = house.reference.calendar.trade_dates(root, row.first_ns, row.last_ns + 1)
@@ -70,7 +71,7 @@ def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iter
             yield f"{what}: {len(lines)} {said}, of {len(wanted)}: {min(lines)[:300]}"
 
 
-def outcome_of(house: House, owners: Mapping[str, int]) -> Outcome:
+def outcome_of(house: Installation, owners: Mapping[str, int]) -> Outcome:
     """What is kept of these owners, by address. Asks the store."""
     names = {number: name for name, number in owners.items()}
     found = Outcome()
@@ -106,7 +107,7 @@ def undisturbed(
 ) -> tuple[Outcome, dict[tuple[str, str, str], Any]]:
     """Fold recordings in one process into a fresh folder, round after round; what came of it, and the answers of
     `/api/profile` by owner, contract and date."""
-    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
+    with open_installation(read_settings({}, data=str(folder))) as house, house.log.exclusively():
         now_ns = house.clock.now_ns()
         owners = {
             play.owner: OPERATOR if play.owner == "operator" else house.store.ensure_user(play.owner, now_ns)
@@ -116,8 +117,10 @@ def undisturbed(
         return outcome_of(house, owners), _profiles(house, plays, days, owners)
 
 
-async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]) -> None:
-    engine = house.live_engine()
+async def _play(
+    house: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+) -> None:
+    engine = live_engine(house)
     said: list[str] = []
 
     def report(event: str, **details: object) -> None:
@@ -139,7 +142,7 @@ async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owner
 
 
 def _profiles(
-    house: House, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+    house: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
 ) -> dict[tuple[str, str, str], Any]:
     found: dict[tuple[str, str, str], Any] = {}
     for play in plays:

@@ -19,7 +19,7 @@ import uvloop
 from sim.market import Play
 
 from outcry.agent import pusher
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.cli.playing import Player
 from outcry.client import ApiError, Unreachable
 from outcry.feeds.replay_pacing import pacer_for_speed

@@ -16,7 +16,7 @@ from sim.market import GrowingFile
 from sim.stage import Stage, Worker
 
 from outcry.access.licences import OPERATOR
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base.log_events import discard
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
@@ -27,7 +27,7 @@ from outcry.live.stream import Outcome
 from outcry.recordings.formats.scid import SOURCE
 
 
-async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key: str) -> list[str]:
+async def followed(files: Sequence[GrowingFile], stage: Stage, house: Installation, key: str) -> list[str]:
     """Where a replica's profile of a file's contract is not what was written, a line each."""
     faults: list[str] = []
     timeout = aiohttp.ClientTimeout(total=5)
@@ -54,7 +54,7 @@ async def _asked(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
         return await answer.json()
 
 
-def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
+def _volumes(file: GrowingFile, house: Installation) -> dict[int, int]:
     """Lots by price (10⁻⁹) of the session that runs."""
     session = house.reference.calendar.session_at(file.contract.root, house.clock.now_ns())
     found: Counter[int] = Counter()
@@ -66,7 +66,7 @@ def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
     return dict(found)
 
 
-def fired(files: Sequence[GrowingFile], stage: Stage, house: House) -> list[str]:
+def fired(files: Sequence[GrowingFile], stage: Stage, house: Installation) -> list[str]:
     """Where the alerts recorded of a file's contract are not those its log fires. It blocks."""
     faults: list[str] = []
     with LinkThread(stage.cluster, discard) as thread:
@@ -85,7 +85,7 @@ def fired(files: Sequence[GrowingFile], stage: Stage, house: House) -> list[str]
     return faults
 
 
-async def _fired(log: JetStreamLog, key: StreamKey, house: House) -> list[str]:
+async def _fired(log: JetStreamLog, key: StreamKey, house: Installation) -> list[str]:
     tick_e9 = house.reference.universe.products[key.contract.root].tick_e9
     found: list[str] = []
 

@@ -47,7 +47,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have `open_house` fill an empty SQLite database from one that was migrated once: ten times as fast.
+    """Have `open_installation` fill an empty SQLite database from one that was migrated once: ten times as fast.
 
     Databases of an earlier schema, and those of the contract suites about migrations, are migrated.
     """
@@ -65,7 +65,7 @@ def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             template.backup(_driver(connection.connection))
         return True
 
-    with patch("outcry.app.service.migrate", copy):
+    with patch("outcry.app.installation.migrate", copy):
         yield
     template.close()
 

@@ -14,7 +14,7 @@ from support.vendors.bars import bars_by_hand
 from support.vendors.peer import FakePeer
 
 from outcry.access.licences import Scope
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.base.errors import NoLicensedSource
 from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
@@ -109,7 +109,7 @@ class Stage:
     """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed; `answered`:
     whether both products stood live, whenever that changed."""
 
-    house: House
+    house: Installation
     peer: FakePeer
     clock: PeerClock
     engine: Engine
@@ -280,7 +280,7 @@ def _alike(rows: Rows) -> list[tuple[int, int, int]]:
 @asynccontextmanager
 async def opened(
     folder: Path, peer: FakePeer
-) -> AsyncIterator[tuple[House, PeerClock, dict[Contract, Rows]]]:
+) -> AsyncIterator[tuple[Installation, PeerClock, dict[Contract, Rows]]]:
     """A vendor that plays its tape from `BEGIN_NS` on, and a house that goes by its clock."""
     tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
     for contract, rows in tapes.items():
@@ -290,7 +290,7 @@ async def opened(
     usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / RUSH * 2
     await peer.start()
     try:
-        with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+        with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively():
             yield house, clock, tapes
     finally:
         await peer.stop()
@@ -326,7 +326,7 @@ async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[St
 
 
 def _stage(
-    house: House, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
+    house: Installation, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
 ) -> tuple[Stage, ConnectionSupervisor]:
     told: list[str] = []
     reference = house.reference

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.vendors.databento_peer import KEY, DatabentoPeer
 
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.feeds.databento.downloads import plan_downloads
 from outcry.market.calendar import SessionKind
@@ -98,7 +98,7 @@ def test_what_is_fetched_is_what_was_traded_and_is_not_paid_for_twice(
     assert "2 trade dates of ESH2024, 2024-02-21 to 2024-02-22: $1.25" in done.stderr
     assert vendor.priced == [("ESH4", at("2024-02-20 23:00"), at("2024-02-22 22:00"))]
     assert [symbol for symbol, _, _ in vendor.fetched] == ["ESH4", "ESH4"]
-    with open_house(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as house:
         user = house.store.ensure_user("ann@example.com", 0)
         rows = [row for row in house.store.sessions([user], "ES") if row.kind is SessionKind.RTH]
         assert sorted((row.trade_date, row.complete, row.quality) for row in rows) == [

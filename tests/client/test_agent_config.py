@@ -12,7 +12,7 @@ from tests.brokers.memory_peer import KEY as SECRET
 from tests.brokers.memory_peer import MemoryAdapter, MemoryPeer
 
 from outcry.access.key_format import compose
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
 from outcry.cli.agent_example import example
 from outcry.cli.agent_feeds import BadConfig, Means

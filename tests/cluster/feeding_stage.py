@@ -14,8 +14,8 @@ from tests.brokers.stage import RUSH, PeerClock
 from tests.within import within
 
 from outcry.agent.feed_runner import MarketContext as Traded
-from outcry.app import House
-from outcry.app.feeding import own_spool
+from outcry.app.cluster_feeds import own_spool
+from outcry.app.installation import Installation
 from outcry.cluster.calls import Answerer, BusDown, Calls, NobodyServes
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
@@ -198,7 +198,9 @@ class Seat:
 class EngineProcess:
     """A process of the role `engine` that owns everything."""
 
-    def __init__(self, engine: Engine, house: House, calls: Calls, reserved: Mapping[int, set[str]]) -> None:
+    def __init__(
+        self, engine: Engine, house: Installation, calls: Calls, reserved: Mapping[int, set[str]]
+    ) -> None:
         self.engine, self.calls = engine, calls
         universe = house.reference.universe
         self.pushes = PushedFeeds(
@@ -236,7 +238,7 @@ class FeedsProcess:
 
     def __init__(
         self,
-        house: House,
+        house: Installation,
         calls: Calls,
         parts: FeedFactory,
         told: list[str],
@@ -375,7 +377,7 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
                 await calls.cut()
 
 
-def _stage(house: House, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
+def _stage(house: Installation, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
     adapter: BrokerAdapter = peer.adapter
     parts = FeedFactory(
         SqlConnectionStore(house.database), house.vault, {adapter.broker.id: adapter}, house.reference.universe,

@@ -30,14 +30,14 @@ def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> 
                 [OUTCRY, "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
             )
         try:
-            until(lambda: "Waiting for it" in said.read_text(), "it waits")
+            until(lambda: "Retrying" in said.read_text(), "it waits")
             assert process.poll() is None
             postgres.start()
             until(lambda: _answers(port), "it answers")
         finally:
             process.kill()
             process.wait()
-    assert said.read_text().count("Waiting for it") == 1
+    assert said.read_text().count("Retrying") == 1
 
 
 def _answers(port: int) -> bool:

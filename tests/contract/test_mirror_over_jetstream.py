@@ -12,7 +12,7 @@ from tests.services.test_live_engine import CAUGHT, OPEN
 from tests.services.test_mirror import FIRST, KEY, PARTITION, Clock, every, key_of, running
 from tests.within import within
 
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.base.log_events import discard
 from outcry.cluster.nats.calls import NatsCalls
@@ -97,5 +97,5 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
                 more.set()
                 await until(lambda: last_ticks(registry) == last_ticks(late) == 22_101, "it goes on")
 
-    with open_house(Settings(data=str(tmp_path / "data"))) as house:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as house:
         run(house, work)

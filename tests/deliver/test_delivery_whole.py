@@ -11,7 +11,8 @@ import pytest
 from tests.deliver.messages import StillClock, subscription
 from tests.within import within
 
-from outcry.app import open_house
+from outcry.app.installation import open_installation
+from outcry.app.people import people_of
 from outcry.app.settings import read_settings
 from outcry.database.errors import StoreBusy
 from outcry.delivery import service as module
@@ -262,8 +263,8 @@ def test_a_test_before_anything_runs_is_no_fault_of_the_address() -> None:
 
 def test_a_house_delivers_by_its_settings(tmp_path: Path) -> None:
     settings = read_settings({}, data=str(tmp_path), private_hosts="localhost:8443, sink.lan")
-    with open_house(settings) as house:
-        delivery = house.people.delivery
+    with open_installation(settings) as house:
+        delivery = people_of(house).delivery
         assert delivery.admitted == ["localhost:8443", "sink.lan"]
 
         async def judged() -> list[str]:

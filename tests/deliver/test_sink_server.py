@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.delivery.sink import LONGEST_BODY_BYTES, Manner
 from outcry.delivery.sink_server import (
     AUTHORITY_FILE,

@@ -27,8 +27,10 @@ from outcry.agent.agent import Agent, Source
 from outcry.agent.feed_runner import MarketContext
 from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
 from outcry.agent.spool import Spool
-from outcry.app import SystemClock, open_house
+from outcry.app.application import build_application
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
+from outcry.base.clock import SystemClock
 from outcry.feeds.live_rows import as_live
 from outcry.http.server import Binding, build_server
 from outcry.live.file_log import FileLog
@@ -138,9 +140,9 @@ class TapeFeed:
 
 def serve(folder: Path, port: int, clock: FastClock) -> None:
     """A service until it is killed or told to stop."""
-    with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively():
         server = build_server(
-            house.application(), Binding(port=port, shutdown_s=2), lambda _host, _port: None
+            build_application(house).application, Binding(port=port, shutdown_s=2), lambda _host, _port: None
         )
         signal.signal(signal.SIGTERM, lambda *_: server.stop())
         server.run()
@@ -174,7 +176,7 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
 
 def stored(folder: Path) -> tuple[list[Any], Rows]:
     """Sessions, and trades of the dense hours as the service has them, in order of all their columns."""
-    with open_house(Settings(data=str(folder))) as house:
+    with open_installation(Settings(data=str(folder))) as house:
         sessions = [replace(row, received_ns=0) for row in house.store.sessions([1], "ES")]
         parts = [
             rows for row in house.store.all_recordings() for rows in house.tape.read(row.file, row.quality)
@@ -196,7 +198,7 @@ class Campaign:
         self.folder, self.wanted, self.chance = folder, kills, random.Random(seed)
         self.rows = tape(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        with open_house(Settings(data=str(folder / "data"))) as house:
+        with open_installation(Settings(data=str(folder / "data"))) as house:
             self.key = house.keys.create("ann@example.com", "free", 0, role="ingest")
         self.port, self.starts = free_port(), 0
         self.clock = FastClock(SPEED if kills else UNDISTURBED_SPEED)

@@ -28,7 +28,7 @@ from tests.e2e.delivery_play import ENDPOINTS, alert, faults, receive, symbols
 from tests.e2e.kill_worker import Shown, Worker, say
 
 from outcry.access.licences import Audience
-from outcry.app.service import void
+from outcry.app.answering import discard
 from outcry.base.encryption import Encryptor
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
@@ -114,7 +114,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
         nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.encryptor(), clock, nobody, name)
         dispatcher = Dispatcher(parts)
-        dispatcher.report = lambda event, **details: void(sys.stderr.write(f"{event} {details}\n"))
+        dispatcher.report = lambda event, **details: discard(sys.stderr.write(f"{event} {details}\n"))
         delivering = asyncio.create_task(dispatcher.run())
         if fires:
             await _fire(play, database, clock, dispatcher)

@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.e2e.performances import Piece, engine_of, feed_of, outcome, pieces, play, prepare
 
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.live.archive import Archive
 from outcry.live.runner import Runner
@@ -112,7 +112,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
         sys.stderr.write(f"{event} {details}\n")
 
     shown.set("opening", on=True)
-    with open_house(Settings(data=str(folder))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
         shown.set("opening", on=False)
 
         async def work() -> None:

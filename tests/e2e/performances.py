@@ -20,7 +20,7 @@ from support.recordings import MemoryRecording
 
 from outcry.access.licences import Grant, Scope, resolve
 from outcry.answers.live_answers import MIN_RENDER_INTERVAL_NS
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.base.errors import ServiceError
 from outcry.feeds.replay import ReplayFeed, readings_of
@@ -97,7 +97,7 @@ def invented(reference: Reference) -> Piece:
 
 def prepare(folder: Path) -> None:
     """A data folder in which the invented product has a past."""
-    with open_house(Settings(data=str(folder))) as house:
+    with open_installation(Settings(data=str(folder))) as house:
         reference = house.reference
         market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
         write_history(
@@ -107,7 +107,7 @@ def prepare(folder: Path) -> None:
         )  # fmt: skip
 
 
-def engine_of(house: House, report: Callable[..., object], rush: float = RUSH) -> Engine:
+def engine_of(house: Installation, report: Callable[..., object], rush: float = RUSH) -> Engine:
     """The live engine over a house."""
     stores = Stores(
         house.log,
@@ -121,14 +121,16 @@ def engine_of(house: House, report: Callable[..., object], rush: float = RUSH) -
     return Engine(stores, market, house.registry, report, rush=rush)
 
 
-def feed_of(piece: Piece, house: House, batch_rows: int, step_ns: int = NANOS_PER_MINUTE) -> ReplayFeed:
+def feed_of(
+    piece: Piece, house: Installation, batch_rows: int, step_ns: int = NANOS_PER_MINUTE
+) -> ReplayFeed:
     """The piece as a feed, as fast as it is taken."""
     pace = FreePacer()
     pace.step_ns = step_ns
     return ReplayFeed(piece.readings, house.reference.calendar, pace, name=piece.name, batch_rows=batch_rows)
 
 
-def outcome(house: House, engine: Engine) -> dict[str, Any]:
+def outcome(house: Installation, engine: Engine) -> dict[str, Any]:
     """Everything that must not depend on what happened on the way."""
     alerts: dict[str, list[Any]] = defaultdict(list)
     for row in house.alerts.alerts([0], limit=10**6):
@@ -198,7 +200,7 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
     """Play pieces into a prepared folder, undisturbed, and ask at every step."""
     answers: dict[str, list[str]] = defaultdict(list)
 
-    async def work(house: House) -> dict[str, Any]:
+    async def work(house: Installation) -> dict[str, Any]:
         engine = engine_of(house, lambda *_args, **_more: None)
 
         # one time of asking, after all of it: an answer that nothing has changed is kept for a second of any clock
@@ -224,7 +226,7 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
         await engine.stop()
         return outcome(house, engine) | {"answers": answers}
 
-    with open_house(Settings(data=str(folder))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
         return asyncio.run(work(house))
 
 

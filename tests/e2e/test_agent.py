@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.test_replay_command import Service, command, outcry, serving
 from tests.feeds.made_files import scid, scid_ticks
 
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.trades.feed import Event, Status, Trades
 from outcry.trades.reference_tables import load_reference
 

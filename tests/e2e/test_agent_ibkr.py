@@ -31,7 +31,8 @@ from outcry.agent.agent import Agent, Source
 from outcry.agent.feed_runner import MarketContext
 from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
 from outcry.agent.spool import Spool
-from outcry.app import House, open_house
+from outcry.app.application import build_application
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.http.server import Binding, build_server
@@ -43,7 +44,7 @@ from outcry.trades.reference_tables import load_reference
 
 
 @contextmanager
-def served(folder: Path, clock: PeerClock) -> Iterator[tuple[House, str]]:
+def served(folder: Path, clock: PeerClock) -> Iterator[tuple[Installation, str]]:
     """A whole service with a clock of its own; yields its address."""
     up, found = threading.Event(), [0]
 
@@ -51,8 +52,8 @@ def served(folder: Path, clock: PeerClock) -> Iterator[tuple[House, str]]:
         found[0] = port
         up.set()
 
-    with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
-        server = build_server(house.application(), Binding(port=0, shutdown_s=2), started)
+    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+        server = build_server(build_application(house).application, Binding(port=0, shutdown_s=2), started)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         assert up.wait(20)
@@ -110,7 +111,7 @@ def counted(rows: Rows) -> Counter[tuple[int, int, int]]:
     return Counter(zip(*columns, strict=True))
 
 
-def stored(house: House) -> Rows:
+def stored(house: Installation) -> Rows:
     found = [
         rows
         for row in house.store.all_recordings()

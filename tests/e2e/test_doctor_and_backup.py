@@ -15,7 +15,7 @@ import pytest
 from tests.contract.databases import upgrade
 from tests.services.conftest import _zip
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.cli import backup as backing
 from outcry.cli.backup import backup
@@ -39,13 +39,13 @@ def recording(folder: Path, day: int) -> Path:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """An installation that is not running: two days of bars."""
-    with open_house(Settings(data=str(tmp_path / "data"))) as house:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as house:
         for day in (1, 2):
             take(house, recording(tmp_path / "in", day))
     return tmp_path / "data"
 
 
-def take(house: House, path: Path) -> None:
+def take(house: Installation, path: Path) -> None:
     house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
 
 
@@ -78,7 +78,7 @@ def test_the_doctor_changes_nothing(data: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_doctor_leaves_the_end_of_a_log_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It used to cut a damaged last frame off without a word."""
-    with open_house(Settings(data=str(data))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
         house.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
         house.log.append("0/demo/ESZ2026", 1, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x02")
     assert examined(data, capsys) == (0, [])
@@ -105,7 +105,7 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
 ) -> None:
     """Without any entry the stream does not go on from the snapshot, and doctor said that it did."""
     key = "0/demo/ESZ2026"
-    with open_house(Settings(data=str(data))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
         house.log.append(key, 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
         SqlLiveStore(Database(house.engine), OutboxEntries()).save_snapshots(
             [(key, 3, sealed(key, 3, b"state"))]
@@ -118,7 +118,7 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
 
 
 def test_the_doctor_works_while_the_log_is_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_house(Settings(data=str(data))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
         house.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
         house.log.sync()
         path = next(data.glob("live/0/demo/ESZ2026/*.log"))
@@ -168,7 +168,7 @@ def test_a_database_left_by_a_crash_is_read_with_its_write_ahead_log(
 ) -> None:
     """The folder cannot be written to: SQLite cannot open what a crash left there, so a copy is read."""
     crashed = tmp_path / "crashed"
-    with open_house(Settings(data=str(data))) as house:
+    with open_installation(Settings(data=str(data))) as house:
         house.store.ensure_user("ann@example.com", 1)
         shutil.copytree(data, crashed)
     (crashed / "outcry.sqlite3-shm").unlink()
@@ -259,7 +259,7 @@ def test_a_lost_database_beside_a_tape_is_noticed(
 def test_the_database_of_another_tape_is_noticed(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_house(Settings(data=str(tmp_path / "new"))):
+    with open_installation(Settings(data=str(tmp_path / "new"))):
         pass
     shutil.copyfile(tmp_path / "new" / "outcry.sqlite3", data / "outcry.sqlite3")
     assert any("It is not the database of this tape" in fault for fault in examined(data, capsys)[1])
@@ -279,7 +279,7 @@ def test_a_backup_is_whole_and_private_in_an_open_folder(
     assert modes == {0o600}
     assert {path.stat().st_mode & 0o777 for path in (copy, *copy.rglob("*")) if path.is_dir()} == {0o700}
     assert examined(copy, capsys) == (0, [])
-    with open_house(Settings(data=str(data))) as a, open_house(Settings(data=str(copy))) as b:
+    with open_installation(Settings(data=str(data))) as a, open_installation(Settings(data=str(copy))) as b:
         assert a.store.sessions([0], "ES") == b.store.sessions([0], "ES")
 
 
@@ -291,7 +291,7 @@ def test_a_backup_is_whole_while_sessions_are_stored(
     stop = threading.Event()
 
     def store() -> None:
-        with open_house(Settings(data=str(data))) as house:
+        with open_installation(Settings(data=str(data))) as house:
             number = 0
             while not stop.is_set():
                 take(house, more[number % 3])
@@ -315,7 +315,7 @@ def test_a_backup_is_whole_while_sessions_are_stored(
 
 
 def test_a_backup_waits_for_no_import(data: Path, tmp_path: Path) -> None:
-    with open_house(Settings(data=str(data))) as house, house.tape.exclusively():
+    with open_installation(Settings(data=str(data))) as house, house.tape.exclusively():
         assert backup(tmp_path / "copy", data=str(data)) == 0
 
 
@@ -328,7 +328,7 @@ def test_a_tape_file_replaced_before_it_is_copied_is_no_fault(
 
     def replaced(source: Path, folder: Path) -> Iterator[str]:
         if not tries:
-            with open_house(Settings(data=str(data))) as house:
+            with open_installation(Settings(data=str(data))) as house:
                 path = _zip(tmp_path / "a", "20240702_trade.zip", "20240702_es_minute_trade_202409.csv",
                             ["48600000,55000000,55000000,55000000,55000000,1"])  # fmt: skip
                 take(house, path)

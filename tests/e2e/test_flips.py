@@ -17,7 +17,7 @@ from tests.services.test_live_bars import KEY, OPEN, PRESENT, Standing, followed
 from tests.services.test_live_damage import MORNING
 
 from outcry.access.licences import Grant, resolve
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.base.errors import NoLicensedSource
 from outcry.cli import MENDABLE
@@ -56,7 +56,7 @@ KINDS = ("tape", "log", "snapshot", "database")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three recorded days, two hours of a live one with its log and snapshot, three alerts, a user with a key."""
     folder = tmp_path_factory.mktemp("whole")
-    with open_house(Settings(data=str(folder / "data")), Standing(NOW_NS)) as house:
+    with open_installation(Settings(data=str(folder / "data")), Standing(NOW_NS)) as house:
         for number, day in enumerate(("20240626", "20240627", "20240628")):
             lows = {n: 5500 + n % 17 + number * 3 for n in range(815, 1215)}
             minutes = [
@@ -85,7 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answers(folder: Path) -> dict[str, bytes]:
     """What a restarted service answers; each part that it cannot answer in words."""
     found: dict[str, bytes] = {}
-    with open_house(Settings(data=str(folder)), Standing(NOW_NS)) as house:
+    with open_installation(Settings(data=str(folder)), Standing(NOW_NS)) as house:
         query = house.query
         asked = {
             "levels": lambda: query.levels(SCOPE, "ES", NOW_NS),

@@ -20,8 +20,9 @@ from unittest.mock import patch
 import pytest
 from tests.e2e.performances import Piece, engine_of, feed_of, invented, outcome, pieces, play, prepare
 
-from outcry.app import House, SystemClock, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
+from outcry.base.clock import SystemClock
 from outcry.database.database import DATABASE_FILE, Database
 from outcry.database.errors import StoreBusy
 from outcry.live.file_log import FileLog
@@ -124,7 +125,7 @@ def performed(folder: Path, piece: Piece, fault: str = "", seed: int = 0) -> dic
     """Play a piece to its end under a fault, then recover it undisturbed: that is what came of it."""
     chance = Chance(seed)
 
-    async def work(house: House, *, only_look: bool) -> dict[str, Any]:
+    async def work(house: Installation, *, only_look: bool) -> dict[str, Any]:
         engine = engine_of(house, lambda *_args, **_more: None)
         await play(engine, [] if only_look else [feed_of(piece, house, BATCH_ROWS)])
         await engine.stop()
@@ -132,10 +133,10 @@ def performed(folder: Path, piece: Piece, fault: str = "", seed: int = 0) -> dic
 
     clock = SteppedClock(chance) if fault == "clock stepped" else None
     disturbing = FAULTS[fault](folder, chance) if fault in FAULTS else nullcontext()
-    with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively(), disturbing:
+    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively(), disturbing:
         played = asyncio.run(work(house, only_look=False))
     assert chance.met or not fault
-    with open_house(Settings(data=str(folder))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
         recovered = asyncio.run(work(house, only_look=True))
     assert recovered == played
     return played

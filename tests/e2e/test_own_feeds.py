@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from outcry.app import open_house
+from outcry.app.application import build_application
+from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.base.errors import InvalidRequest
 from outcry.feeds.pushed import MAX_STREAMS, PushedFeeds
@@ -26,10 +27,10 @@ def test_pushes_know_the_houses_own_feeds_and_streams(
 ) -> None:
     """The operator tails a file as `sierra`; user 7 has 64 streams, one of them `replay` of ESZ2013."""
     built: list[Any] = []
-    monkeypatch.setattr("outcry.api.app.create_app", lambda services, _options: built.append(services))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    with open_house(Settings(data=str(tmp_path))) as house:
+    monkeypatch.setattr("outcry.app.answering.create_app", lambda services, _options: built.append(services))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with open_installation(Settings(data=str(tmp_path))) as house:
         tail = cast("Feed", SimpleNamespace(name="sierra"))
-        house.application([(0, tail)])
+        build_application(house, [(0, tail)])
         (services,) = built
         pushes, live = cast("PushedFeeds", services.pushes), cast("LiveService", services.live)
         keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MAX_STREAMS - 1))]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.people import people_of
 from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason, Refused
@@ -31,8 +32,8 @@ def outcry(data: Path, *arguments: str, **environment: str) -> subprocess.Comple
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with open_house(Settings(data=str(tmp_path))) as opened:
+def house(tmp_path: Path) -> Iterator[Installation]:
+    with open_installation(Settings(data=str(tmp_path))) as opened:
         yield opened
 
 
@@ -40,10 +41,12 @@ def token_of(link: str) -> str:
     return link.partition("?token=")[2].strip()
 
 
-def test_an_operator_is_invited_from_the_machine_and_lets_others_in(house: House, tmp_path: Path) -> None:
+def test_an_operator_is_invited_from_the_machine_and_lets_others_in(
+    house: Installation, tmp_path: Path
+) -> None:
     done = outcry(tmp_path, "users", "invite", "owner@example.com", "--operator", OUTCRY_PORT="8321")
     assert done.stdout.startswith("http://localhost:8321/invite?token=")
-    identity = house.people.identity
+    identity = people_of(house).identity
     owner = identity.accept(token_of(done.stdout), "", PASSWORD, HERE)
     assert owner.user.role == "operator"
     assert not identity.needs_set_up()
@@ -55,7 +58,7 @@ def test_an_operator_is_invited_from_the_machine_and_lets_others_in(house: House
     assert (email, role, tier, ways, disabled) == ("owner@example.com", "operator", "free", "password", "")
 
 
-def test_an_account_made_with_a_key_is_let_in_by_a_link(house: House, tmp_path: Path) -> None:
+def test_an_account_made_with_a_key_is_let_in_by_a_link(house: Installation, tmp_path: Path) -> None:
     assert outcry(tmp_path, "keys", "create", "--email", "ann@example.com").returncode == 0
     made = outcry(tmp_path, "users", "operator", "Ann@example.com")
     assert made.returncode == 0
@@ -64,7 +67,7 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(house: House, tmp_path: 
         tmp_path, "users", "reset", "ann@example.com", OUTCRY_PUBLIC_URL="https://outcry.example.com"
     ).stdout
     assert link.startswith("https://outcry.example.com/reset/new?token=")
-    identity = house.people.identity
+    identity = people_of(house).identity
     signed = identity.reset(token_of(link), PASSWORD, HERE)
     assert isinstance(signed, SignedIn)
     assert signed.user.role == "operator"
@@ -92,17 +95,16 @@ def test_what_cannot_be_done_is_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_one_process_ends_ends_in_another_within_a_second(house: House, tmp_path: Path) -> None:
+def test_what_one_process_ends_ends_in_another_within_a_second(house: Installation, tmp_path: Path) -> None:
     """Two houses over one database, as two processes have them; their clocks are the machine's."""
-    with open_house(Settings(data=str(tmp_path))) as other:
-        signed = house.people.identity.set_up(
-            house.people.identity.set_up_token(), "o@example.com", PASSWORD, HERE
-        )
-        there, now_ns = other.people.browser_sessions, other.clock.now_ns()
+    with open_installation(Settings(data=str(tmp_path))) as other:
+        identity = people_of(house).identity
+        signed = identity.set_up(identity.set_up_token(), "o@example.com", PASSWORD, HERE)
+        there, now_ns = people_of(other).browser_sessions, other.clock.now_ns()
         there.refresh(now_ns, force=True)
         found = there.find(signed.token, now_ns)
         assert found is not None
-        house.people.identity.sign_out(found[0], HERE)
+        identity.sign_out(found[0], HERE)
         there.refresh(now_ns + 10**9)
         assert there.find(signed.token, now_ns + 10**9) is None
 
@@ -142,6 +144,6 @@ def test_mail_and_provider_come_from_the_settings(tmp_path: Path) -> None:
         mail_from="outcry@example.com", oidc_issuer="https://login.example.com", oidc_client_id="outcry",
         oidc_name="Example",
     )  # fmt: skip
-    with open_house(settings) as house:
-        assert house.people.identity.mail_works()
-        assert house.people.identity.openid_name() == "Example"
+    with open_installation(settings) as house:
+        assert people_of(house).identity.mail_works()
+        assert people_of(house).identity.openid_name() == "Example"

@@ -24,7 +24,7 @@ import pytest
 from outcry.access.keys import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.api.app import Options, Services, create_app
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.http.server import Binding, build_server
@@ -39,7 +39,7 @@ DAY = "data/lean/cme/minute/es/20131008_trade.zip"
 class Service:
     """A service on a free port, and what was pushed into it by owner, feed and contract."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Installation) -> None:
         self.house = house
         self.got: dict[tuple[int, str, Contract], list[Event]] = {}
         self.url = ""
@@ -65,7 +65,7 @@ class Service:
 
 @contextmanager
 def serving(data: Path, port: int = 0) -> Iterator[Service]:
-    with open_house(read_settings({}, data=str(data))) as house:
+    with open_installation(read_settings({}, data=str(data))) as house:
         service = Service(house)
         parts = Services(
             house.query,
@@ -105,7 +105,7 @@ def outcry(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=120, check=False)
 
 
-def roles(house: House) -> list[tuple[str, str, bool]]:
+def roles(house: Installation) -> list[tuple[str, str, bool]]:
     """Every key: whose, what for, whether it is in force."""
     return [(row.email, row.role, row.revoked_ns is None) for row in house.keys.list()]
 
@@ -229,7 +229,7 @@ def test_what_a_person_can_mend_is_one_line(
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "day.zip").write_bytes((shared / DAY).read_bytes())
     (tmp_path / "20131008_trade.zip").write_bytes((shared / DAY).read_bytes())
-    with open_house(read_settings({}, data=str(tmp_path / "data"))) as house:
+    with open_installation(read_settings({}, data=str(tmp_path / "data"))) as house:
         call = command("replay", *arguments, "--data", str(tmp_path / "data"))
         done = subprocess.run(**call, cwd=tmp_path, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout) == (status, "")

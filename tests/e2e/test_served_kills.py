@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from outcry.app import LOG_FOLDER, open_house
+from outcry.app.installation import LOG_FOLDER, open_installation
 from outcry.app.settings import read_settings
 
 OUTCRY = Path(sys.executable).with_name("outcry")
@@ -81,7 +81,7 @@ class Played:
         assert self.service.wait(30) in {0, -signal.SIGTERM}
 
     def outcome(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        with open_house(read_settings({}, data=str(self.folder))) as house:
+        with open_installation(read_settings({}, data=str(self.folder))) as house:
             alerts = [replace(row, seq=0) for row in house.alerts.alerts([0], limit=10_000)]
             sessions = [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")]
             return alerts, sessions

@@ -12,7 +12,8 @@ import pytest
 from outcry.access.licences import Grant, Scope
 from outcry.answers.alerts import params
 from outcry.answers.wording import message
-from outcry.app import open_house
+from outcry.app.installation import open_installation
+from outcry.app.live import live_service
 from outcry.app.settings import Settings
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import pacer_for_speed
@@ -36,13 +37,13 @@ def played(
     tmp_path: Path, files: Sequence[Path], options: ReadOptions, contract: Contract
 ) -> tuple[Rows, Sequence[AlertRow], dict[str, SessionLevels]]:
     """The bars, the alerts they fired, and the levels of the sessions stored, by date."""
-    with open_house(Settings(data=str(tmp_path / "data"))) as house:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as house:
         library, universe = FileLibrary(), house.reference.universe
         batches = [b for one in readings_of(library, universe, files, options) for b in one.batches()]
         rows = np.concatenate([b.rows for b in batches if b.contract == contract])
 
         async def work() -> None:
-            engine = house.live().engine
+            engine = live_service(house).engine
             await engine.start()
             readings = readings_of(library, universe, files, options)
             await engine.attach(

@@ -4,13 +4,13 @@ from itertools import pairwise
 
 from tests.golden.test_worked_sessions import EVERYTHING
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.wire.chart import ChartAnswer, ChartSession
 
 TICK = 0.25
 
 
-def chart(house: House, symbol: str = "ES", sessions: int = 60) -> ChartAnswer:
+def chart(house: Installation, symbol: str = "ES", sessions: int = 60) -> ChartAnswer:
     return house.query.chart(EVERYTHING, symbol, sessions, house.clock.now_ns()).answer
 
 
@@ -19,14 +19,14 @@ def letters(session: ChartSession, price: float) -> str:
     return "".join(b.letter for b in session.brackets if b.low <= price <= b.high)
 
 
-def test_its_levels_are_those_of_history(house: House) -> None:
+def test_its_levels_are_those_of_history(house: Installation) -> None:
     found = chart(house)
     history = house.query.history(EVERYTHING, "ES", None, None, house.clock.now_ns()).answer.sessions
     assert [session.levels for session in found.sessions] == history
     assert len(history) == 3
 
 
-def test_its_brackets_and_volumes_are_the_profiles_rows(house: House) -> None:
+def test_its_brackets_and_volumes_are_the_profiles_rows(house: Installation) -> None:
     for session in chart(house).sessions:
         rows = house.query.profile(EVERYTHING, "ES", session.date, house.clock.now_ns()).answer.rows
         assert session.low is not None
@@ -37,7 +37,7 @@ def test_its_brackets_and_volumes_are_the_profiles_rows(house: House) -> None:
         assert drawn[::-1] == [(row.price, row.letters, row.volume) for row in rows]
 
 
-def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: House) -> None:
+def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: Installation) -> None:
     for session in chart(house).sessions:
         assert session.levels is not None
         last = session.path[-1]
@@ -55,7 +55,7 @@ def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: H
             assert value >= 0.7 * sum(tpos)
 
 
-def test_brackets_begin_half_an_hour_apart(house: House) -> None:
+def test_brackets_begin_half_an_hour_apart(house: Installation) -> None:
     for session in chart(house, "GC").sessions:
         starts = [b.start for b in session.brackets]
         assert starts[0] == session.open  # gold opens at 8:20: not on the half-hour
@@ -63,11 +63,11 @@ def test_brackets_begin_half_an_hour_apart(house: House) -> None:
         assert {b - a for a, b in pairwise(minutes)} == {30}
 
 
-def test_fewer_sessions_are_the_newest(house: House) -> None:
+def test_fewer_sessions_are_the_newest(house: Installation) -> None:
     assert [s.date for s in chart(house, sessions=2).sessions] == [s.date for s in chart(house).sessions][-2:]
 
 
-def test_a_poor_extreme_is_repaired_by_a_later_trade_beyond_it(house: House) -> None:
+def test_a_poor_extreme_is_repaired_by_a_later_trade_beyond_it(house: Installation) -> None:
     found = chart(house)
     for place, session in enumerate(found.sessions):
         assert session.levels is not None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from outcry.access.licences import Grant, Scope
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.recordings.file_model import ReadOptions
 
@@ -17,7 +17,7 @@ WANT = {
 }
 
 
-def days(house: House) -> dict[str, dict[str, str | None]]:
+def days(house: Installation) -> dict[str, dict[str, str | None]]:
     now_ns = house.clock.now_ns()
     return {
         root: {
@@ -31,7 +31,7 @@ def days(house: House) -> dict[str, dict[str, str | None]]:
 def test_stored_sessions_have_the_kind_of_day_the_rule_gives_before_and_after_a_refold(
     shared: Path, tmp_path: Path
 ) -> None:
-    with open_house(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as house:
         for folder in ("cme/minute/es", "comex/minute/gc"):
             for path in house.importer.files(shared / "data" / "lean" / folder):
                 house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from outcry.access.licences import Grant, Scope
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.live import live_service
 from outcry.app.settings import Settings
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import StepPacer, pacer_for_speed
@@ -35,17 +36,17 @@ ES, GC = Contract("ES", 2013, 12), Contract("GC", 2013, 12)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with open_house(Settings(data=str(tmp_path / "data"))) as opened:
+def house(tmp_path: Path) -> Iterator[Installation]:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as opened:
         yield opened
 
 
-def readings(house: House, shared: Path, folder: str) -> Sequence[Any]:
+def readings(house: Installation, shared: Path, folder: str) -> Sequence[Any]:
     paths = sorted((shared / "data" / "lean" / folder).glob("*_trade.zip"))
     return readings_of(FileLibrary(), house.reference.universe, paths, ReadOptions())
 
 
-def recorded(house: House, shared: Path, folder: str, contract: Contract) -> tuple[Rows, Quality]:
+def recorded(house: Installation, shared: Path, folder: str, contract: Contract) -> tuple[Rows, Quality]:
     """All rows of a contract, straight from the files."""
     batches = [
         b for reading in readings(house, shared, folder) for b in reading.batches() if b.contract == contract
@@ -54,7 +55,7 @@ def recorded(house: House, shared: Path, folder: str, contract: Contract) -> tup
 
 
 def so_far(
-    house: House, rows: Rows, quality: Quality, contract: Contract, now_ns: int
+    house: Installation, rows: Rows, quality: Quality, contract: Contract, now_ns: int
 ) -> SessionProfile | None:
     """What the bulk kernel makes of the session open at an instant, from the rows known by then."""
     session = house.reference.calendar.session_at(contract.root, now_ns)
@@ -78,8 +79,8 @@ def as_answered(profile: SessionProfile, tick: float) -> Developing:
     return Developing(**{name: round(getattr(profile, field) * tick, 9) for name, field in names.items()})
 
 
-async def live(house: House, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
-    service = house.live()
+async def live(house: Installation, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
+    service = live_service(house)
     engine = service.engine
     await engine.start()
     return engine, engine.attach(0, feed), house.log
@@ -99,7 +100,7 @@ async def begun(stepper: StepPacer) -> None:
     ],
 )
 def test_every_minute_is_answered_with_the_levels_so_far(
-    house: House, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
+    house: Installation, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
 ) -> None:
     """All recorded days in one go, nothing imported: the prior of each is the one completed just before."""
     rows, quality = recorded(house, shared, folder, contract)
@@ -131,7 +132,7 @@ def test_every_minute_is_answered_with_the_levels_so_far(
         assert asyncio.run(work()) >= at_least
 
 
-def test_every_minute_of_a_tick_recording(house: House, shared: Path) -> None:
+def test_every_minute_of_a_tick_recording(house: Installation, shared: Path) -> None:
     """GC trade by trade: there is one day of it, so no prior, and the stream itself is looked at."""
     rows, quality = recorded(house, shared, "comex/tick/gc", GC)
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
@@ -167,7 +168,7 @@ def test_every_minute_of_a_tick_recording(house: House, shared: Path) -> None:
     ],
 )
 def test_at_the_end_the_worked_levels(
-    house: House, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
+    house: Installation, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
 ) -> None:
     """Played as fast as it goes; what is in the store then is what was worked by hand."""
 

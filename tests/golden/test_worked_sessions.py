@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outcry.access.licences import Grant, Scope
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.market.methods import Method
 from outcry.market.profile import value_area
@@ -37,14 +37,16 @@ def worked(shared: Path, block: str, day: str) -> dict[str, Any]:
     return vectors[block]["sessions"][day]
 
 
-def answered(house: House, symbol: str, day: str) -> SessionLevels:
+def answered(house: Installation, symbol: str, day: str) -> SessionLevels:
     found = house.query.history(EVERYTHING, symbol, day, day, house.clock.now_ns()).answer
     assert found.count == 1
     return found.sessions[0]
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_ranges_and_initial_balance(house: House, shared: Path, block: str, symbol: str, day: str) -> None:
+def test_ranges_and_initial_balance(
+    house: Installation, shared: Path, block: str, symbol: str, day: str
+) -> None:
     want, found = worked(shared, block, day), answered(house, symbol, day)
     assert (found.high, found.low, found.close_price) == (want["high"], want["low"], want["close"])
     assert (found.ib_high, found.ib_low) == (want["ib_high"], want["ib_low"])
@@ -54,7 +56,7 @@ def test_ranges_and_initial_balance(house: House, shared: Path, block: str, symb
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_tpo_levels(house: House, shared: Path, block: str, symbol: str, day: str) -> None:
+def test_tpo_levels(house: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
     want, found = worked(shared, block, day)["tpo"], answered(house, symbol, day)
     assert found.poc_candidates == want["poc_candidates"]
     if (symbol, day) in OTHER_POC_TIE:
@@ -66,7 +68,9 @@ def test_tpo_levels(house: House, shared: Path, block: str, symbol: str, day: st
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_extremes_and_single_prints(house: House, shared: Path, block: str, symbol: str, day: str) -> None:
+def test_extremes_and_single_prints(
+    house: Installation, shared: Path, block: str, symbol: str, day: str
+) -> None:
     want, found = worked(shared, block, day)["tpo"], answered(house, symbol, day)
     assert (found.upper_tail_ticks, found.lower_tail_ticks) == (want["upper_tail"], want["lower_tail"])
     assert (found.poor_high, found.poor_low) == (want["upper_tail"] < 2, want["lower_tail"] < 2)
@@ -74,7 +78,7 @@ def test_extremes_and_single_prints(house: House, shared: Path, block: str, symb
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_volume_levels(house: House, shared: Path, block: str, symbol: str, day: str) -> None:
+def test_volume_levels(house: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
     session, found = worked(shared, block, day), answered(house, symbol, day)
     exact = session.get("volume_profile_exact_trades")
     want = exact or session["volume_profile_uniform_high_low"]
@@ -89,7 +93,7 @@ def test_volume_levels(house: House, shared: Path, block: str, symbol: str, day:
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
 def test_every_value_area_rule_of_the_vectors(
-    house: House, shared: Path, block: str, symbol: str, day: str
+    house: Installation, shared: Path, block: str, symbol: str, day: str
 ) -> None:
     """From the vectors' own POC, one row and two, tie up, down and both."""
     want = worked(shared, block, day)["tpo"]
@@ -115,7 +119,7 @@ def test_every_value_area_rule_of_the_vectors(
 
 def test_the_cash_variant_ends_at_sixteen(shared: Path, tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), session_variants={"ES": "cash"})
-    with open_house(settings) as house:
+    with open_installation(settings) as house:
         for path in house.importer.files(shared / "data" / "lean" / "cme"):
             house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
         for day in ("2013-10-07", "2013-10-08", "2013-10-09"):
@@ -123,7 +127,7 @@ def test_the_cash_variant_ends_at_sixteen(shared: Path, tmp_path: Path) -> None:
             assert (found.poc, found.val, found.vah) == (want["poc"], *want["va_two_row_up"])
 
 
-def test_levels_answer_of_the_newest_session(house: House) -> None:
+def test_levels_answer_of_the_newest_session(house: Installation) -> None:
     found = house.query.levels(EVERYTHING, "gc", house.clock.now_ns()).answer
     assert (found.symbol, found.data_source, found.live, found.as_of) == (
         "GC",
@@ -144,7 +148,7 @@ def test_levels_answer_of_the_newest_session(house: House) -> None:
     assert [(level.price, level.date) for level in found.naked_pocs] == [(1323.5, "2013-10-08")]
 
 
-def test_carried_levels_of_es(house: House) -> None:
+def test_carried_levels_of_es(house: Installation) -> None:
     """From the vectors by hand: the POC of the 7th, 1675.50, lies above the highs of the 8th and 9th (1671.25,
     1656.75); that of the 8th, 1655.75, was traded on the 9th. Low of the 7th (tail of one) was passed on the 8th."""
     found = house.query.levels(EVERYTHING, "ES", house.clock.now_ns()).answer
@@ -156,7 +160,7 @@ def test_carried_levels_of_es(house: House) -> None:
     assert found.poor_lows == []
 
 
-def test_profile_rows_add_up(house: House, shared: Path) -> None:
+def test_profile_rows_add_up(house: Installation, shared: Path) -> None:
     found = house.query.profile(EVERYTHING, "ESZ3", "2013-10-08", house.clock.now_ns()).answer
     want = worked(shared, "ES_RTH_0930_1615_ET", "2013-10-08")
     assert sum(row.volume for row in found.rows) == want["volume"]

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 
 Write = Callable[..., Path]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with open_house(Settings(data=str(tmp_path / "data"))) as opened:
+def house(tmp_path: Path) -> Iterator[Installation]:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as opened:
         yield opened
 
 

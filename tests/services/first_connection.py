@@ -17,7 +17,7 @@ from tests.services.live_stage import MINUTE, SECOND, Stage, run
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import live_answers
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract
@@ -182,9 +182,9 @@ class Week:
         self.whole = self.answers(BEGIN, caps(10 * DAY_NS), self.instants)
 
     def _house(self, name: str, now_ns: int) -> Any:
-        return open_house(Settings(data=str(self._folder / name)), Clock(now_ns))
+        return open_installation(Settings(data=str(self._folder / name)), Clock(now_ns))
 
-    def _import_past(self, house: House) -> None:
+    def _import_past(self, house: Installation) -> None:
         past = self.rows[self.rows["ts_event"] < RECORDED]
         plain = np.zeros(len(past), TRADE)
         for column in TRADE.names or ():
@@ -209,7 +209,7 @@ class Week:
             shutil.rmtree(self._folder / name)
 
     async def _followed(
-        self, staged: Stage, house: House, feed_caps: FeedCaps, at: Sequence[int]
+        self, staged: Stage, house: Installation, feed_caps: FeedCaps, at: Sequence[int]
     ) -> dict[int, Seen]:
         clock = house.clock
         assert isinstance(clock, Clock)
@@ -229,7 +229,7 @@ class Week:
             found[at_ns] = await self._seen(staged, house, moment_ns, at_ns)
         return found
 
-    async def _seen(self, staged: Stage, house: House, moment_ns: int, now_ns: int) -> Seen:
+    async def _seen(self, staged: Stage, house: Installation, moment_ns: int, now_ns: int) -> Seen:
         await staged.engine.drained()
         runner = staged.engine.runners[f"0/script/{ES.key}"]
         runner.update_availability(asyncio.get_running_loop().time())

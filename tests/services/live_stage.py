@@ -11,7 +11,7 @@ import numpy as np
 from tests.within import within
 
 from outcry.access.licences import Grant, resolve
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.archive import Archive
 from outcry.live.background_log import BackgroundLog
@@ -98,7 +98,7 @@ class ScriptFeed:
 class Stage:
     """An engine and what it works with."""
 
-    house: House
+    house: Installation
     engine: Engine
     registry: Registry
     live: SqlLiveStore
@@ -109,7 +109,7 @@ class Stage:
         return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
 
 
-def stage(house: House, registry: Registry | None = None, log: BackgroundLog | None = None) -> Stage:
+def stage(house: Installation, registry: Registry | None = None, log: BackgroundLog | None = None) -> Stage:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
     log = log or BackgroundLog(FileLog(house.settings.folder / "live"))
     live = SqlLiveStore(house.database, OutboxEntries())
@@ -130,7 +130,7 @@ def stage(house: House, registry: Registry | None = None, log: BackgroundLog | N
 
 
 def run(
-    house: House,
+    house: Installation,
     work: Callable[[Stage], Awaitable[T]],
     registry: Registry | None = None,
     log: BackgroundLog | None = None,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from outcry.access.licences import Grant, Scope
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
@@ -72,11 +72,11 @@ def without(first: str, last: str) -> list[Bar]:
     return [line for line in REGULAR if not first <= line[0] < last]
 
 
-def take(house: House, path: Path) -> list[SessionReport]:
+def take(house: Installation, path: Path) -> list[SessionReport]:
     return house.importer.run(path, 0, ReadOptions(), house.clock.now_ns()).sessions
 
 
-def stored(house: House) -> SessionRow:
+def stored(house: Installation) -> SessionRow:
     (row,) = [row for row in house.store.sessions([0], "ES") if row.kind == "rth"]
     return row
 
@@ -86,7 +86,7 @@ def at(clock: str) -> int:
     return int(when.timestamp()) * 10**9
 
 
-def test_a_hole_within_one_file_makes_no_complete_session(house: House, bars: Write) -> None:
+def test_a_hole_within_one_file_makes_no_complete_session(house: Installation, bars: Write) -> None:
     """Issue 14: a day without 11:00 to 16:15 in New York, 90 of 405 bars, was complete."""
     take(house, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
     row = stored(house)
@@ -94,7 +94,7 @@ def test_a_hole_within_one_file_makes_no_complete_session(house: House, bars: Wr
     assert row.holes == ((at("15:00"), at("20:15")),)
 
 
-def test_it_does_not_matter_how_a_recording_is_packed(house: House, bars: Write) -> None:
+def test_it_does_not_matter_how_a_recording_is_packed(house: Installation, bars: Write) -> None:
     """The same bars in three files, one of which fills the hole at last."""
     take(house, bars(DAY, *[line for line in REGULAR if line[0] < "15:00"], folder="a"))
     take(house, bars(DAY, *[line for line in REGULAR if line[0] >= "17:30"], *OUTSIDE, folder="b"))
@@ -104,14 +104,14 @@ def test_it_does_not_matter_how_a_recording_is_packed(house: House, bars: Write)
     assert (stored(house).complete, stored(house).holes) == (True, ())
 
 
-def test_a_report_names_the_hole(house: House, bars: Write) -> None:
+def test_a_report_names_the_hole(house: Installation, bars: Write) -> None:
     reports = take(house, bars(DAY, *OUTSIDE, *without("16:00", "16:30")))
     (report,) = [one for one in reports if one.kind == "rth"]
     assert report.holes == ((at("16:00"), at("16:30")),)
     assert hole_text(report.holes[0], "America/New_York") == "2024-07-02 12:00 to 12:30 America/New_York"
 
 
-def test_sessions_of_earlier_versions_are_judged_by_a_refold(house: House, bars: Write) -> None:
+def test_sessions_of_earlier_versions_are_judged_by_a_refold(house: Installation, bars: Write) -> None:
     take(house, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
     old = [replace(row, complete=True, holes=(), activity=()) for row in house.store.sessions([0], "ES")]
     house.store.replace_sessions(0, "ESU2024", old)
@@ -212,7 +212,7 @@ def es_without(folder: Path, shared: Path, first_ms: int, last_ms: int) -> Path:
     return folder
 
 
-def test_a_cut_day_carries_no_level(house: House, shared: Path, tmp_path: Path) -> None:
+def test_a_cut_day_carries_no_level(house: Installation, shared: Path, tmp_path: Path) -> None:
     """ES of 9 October 2013 without 11:00 to 16:15 in New York, 15:00 to 20:15 UTC: the day before stays the newest, and
     no POC of the cut day is naked. Every other session that the files span is complete."""
     hour = 3_600_000
@@ -237,7 +237,7 @@ def test_a_cut_day_carries_no_level(house: House, shared: Path, tmp_path: Path) 
     assert "no gap longer than is usual for the product" in found.rule
 
 
-def test_days_of_the_look_back_that_nobody_recorded_are_named(house: House, bars: Write) -> None:
+def test_days_of_the_look_back_that_nobody_recorded_are_named(house: Installation, bars: Write) -> None:
     """Monday 1 July and Friday 5 July 2024; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
     take(house, bars("20240701", *OUTSIDE, *REGULAR, folder="mon"))
     take(house, bars(DAY, *OUTSIDE, *without("15:00", "20:15"), folder="tue"))

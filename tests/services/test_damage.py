@@ -10,7 +10,7 @@ import pytest
 from tests.services.test_importing import DAY, WHOLE, Write, rth, take
 
 from outcry.access.licences import Grant, resolve
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base.errors import NoLicensedSource
 from outcry.database.database import DATABASE_FILE
 from outcry.recordings.verification import add_digests
@@ -21,7 +21,7 @@ SCOPE = resolve(7, 0, "free", (Grant("everyone", "completed", (), None, None),))
 NEXT_DAY = "20240703"
 
 
-def tape_of(house: House) -> Path:
+def tape_of(house: Installation) -> Path:
     return house.settings.folder / "tape"
 
 
@@ -31,18 +31,20 @@ def flip(path: Path, byte: int, bit: int = 0) -> None:
     path.write_bytes(data)
 
 
-def sql(house: House, statement: str, *values: object) -> None:
+def sql(house: Installation, statement: str, *values: object) -> None:
     with closing(sqlite3.connect(house.settings.folder / DATABASE_FILE)) as database:
         database.execute(statement, values)
         database.commit()
 
 
-def refold(house: House) -> tuple[int, list[str]]:
+def refold(house: Installation) -> tuple[int, list[str]]:
     (done,) = house.importer.refold(house.clock.now_ns())
     return done.sessions, list(done.faults)
 
 
-def test_any_flipped_bit_of_a_tape_file_is_noticed_before_a_row_is_used(house: House, ticks: Write) -> None:
+def test_any_flipped_bit_of_a_tape_file_is_noticed_before_a_row_is_used(
+    house: Installation, ticks: Write
+) -> None:
     take(house, ticks(DAY, *WHOLE))
     row = next(row for row in house.store.all_recordings() if row.rows > 1)
     path = tape_of(house) / row.path
@@ -60,7 +62,7 @@ def test_any_flipped_bit_of_a_tape_file_is_noticed_before_a_row_is_used(house: H
                lambda p: p.unlink()]
 )  # fmt: skip
 def test_a_damaged_tape_file_is_named_by_refold_and_mended_by_its_recording(
-    house: House, ticks: Write, damage: Callable[[Path], object]
+    house: Installation, ticks: Write, damage: Callable[[Path], object]
 ) -> None:
     recording = ticks(DAY, *WHOLE)
     take(house, recording)
@@ -83,7 +85,7 @@ def test_a_damaged_tape_file_is_named_by_refold_and_mended_by_its_recording(
     assert take(house, recording).state == "unchanged"
 
 
-def test_two_tape_files_swapped_are_both_named(house: House, ticks: Write) -> None:
+def test_two_tape_files_swapped_are_both_named(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     take(house, ticks(NEXT_DAY, *WHOLE, folder="next"))
     a, b = (tape_of(house) / r.path for r in house.store.all_recordings() if r.rows > 1)
@@ -96,7 +98,7 @@ def test_two_tape_files_swapped_are_both_named(house: House, ticks: Write) -> No
     )
 
 
-def test_a_recording_joined_of_two_files_is_mended_by_both(house: House, ticks: Write) -> None:
+def test_a_recording_joined_of_two_files_is_mended_by_both(house: Installation, ticks: Write) -> None:
     """Each file holds half of the day. After the damage each brings its half again, whichever comes first."""
     halves = [ticks(DAY, *WHOLE[:9], folder="a"), ticks(DAY, *WHOLE[9:], folder="b")]
     for half in halves:
@@ -111,7 +113,9 @@ def test_a_recording_joined_of_two_files_is_mended_by_both(house: House, ticks: 
 
 
 @pytest.mark.parametrize("column", ["volume", "close_ns", "complete"])
-def test_a_damaged_session_is_answered_nowhere_and_named(house: House, ticks: Write, column: str) -> None:
+def test_a_damaged_session_is_answered_nowhere_and_named(
+    house: Installation, ticks: Write, column: str
+) -> None:
     recording = ticks(DAY, *WHOLE)
     take(house, recording)
     take(house, ticks(NEXT_DAY, *WHOLE, folder="next"))
@@ -133,7 +137,7 @@ def test_a_damaged_session_is_answered_nowhere_and_named(house: House, ticks: Wr
     assert house.query.levels(SCOPE, "ES", now_ns).answer == before
 
 
-def test_a_damaged_ladder_is_mended_by_a_refold(house: House, ticks: Write) -> None:
+def test_a_damaged_ladder_is_mended_by_a_refold(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     before = replace(rth(house), received_ns=0)
     profile = bytearray(before.profile)
@@ -147,7 +151,9 @@ def test_a_damaged_ladder_is_mended_by_a_refold(house: House, ticks: Write) -> N
 
 
 @pytest.mark.parametrize("value", ["2024-07-0\x12", "x", 7, b"\xff"])
-def test_a_row_that_cannot_even_be_read_holds_up_no_other(house: House, ticks: Write, value: object) -> None:
+def test_a_row_that_cannot_even_be_read_holds_up_no_other(
+    house: Installation, ticks: Write, value: object
+) -> None:
     take(house, ticks(DAY, *WHOLE))
     first = "kind = 'eth' AND trade_date = '2024-07-02'"
     sql(house, f"UPDATE sessions SET trade_date = ?, checksum = NULL WHERE {first}", value)
@@ -155,7 +161,7 @@ def test_a_row_that_cannot_even_be_read_holds_up_no_other(house: House, ticks: W
     assert len(house.store.damaged()) == 1
 
 
-def test_a_lost_recording_row_costs_no_session(house: House, ticks: Write) -> None:
+def test_a_lost_recording_row_costs_no_session(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     before = rth(house)
     sql(house, "UPDATE recordings SET spans = '[]'")
@@ -165,7 +171,9 @@ def test_a_lost_recording_row_costs_no_session(house: House, ticks: Write) -> No
     assert len(house.store.damaged()) == 1
 
 
-def test_a_file_of_an_earlier_outcry_gets_a_digest_once_it_was_counted(house: House, ticks: Write) -> None:
+def test_a_file_of_an_earlier_outcry_gets_a_digest_once_it_was_counted(
+    house: Installation, ticks: Write
+) -> None:
     """An installation from before digests: rows without checksums, files without digests. A file whose counts agree
     gets one; a file that was exchanged is named and gets none."""
     take(house, ticks(DAY, *WHOLE))
@@ -184,7 +192,7 @@ def test_a_file_of_an_earlier_outcry_gets_a_digest_once_it_was_counted(house: Ho
     assert house.store.damaged() == []
 
 
-def test_the_tape_has_checksums_of_its_own(house: House, ticks: Write) -> None:
+def test_the_tape_has_checksums_of_its_own(house: Installation, ticks: Write) -> None:
     """Without the database the open format still notices: zstd frames carry a checksum of their content."""
     take(house, ticks(DAY, *WHOLE))
     row = next(row for row in house.store.all_recordings() if row.rows > 1)

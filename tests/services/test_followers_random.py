@@ -20,7 +20,7 @@ from outcry.agent import pusher
 from outcry.agent.contract_follower import ContractFollower
 from outcry.agent.spool import Spool
 from outcry.agent.spool_sender import SpoolSender
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base.errors import StoreUnavailable
 from outcry.client.errors import ApiError
 from outcry.cluster.bus_transport import BusTransport
@@ -47,7 +47,7 @@ class Noon:
 
 
 @pytest.fixture
-def stage(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
+def stage(house: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
     monkeypatch.setattr(pusher, "BATCH_EVENTS", 4)
     return replace(house, clock=Noon())
 
@@ -115,7 +115,7 @@ class TapeFeed:
 class Owners:
     """Whoever has the stream. `trusty`: nothing happens to them any more."""
 
-    def __init__(self, house: House, staged: Stage, chance: random.Random) -> None:
+    def __init__(self, house: Installation, staged: Stage, chance: random.Random) -> None:
         self._universe, self._engine, self._chance = house.reference.universe, staged.engine, chance
         self.trusty = False
         self._begin()
@@ -166,7 +166,7 @@ class Owners:
 class Process:
     """One that follows the feed."""
 
-    def __init__(self, house: House, staged: Stage, folder: Path, tape: Tape, owners: Owners) -> None:
+    def __init__(self, house: Installation, staged: Stage, folder: Path, tape: Tape, owners: Owners) -> None:
         self._reference, self._engine = house.reference, staged.engine
         self._folder, self._tape, self._owners = folder, tape, owners
         self._outward = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
@@ -229,7 +229,9 @@ def volume(staged: Stage) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whoever_follows_and_dies_each_trade_counts_once(stage: House, tmp_path: Path, seed: int) -> None:
+def test_whoever_follows_and_dies_each_trade_counts_once(
+    stage: Installation, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     tape = Tape(chance)
 
@@ -259,7 +261,7 @@ def test_whoever_follows_and_dies_each_trade_counts_once(stage: House, tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_program_that_pushes_itself_tells_each_trade_once(stage: House, seed: int) -> None:
+def test_a_program_that_pushes_itself_tells_each_trade_once(stage: Installation, seed: int) -> None:
     """As `outcry replay` does over HTTP: what it told and may have to tell again is in memory alone."""
     chance = random.Random(seed)
     tape = Tape(chance)

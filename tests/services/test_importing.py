@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.market.snapshot import load
 from outcry.recordings import file_import, importing
@@ -34,17 +34,17 @@ WHOLE = [("13:00:00", "5500", 1), ("13:30:00", "5500.25", 2)] + [
 ] + [("20:14:59", "5501", 5), ("20:16:00", "5501.25", 1)]  # fmt: skip
 
 
-def take(house: House, path: Path, owner: int = 0, now_ns: int | None = None) -> FileReport:
+def take(house: Installation, path: Path, owner: int = 0, now_ns: int | None = None) -> FileReport:
     return house.importer.run(path, owner, ReadOptions(), now_ns or house.clock.now_ns())
 
 
-def rth(house: House, owner: int = 0, contract: str = "ESU2024") -> SessionRow:
+def rth(house: Installation, owner: int = 0, contract: str = "ESU2024") -> SessionRow:
     rows = [r for r in house.store.sessions([owner], "ES") if r.kind == "rth" and r.contract == contract]
     assert len(rows) == 1
     return rows[0]
 
 
-def everything(house: House) -> tuple[int, dict[str, str]]:
+def everything(house: Installation) -> tuple[int, dict[str, str]]:
     """What must not change: the store's revision, and every tape file by content."""
     tape = Path(house.settings.data) / "tape"
     files = {
@@ -53,7 +53,7 @@ def everything(house: House) -> tuple[int, dict[str, str]]:
     return house.store.revision(), files
 
 
-def test_a_session_is_folded_and_reported(house: House, ticks: Write) -> None:
+def test_a_session_is_folded_and_reported(house: Installation, ticks: Write) -> None:
     report = take(house, ticks(DAY, *WHOLE))
     (session,) = [s for s in report.sessions if s.kind == "rth"]
     assert (session.contract, session.trade_date) == ("ESU2024", "2024-07-02")
@@ -65,7 +65,7 @@ def test_a_session_is_folded_and_reported(house: House, ticks: Write) -> None:
     assert len(ladder.brackets) == 14
 
 
-def test_importing_again_changes_nothing(house: House, ticks: Write) -> None:
+def test_importing_again_changes_nothing(house: Installation, ticks: Write) -> None:
     path = ticks(DAY, *WHOLE)
     take(house, path)
     before = everything(house)
@@ -73,7 +73,7 @@ def test_importing_again_changes_nothing(house: House, ticks: Write) -> None:
     assert everything(house) == before
 
 
-def test_the_same_rows_under_another_name_change_no_recording(house: House, ticks: Write) -> None:
+def test_the_same_rows_under_another_name_change_no_recording(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     _, files = everything(house)
     row = rth(house)
@@ -88,28 +88,30 @@ def test_the_same_rows_under_another_name_change_no_recording(house: House, tick
     assert rth(house) == row
 
 
-def test_overlapping_files_make_what_one_file_makes(house: House, ticks: Write, tmp_path: Path) -> None:
+def test_overlapping_files_make_what_one_file_makes(
+    house: Installation, ticks: Write, tmp_path: Path
+) -> None:
     take(house, ticks(DAY, *WHOLE[:10], folder="a"))
     assert not rth(house).complete
     take(house, ticks(DAY, *WHOLE[6:], folder="b"))
     pieced = rth(house)
     assert pieced.complete
 
-    with open_house(Settings(data=str(tmp_path / "other"))) as other:
+    with open_installation(Settings(data=str(tmp_path / "other"))) as other:
         take(other, ticks(DAY, *WHOLE, folder="c"))
         whole = rth(other)
     assert pieced.profile == whole.profile
     assert (pieced.rows, pieced.volume) == (whole.rows, whole.volume)
 
 
-def test_equal_trades_in_one_file_are_all_counted(house: House, ticks: Write) -> None:
+def test_equal_trades_in_one_file_are_all_counted(house: Installation, ticks: Write) -> None:
     twins = [("13:31:00.500", "5500", 3)] * 4
     assert take(house, ticks(DAY, *twins)).sessions[0].volume == 12
     assert take(house, ticks(DAY, *twins, ("13:32:00", "5500", 1), folder="more")).state == "imported"
     assert rth(house).volume == 13
 
 
-def test_off_tick_prices_are_set_aside_and_counted(house: House, ticks: Write) -> None:
+def test_off_tick_prices_are_set_aside_and_counted(house: Installation, ticks: Write) -> None:
     path = ticks(DAY, ("13:31:00", "5500", 1), ("13:32:00", "5500.10", 50), ("13:33:00", "5500.25", 1))
     (session,) = take(house, path).sessions
     assert (session.rows, session.volume, session.off_tick) == (2, 2, 1)
@@ -117,7 +119,7 @@ def test_off_tick_prices_are_set_aside_and_counted(house: House, ticks: Write) -
 
 
 def test_rows_out_of_order_are_counted_and_fold_to_the_same(
-    house: House, ticks: Write, tmp_path: Path
+    house: Installation, ticks: Write, tmp_path: Path
 ) -> None:
     lines = [
         ("13:31:00", "5500", 1),
@@ -139,18 +141,20 @@ def test_rows_out_of_order_are_counted_and_fold_to_the_same(
     assert (np.diff(rows["ts_event"]) >= 0).all()
 
 
-def test_a_session_is_not_complete_before_five_minutes_past_its_close(house: House, ticks: Write) -> None:
+def test_a_session_is_not_complete_before_five_minutes_past_its_close(
+    house: Installation, ticks: Write
+) -> None:
     close_ns = 1_719_951_300_000_000_000  # 2024-07-02T20:15Z
     take(house, ticks(DAY, *WHOLE), now_ns=close_ns + 299_000_000_000)
     assert not rth(house).complete
 
 
-def test_a_file_that_ends_early_makes_no_complete_session(house: House, ticks: Write) -> None:
+def test_a_file_that_ends_early_makes_no_complete_session(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE[:12]))
     assert not rth(house).complete
 
 
-def test_an_overnight_in_two_files_is_folded_as_one(house: House, ticks: Write) -> None:
+def test_an_overnight_in_two_files_is_folded_as_one(house: Installation, ticks: Write) -> None:
     # The overnight of 3 July runs from 20:15Z on the 2nd over midnight: LEAN cuts it in two files.
     take(house, ticks(DAY, ("20:15:01", "5500", 1), ("23:59:00", "5510", 2)))
     take(house, ticks("20240703", ("00:00:01", "5490", 4), ("13:29:59", "5500", 1)))
@@ -161,7 +165,9 @@ def test_an_overnight_in_two_files_is_folded_as_one(house: House, ticks: Write) 
     assert (ladder.low_ticks, ladder.high_ticks, night.volume, night.rows) == (5490 * 4, 5510 * 4, 8, 4)
 
 
-def test_ticks_answer_before_bars_whichever_came_first(house: House, ticks: Write, bars: Write) -> None:
+def test_ticks_answer_before_bars_whichever_came_first(
+    house: Installation, ticks: Write, bars: Write
+) -> None:
     minute = [(at[:5], price, price, price, price, size) for at, price, size in WHOLE]
     unique = list({line[0]: line for line in minute}.values())
     take(house, bars(DAY, *unique))
@@ -174,7 +180,7 @@ def test_ticks_answer_before_bars_whichever_came_first(house: House, ticks: Writ
 
 
 def test_bars_that_cover_the_session_answer_before_ticks_that_do_not(
-    house: House, ticks: Write, bars: Write
+    house: Installation, ticks: Write, bars: Write
 ) -> None:
     take(house, ticks(DAY, *WHOLE[:5]))
     minute = [(at[:5], price, price, price, price, size) for at, price, size in WHOLE]
@@ -182,7 +188,7 @@ def test_bars_that_cover_the_session_answer_before_ticks_that_do_not(
     assert rth(house).quality is Quality.BARS_1M
 
 
-def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(house: House, bars: Write) -> None:
+def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(house: Installation, bars: Write) -> None:
     take(
         house,
         bars(
@@ -202,7 +208,7 @@ def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(house: House, b
 
 @pytest.mark.parametrize("damage", ["cut", "no zip", "not a number"])
 def test_a_bad_file_leaves_everything_as_it_was(
-    house: House, ticks: Write, tmp_path: Path, damage: str
+    house: Installation, ticks: Write, tmp_path: Path, damage: str
 ) -> None:
     take(house, ticks(DAY, *WHOLE))
     before = everything(house)
@@ -220,7 +226,7 @@ def test_a_bad_file_leaves_everything_as_it_was(
 
 
 def test_a_fault_half_way_leaves_everything_as_it_was(
-    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+    house: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(house, ticks(DAY, *WHOLE))
     before = everything(house)
@@ -236,13 +242,13 @@ def test_a_fault_half_way_leaves_everything_as_it_was(
     assert take(house, ticks("20240703", *WHOLE, folder="next")).state == "imported"
 
 
-def test_prices_in_another_unit_are_refused(house: House, ticks: Write) -> None:
+def test_prices_in_another_unit_are_refused(house: Installation, ticks: Write) -> None:
     path = ticks(DAY, ("13:31:00", "5500", 1), ("13:32:00", "5500000", 1))
     with pytest.raises(FileRefused, match="too far apart for one session"):
         take(house, path)
 
 
-def test_rows_while_the_market_is_closed_are_counted_not_kept(house: House, ticks: Write) -> None:
+def test_rows_while_the_market_is_closed_are_counted_not_kept(house: Installation, ticks: Write) -> None:
     # 21:30 UTC in July is 17:30 in New York: the maintenance break
     report = take(house, ticks(DAY, ("13:31:00", "5500", 1), ("21:30:00", "5500", 1)))
     assert report.outside == 1
@@ -250,7 +256,7 @@ def test_rows_while_the_market_is_closed_are_counted_not_kept(house: House, tick
         take(house, ticks(DAY, ("21:30:00", "5500", 1), folder="closed"))
 
 
-def test_what_a_crash_left_is_swept_and_nothing_else(house: House, ticks: Write) -> None:
+def test_what_a_crash_left_is_swept_and_nothing_else(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     kept = everything(house)
     stray = (
@@ -269,13 +275,13 @@ def test_what_a_crash_left_is_swept_and_nothing_else(house: House, ticks: Write)
     assert set(kept[1]) < set(everything(house)[1])
 
 
-def test_two_imports_at_once_are_refused_not_mixed(house: House, ticks: Write) -> None:
+def test_two_imports_at_once_are_refused_not_mixed(house: Installation, ticks: Write) -> None:
     path = ticks(DAY, *WHOLE)
     with house.tape.exclusively(), pytest.raises(TapeInUse, match="another import"):
         take(house, path)
 
 
-def test_the_tape_is_dbn_that_other_tools_read(house: House, ticks: Write) -> None:
+def test_the_tape_is_dbn_that_other_tools_read(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     (path,) = (Path(house.settings.data) / "tape").rglob("2024-07-02*.zst")
     store = databento.DBNStore.from_bytes(path.read_bytes())
@@ -289,7 +295,7 @@ def test_the_tape_is_dbn_that_other_tools_read(house: House, ticks: Write) -> No
     assert set(rows["action"]) == {b"T"}
 
 
-def test_a_damaged_tape_file_is_named(house: House, ticks: Write) -> None:
+def test_a_damaged_tape_file_is_named(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE))
     (path,) = (Path(house.settings.data) / "tape").rglob("2024-07-02*.zst")
     path.write_bytes(path.read_bytes()[:60])
@@ -318,7 +324,7 @@ def test_joining_is_a_multiset_union(kept: list[tuple[int, int]], new: list[tupl
     assert (np.diff(joined["ts_event"]) >= 0).all()
 
 
-def test_another_products_prices_are_refused(house: House, ticks: Write) -> None:
+def test_another_products_prices_are_refused(house: Installation, ticks: Write) -> None:
     lines = [(f"13:31:{n:02d}", f"{70 + n / 100:.2f}", 1) for n in range(30)]  # crude oil under a label of ES
     with pytest.raises(FileRefused, match=r"of ESU2024 are not multiples of its tick 0\.25"):
         take(house, ticks(DAY, *lines))
@@ -327,13 +333,13 @@ def test_another_products_prices_are_refused(house: House, ticks: Write) -> None
 
 @pytest.mark.parametrize("month", ["202312", "203909"])
 def test_a_contract_that_had_expired_or_was_not_listed_is_refused(
-    house: House, ticks: Write, month: str
+    house: Installation, ticks: Write, month: str
 ) -> None:
     with pytest.raises(FileRefused, match="its last trading day is"):
         take(house, ticks(DAY, *WHOLE, month=month))
 
 
-def test_what_two_files_make_too_wide_is_refused(house: House, ticks: Write) -> None:
+def test_what_two_files_make_too_wide_is_refused(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, ("13:31:00", "5500", 1)))
     before = everything(house)
     with pytest.raises(FileRefused, match="too far apart for one session"):
@@ -341,7 +347,7 @@ def test_what_two_files_make_too_wide_is_refused(house: House, ticks: Write) -> 
     assert everything(house) == before
 
 
-def test_a_fragment_does_not_make_a_whole_session_partial(house: House, ticks: Write) -> None:
+def test_a_fragment_does_not_make_a_whole_session_partial(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, WHOLE[0], *WHOLE[2::3], WHOLE[-1]))
     assert rth(house).complete
     take(house, ticks(DAY, ("15:00:00.5", "5503", 1), folder="fragment"))
@@ -349,7 +355,7 @@ def test_a_fragment_does_not_make_a_whole_session_partial(house: House, ticks: W
     assert rth(house).rows == len(WHOLE[2::3]) + 1 - (WHOLE[2::3][-1] == WHOLE[-1])
 
 
-def test_a_hole_between_two_files_makes_no_complete_session(house: House, ticks: Write) -> None:
+def test_a_hole_between_two_files_makes_no_complete_session(house: Installation, ticks: Write) -> None:
     take(house, ticks(DAY, *WHOLE[:6]))
     take(house, ticks(DAY, *WHOLE[8:], folder="later"))
     assert not rth(house).complete
@@ -358,7 +364,7 @@ def test_a_hole_between_two_files_makes_no_complete_session(house: House, ticks:
 
 
 def test_a_refold_takes_up_changed_hours_and_loses_nothing(
-    house: House, ticks: Write, bars: Write, tmp_path: Path
+    house: Installation, ticks: Write, bars: Write, tmp_path: Path
 ) -> None:
     take(house, ticks(DAY, *WHOLE, ("15:00:30", "5500.10", 1)))
     minute = {at[:5]: (at[:5], price, price, price, price, size) for at, price, size in WHOLE}
@@ -366,24 +372,26 @@ def test_a_refold_takes_up_changed_hours_and_loses_nothing(
     before = [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")]
     assert [done.sessions for done in house.importer.refold(house.clock.now_ns())] == [3]
     assert [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")] == before
-    with open_house(Settings(data=house.settings.data, session_variants={"ES": "cash"})) as cash:
+    with open_installation(Settings(data=house.settings.data, session_variants={"ES": "cash"})) as cash:
         assert [done.sessions for done in cash.importer.refold(cash.clock.now_ns())] == [3]
         # 16:00 in New York is 20:00 UTC: the last RTH trade is that of 20:00:01 no more
         assert rth(cash).close_ns == 1_719_950_400_000_000_000
         assert rth(cash).last_ns < rth(cash).close_ns
 
 
-def test_a_tape_beside_another_database_is_left_alone(house: House, ticks: Write, tmp_path: Path) -> None:
+def test_a_tape_beside_another_database_is_left_alone(
+    house: Installation, ticks: Write, tmp_path: Path
+) -> None:
     take(house, ticks(DAY, *WHOLE))
     _, files = everything(house)
     other = Settings(data=house.settings.data, database_url=f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    with open_house(other) as strange:
+    with open_installation(other) as strange:
         take(strange, ticks("20240703", *WHOLE, folder="next"))
     assert files.items() <= everything(house)[1].items()
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(
-    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+    house: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = ticks(DAY, *WHOLE)
     real = importing._digest
@@ -400,7 +408,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert everything(house)[1] == {}
 
 
-def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Write) -> None:
+def test_a_century_named_by_a_flipped_bit_costs_nothing(house: Installation, ticks: Write) -> None:
     path = ticks("20840702", *WHOLE)
     started = time.process_time()
     with pytest.raises(FileRefused, match="its last trading day is"):
@@ -408,7 +416,7 @@ def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Wri
     assert time.process_time() - started < 2
 
 
-def test_rows_before_the_session_tables_begin_are_refused_as_such(house: House, ticks: Write) -> None:
+def test_rows_before_the_session_tables_begin_are_refused_as_such(house: Installation, ticks: Write) -> None:
     """ES has hours from 2011 on; before, it was the time zone that was doubted."""
     old = ticks("20100702", *WHOLE, month="201009", folder="old")
     with pytest.raises(FileRefused) as caught:
@@ -418,7 +426,7 @@ def test_rows_before_the_session_tables_begin_are_refused_as_such(house: House, 
     assert "time zone" not in str(caught.value)
 
 
-def test_rows_of_the_future_are_refused(house: House, ticks: Write) -> None:
+def test_rows_of_the_future_are_refused(house: Installation, ticks: Write) -> None:
     """The file's last row is of 20:16 UTC: five minutes ahead of the clock are its error, six are not."""
     path, minute = ticks(DAY, *WHOLE), 60 * 10**9
     last_ns = 1_719_951_360_000_000_000
@@ -428,7 +436,7 @@ def test_rows_of_the_future_are_refused(house: House, ticks: Write) -> None:
     assert take(house, path, now_ns=last_ns - 5 * minute).state == "imported"
 
 
-def test_more_lots_than_can_be_stored_are_refused(house: House, bars: Write) -> None:
+def test_more_lots_than_can_be_stored_are_refused(house: Installation, bars: Write) -> None:
     """Bars of 2⁵³ − 1 lots summed to more than 64 bits hold, and a bar of 2⁶² is more than 2⁴⁰."""
     line = ("13:31", "5500", "5500", "5500", "5500", 2**40)
     (session,) = take(house, bars(DAY, line, folder="most")).sessions
@@ -443,7 +451,7 @@ def test_more_lots_than_can_be_stored_are_refused(house: House, bars: Write) -> 
 
 
 def test_trades_are_refused_once_their_sum_is_too_large(
-    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+    house: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A billion trades of 2³² lots take too long to write: the bound is lowered to ten lots."""
     monkeypatch.setattr(file_import, "MAX_VOLUME", 10)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.market.calendar import SessionKind
 from outcry.sessions.store_model import SessionRow
 from outcry.trades.feed import (
@@ -65,7 +65,7 @@ def trades(first_minute: int, last_minute: int) -> Trades:
     )
 
 
-def stored(house: House) -> SessionRow:
+def stored(house: Installation) -> SessionRow:
     (found,) = [row for row in house.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
     return found
 
@@ -76,7 +76,7 @@ def ladder(staged: Stage):
     return found.ladder
 
 
-def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(house: House) -> None:
+def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(house: Installation) -> None:
     """90 bars of 10 lots, then 315 minutes of 7 lots: complete, of bars, with every lot."""
 
     async def work(staged: Stage) -> None:
@@ -92,7 +92,7 @@ def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(house: House) 
     run(house, work)
 
 
-def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(house: House) -> None:
+def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(house: Installation) -> None:
     """As above, but each of the two trades of a minute comes by itself, as from a feed of the present."""
 
     async def work(staged: Stage) -> None:
@@ -109,7 +109,7 @@ def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(house: House) ->
     run(house, work)
 
 
-def test_trades_take_the_place_of_bars_live_and_in_the_store(house: House) -> None:
+def test_trades_take_the_place_of_bars_live_and_in_the_store(house: Installation) -> None:
     """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
 
     async def work(staged: Stage) -> None:
@@ -131,7 +131,7 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(house: House) -> No
     run(house, work)
 
 
-def test_until_all_are_replaced_the_rest_are_bars(house: House) -> None:
+def test_until_all_are_replaced_the_rest_are_bars(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         await played(
             staged,
@@ -145,7 +145,7 @@ def test_until_all_are_replaced_the_rest_are_bars(house: House) -> None:
     run(house, work)
 
 
-def test_replaced_trades_survive_a_restart(house: House) -> None:
+def test_replaced_trades_survive_a_restart(house: Installation) -> None:
     async def first(staged: Stage) -> None:
         await played(
             staged,
@@ -162,7 +162,7 @@ def test_replaced_trades_survive_a_restart(house: House) -> None:
     run(house, again)
 
 
-def test_no_trades_leave_the_bars(house: House) -> None:
+def test_no_trades_leave_the_bars(house: Installation) -> None:
     """A vendor that has forgotten the trades of a time does not wipe out what is known of it."""
 
     async def work(staged: Stage) -> None:
@@ -177,7 +177,7 @@ def test_no_trades_leave_the_bars(house: House) -> None:
     run(house, work)
 
 
-def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(house: House) -> None:
+def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(house: Installation) -> None:
     """The link broke half a minute in; the vendor brings the missed minutes as bars: the first lots count once."""
 
     async def work(staged: Stage) -> None:
@@ -221,7 +221,7 @@ PRESENT = replace(OWN_CLOCK, own_clock=False, reach_ns=4 * 86_400 * SECOND)
 
 
 def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_once_it_is_back(
-    house: House,
+    house: Installation,
 ) -> None:
     """Disconnected at noon: after the close what there is is stored, incomplete. Connected again, the vendor brings the
     rest, and at the end of the trade date the session is complete."""
@@ -253,7 +253,7 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
     run(house, work)
 
 
-def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(house: House) -> None:
+def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(house: Installation) -> None:
     """Session and trade date were stored without the afternoon; what comes next morning begins with it."""
     clock = Standing(OPEN + 120 * MINUTE)
     house = replace(house, clock=clock)
@@ -280,7 +280,7 @@ def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(house: House) -
     run(house, work)
 
 
-def test_a_hole_the_vendor_cannot_fill_stays(house: House) -> None:
+def test_a_hole_the_vendor_cannot_fill_stays(house: Installation) -> None:
     clock = Standing(OPEN + 120 * MINUTE)
     house = replace(house, clock=clock)
 
@@ -304,7 +304,9 @@ def test_a_hole_the_vendor_cannot_fill_stays(house: House) -> None:
     run(house, work)
 
 
-def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_none(house: House) -> None:
+def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_none(
+    house: Installation,
+) -> None:
     """Nothing is known and nothing granted: from the overnight of the last regular session on, so that there are prior
     levels, with their overnight range. July 1 2024 was a Monday."""
     clock = Standing(OPEN + 30 * MINUTE)
@@ -325,7 +327,7 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
     run(house, work)
 
 
-def test_a_time_that_cannot_be_ends_no_session(house: House) -> None:
+def test_a_time_that_cannot_be_ends_no_session(house: Installation) -> None:
     """A vendor says that history is complete up to the year 2100: that is no feed to be believed, and the session under
     way is neither stored nor called complete."""
     clock = Standing(OPEN + 30 * MINUTE)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 from tests.within import within
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.model import Frame
@@ -28,7 +28,7 @@ BREAK = [
 DAY = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000 + n % 11, 10))) for n in range(81)]
 
 
-def crash(house: House, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
+def crash(house: Installation, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
     """Start an engine, do the work, and be gone without stopping it. Returns what it told."""
 
     async def whole() -> list[str]:
@@ -47,7 +47,7 @@ def logged(staged: Stage) -> list[log.LogEntry]:
     return [log.decode(frame) for frame in staged.log.read(KEY, 0)]
 
 
-def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(house: House) -> None:
+def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(house: Installation) -> None:
     """The store takes no alerts, but would take snapshots: none is kept, so that after the crash they fire again."""
 
     async def before(staged: Stage) -> None:
@@ -75,7 +75,7 @@ def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(house: House
     assert run(house, after) == [AlertType.IB_BREAK_UP]
 
 
-def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(house: House) -> None:
+def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(house: Installation) -> None:
     """Archiving takes many times as long as a snapshot's turn."""
 
     async def work(staged: Stage) -> list[str]:
@@ -92,7 +92,7 @@ def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(house: Ho
     assert run(house, work) == ["rth 2024-07-02", "day 2024-07-02"]
 
 
-def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(house: House) -> None:
+def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(house: Installation) -> None:
     """The day is in the store, and the night's new references are being looked up, when the process goes."""
     evening = [Trades(rows((CLOSE + MINUTE, 22_005))), Trades(rows((CLOSE + 6 * MINUTE, 22_006)))]
 
@@ -122,7 +122,7 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
     assert run(house, after) == "2024-07-02"
 
 
-def test_a_hole_that_is_told_again_is_one_hole(house: House) -> None:
+def test_a_hole_that_is_told_again_is_one_hole(house: Installation) -> None:
     gap = Gap(OPEN + 10 * MINUTE, OPEN + 20 * MINUTE, "transport")
     late = Trades(rows((OPEN + 21 * MINUTE, 22_000)))
 
@@ -135,7 +135,7 @@ def test_a_hole_that_is_told_again_is_one_hole(house: House) -> None:
     assert run(house, work) == 1
 
 
-def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(house: House) -> None:
+def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(house: Installation) -> None:
     """The process goes between a session's opening and its first trade; started again, the feed beats until that
     trade comes. Nothing is logged meanwhile: what follows has the positions it would have had."""
     trade = Trades(rows((OPEN + 60 * MINUTE, 22_000)))

@@ -20,7 +20,7 @@ from tests.services.test_live_bars import (
     until,
 )
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.database.database import DATABASE_FILE
 from outcry.market.live_session import LiveView
 from outcry.trades.feed import CaughtUp, Heartbeat
@@ -30,11 +30,11 @@ CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 MORNING = [CAUGHT, *(trades(n, n + 30) for n in (0, 30, 60, 90)), Heartbeat(OPEN + 120 * MINUTE), 60.0]
 
 
-def log_of(house: House) -> Path:
+def log_of(house: Installation) -> Path:
     return max((house.settings.folder / "live" / KEY).glob("*.log"), key=lambda path: path.stat().st_size)
 
 
-def two_hours(house: House) -> None:
+def two_hours(house: Installation) -> None:
     """120 trades of seven lots, and a snapshot of them all."""
 
     async def work(staged: Stage) -> None:
@@ -43,7 +43,7 @@ def two_hours(house: House) -> None:
     run(house, work)
 
 
-def lots(house: House) -> tuple[int, list[str]]:
+def lots(house: Installation) -> tuple[int, list[str]]:
     """What a start makes of it, and what it says."""
 
     async def work(staged: Stage) -> tuple[int, list[str]]:
@@ -56,14 +56,14 @@ def lots(house: House) -> tuple[int, list[str]]:
 
 
 @pytest.fixture
-def noon(house: House) -> House:
+def noon(house: Installation) -> Installation:
     standing = replace(house, clock=Standing(OPEN + 120 * MINUTE))
     two_hours(standing)
     assert lots(standing) == (840, [])
     return standing
 
 
-def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: House) -> None:
+def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: Installation) -> None:
     """As it was found: the last frame was cut, the log was shorter than its snapshot, and all of it was deleted."""
     path = log_of(noon)
     damaged = bytearray(path.read_bytes())
@@ -80,7 +80,7 @@ def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: House) -
 
 
 def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_session_complete(
-    noon: House,
+    noon: Installation,
 ) -> None:
     path = log_of(noon)
     damaged = bytearray(path.read_bytes())
@@ -106,7 +106,7 @@ def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_s
     assert not stored(noon).complete
 
 
-def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: House) -> None:
+def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: Installation) -> None:
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         database.execute("DELETE FROM snapshots")
         database.commit()
@@ -121,7 +121,7 @@ def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: House)
 
 
 @pytest.mark.parametrize("at", [0, 9, 300, -1])
-def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: House, at: int) -> None:
+def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: Installation, at: int) -> None:
     """One bit of what the database has: another state was restored in 196 of 600 cases."""
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         data = bytearray(database.execute("SELECT data FROM snapshots").fetchone()[0])
@@ -133,7 +133,7 @@ def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: House,
     assert ["snapshot_damaged" in line for line in said] == [True]
 
 
-def test_a_snapshot_of_another_stream_or_position_is_no_snapshot(noon: House) -> None:
+def test_a_snapshot_of_another_stream_or_position_is_no_snapshot(noon: Installation) -> None:
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         database.execute("UPDATE snapshots SET position = position - 1")
         database.commit()

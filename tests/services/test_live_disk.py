@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, rows, run
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
@@ -115,12 +115,12 @@ async def reached(staged: Stage, at_ns: int) -> None:
 
 
 @pytest.fixture
-def second_house(tmp_path: Path) -> Iterator[House]:
-    with open_house(Settings(data=str(tmp_path / "second"))) as opened:
+def second_house(tmp_path: Path) -> Iterator[Installation]:
+    with open_installation(Settings(data=str(tmp_path / "second"))) as opened:
         yield opened
 
 
-def undisturbed(house: House) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+def undisturbed(house: Installation) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
     async def work(staged: Stage) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
         await follow(staged, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, BREAK, AFTER, 1e9])
         await reached(staged, NEXT + 62 * MINUTE)
@@ -132,7 +132,7 @@ def undisturbed(house: House) -> tuple[int, list[tuple[int, int, bytes]], list[s
 
 @pytest.mark.parametrize("refuses", [0, errno.ENOSPC, errno.EIO])
 def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing(
-    refuses: int, house: House, second_house: House, tmp_path: Path
+    refuses: int, house: Installation, second_house: Installation, tmp_path: Path
 ) -> None:
     """The disk goes before the trade that breaks the initial balance: the event loop runs on, after two seconds the
     stream is `log_stalled`, no alert is shown. When it is back, the stream is live by itself, the alert is shown once,
@@ -176,7 +176,9 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
     assert [key.split(":")[1] for key in disturbed[2]].count(AlertType.IB_BREAK_UP) == 1
 
 
-def test_what_was_logged_while_the_disk_hung_survives_the_process(house: House, tmp_path: Path) -> None:
+def test_what_was_logged_while_the_disk_hung_survives_the_process(
+    house: Installation, tmp_path: Path
+) -> None:
     """Entries wait in memory and are in the file once the log is closed."""
     disk = Disk(tmp_path / "log")
     log = BackgroundLog(disk)

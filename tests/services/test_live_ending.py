@@ -7,7 +7,7 @@ import pytest
 from tests.services.live_stage import ES, OWN_CLOCK, Stage, run
 from tests.within import within
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base import cancellation
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Cursor, Event, Status
@@ -40,7 +40,7 @@ class Deaf:
 
 
 def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "AGAIN_S", 0.05)
 

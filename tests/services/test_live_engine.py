@@ -10,7 +10,7 @@ import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
 from outcry.access.licences import Grant, Scope
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.live.health import NEVER, TRANSITIONS, Phase, Sign
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
@@ -59,7 +59,7 @@ def day(first: int = 22_000) -> list[Trades]:
     ]
 
 
-def test_trades_are_folded_in_order_and_counted(house: House) -> None:
+def test_trades_are_folded_in_order_and_counted(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         await played(
             staged, [CAUGHT, Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2))), Ended(OPEN + 2)]
@@ -76,7 +76,7 @@ def test_trades_are_folded_in_order_and_counted(house: House) -> None:
     run(house, work)
 
 
-def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(house: House) -> None:
+def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(house: Installation) -> None:
     """Two equal trades of one millisecond are two trades. After the restart the feed repeats the last two seconds and
     brings one more equal to both: three."""
     twin = (OPEN + 10 * SECOND, 22_000, 1)
@@ -99,7 +99,7 @@ def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(ho
     assert run(house, after) == 4
 
 
-def test_equal_trades_outside_an_overlap_are_all_kept(house: House) -> None:
+def test_equal_trades_outside_an_overlap_are_all_kept(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         same = (OPEN + SECOND, 22_000, 1)
         await played(staged, [CAUGHT, Trades(rows(same)), Trades(rows(same, same)), Ended(OPEN + 2 * SECOND)])
@@ -108,7 +108,7 @@ def test_equal_trades_outside_an_overlap_are_all_kept(house: House) -> None:
     run(house, work)
 
 
-def test_a_feed_that_breaks_is_opened_again_where_it_broke(house: House) -> None:
+def test_a_feed_that_breaks_is_opened_again_where_it_broke(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         feed = await played(
             staged,
@@ -122,7 +122,7 @@ def test_a_feed_that_breaks_is_opened_again_where_it_broke(house: House) -> None
     run(house, work)
 
 
-def test_a_feed_that_refuses_is_not_asked_again(house: House) -> None:
+def test_a_feed_that_refuses_is_not_asked_again(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         feed = await played(staged, [FeedRefused("login_failed")])
         assert len(feed.opened) == 1
@@ -131,7 +131,7 @@ def test_a_feed_that_refuses_is_not_asked_again(house: House) -> None:
     run(house, work)
 
 
-def test_prices_between_ticks_and_impossible_times_are_set_aside(house: House) -> None:
+def test_prices_between_ticks_and_impossible_times_are_set_aside(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         wrong = rows((OPEN, 22_000), (OPEN + 1, 22_001), (OPEN + 2, 22_002))
         wrong["price"][1] += 1
@@ -143,7 +143,7 @@ def test_prices_between_ticks_and_impossible_times_are_set_aside(house: House) -
     run(house, work)
 
 
-def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> None:
+def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: Installation) -> None:
     """Through the day: closed, no trades, no prior; after a first session completed, live; then each way to lose it."""
 
     async def work(staged: Stage) -> list[str]:
@@ -184,7 +184,7 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> 
     ]
 
 
-def test_news_of_the_past_is_no_live_answer(house: House) -> None:
+def test_news_of_the_past_is_no_live_answer(house: Installation) -> None:
     """A feed that sends the day so far as news says so: until its next status it is catching up, not live."""
 
     async def work(staged: Stage) -> list[str]:
@@ -215,7 +215,7 @@ def test_news_of_the_past_is_no_live_answer(house: House) -> None:
     ]  # fmt: skip
 
 
-def test_a_link_that_falls_silent_is_stale(house: House) -> None:
+def test_a_link_that_falls_silent_is_stale(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         feed = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000))), 1e9]])
         staged.engine.attach(0, feed)
@@ -233,7 +233,7 @@ def test_a_link_that_falls_silent_is_stale(house: House) -> None:
     run(house, work)
 
 
-def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: House) -> None:
+def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: Installation) -> None:
     """It trades every second: sixty usual intervals are a minute. 61 seconds without a trade are too long."""
 
     async def work(staged: Stage) -> None:
@@ -259,7 +259,9 @@ def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: House) -
     run(house, work)
 
 
-def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prior(house: House) -> None:
+def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prior(
+    house: Installation,
+) -> None:
     """The night that opens at the close is measured against the session before until that has been over for five
     minutes, then against the session itself."""
 
@@ -279,7 +281,7 @@ def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prio
     run(house, work)
 
 
-def test_a_hole_makes_a_session_incomplete_until_it_is_mended(house: House) -> None:
+def test_a_hole_makes_a_session_incomplete_until_it_is_mended(house: Installation) -> None:
     async def work(staged: Stage, *more: object) -> list[bool]:
         lost = Gap(OPEN + 60 * MINUTE, OPEN + 90 * MINUTE, "transport")
         await played(staged, [CAUGHT, *day()[:40], lost, *more, *day()[40:], Ended(CLOSE + 6 * MINUTE)])
@@ -288,7 +290,7 @@ def test_a_hole_makes_a_session_incomplete_until_it_is_mended(house: House) -> N
     assert run(house, work) == [False]
 
 
-def test_a_mended_hole_leaves_a_whole_session(house: House) -> None:
+def test_a_mended_hole_leaves_a_whole_session(house: Installation) -> None:
     async def work(staged: Stage) -> list[bool]:
         lost = (OPEN + 60 * MINUTE, OPEN + 90 * MINUTE)
         late = Trades(rows((OPEN + 70 * MINUTE, 22_008), flags=RowFlag.BACKFILL))
@@ -309,7 +311,7 @@ def test_a_mended_hole_leaves_a_whole_session(house: House) -> None:
     assert run(house, work) == [True]
 
 
-def test_a_feed_without_history_leaves_a_hole_where_it_was_away(house: House) -> None:
+def test_a_feed_without_history_leaves_a_hole_where_it_was_away(house: Installation) -> None:
     caps = replace(OWN_CLOCK, resume=Resume.NONE)
 
     async def work(staged: Stage) -> None:
@@ -324,7 +326,7 @@ def test_a_feed_without_history_leaves_a_hole_where_it_was_away(house: House) ->
     run(house, work)
 
 
-def test_the_feeds_own_count_of_lots_shows_what_was_lost(house: House) -> None:
+def test_the_feeds_own_count_of_lots_shows_what_was_lost(house: Installation) -> None:
     """It counts 10 lots at 0 s, 13 at 1 s, and 15 at 5 s, of which only 13 have come by 8 s: trades are missing between
     the count that was met and the one that was not. A count 10 ms ahead of its trades, each time, loses nothing; nor
     does one that begins anew."""
@@ -352,7 +354,7 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(house: House) -> None:
     run(house, work)
 
 
-def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(house: House) -> None:
+def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(house: Installation) -> None:
     """22 100 was a mistake and is taken back: the high is 22 010 again, live and in the store; what fired stays."""
 
     async def work(staged: Stage) -> None:
@@ -371,7 +373,7 @@ def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(house: House) ->
     run(house, work)
 
 
-def test_an_amended_session_shows_its_levels_without_the_mistake(house: House) -> None:
+def test_an_amended_session_shows_its_levels_without_the_mistake(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         slip = Trades(rows((OPEN + 2 * MINUTE, 22_100, 7), first_id=99))
         await played(
@@ -383,7 +385,7 @@ def test_an_amended_session_shows_its_levels_without_the_mistake(house: House) -
     run(house, work)
 
 
-def test_history_before_the_first_catching_up_fires_nothing(house: House) -> None:
+def test_history_before_the_first_catching_up_fires_nothing(house: Installation) -> None:
     """An IB of 22 000 to 22 010, and a break in the history: it latches in silence; so does no second one fire."""
 
     async def work(staged: Stage, flags: int, caught_first: bool) -> list[str]:
@@ -397,7 +399,7 @@ def test_history_before_the_first_catching_up_fires_nothing(house: House) -> Non
     assert run(house, lambda staged: work(staged, RowFlag.BACKFILL, caught_first=False)) == []
 
 
-def test_history_after_an_interruption_fires_what_it_would_have(house: House) -> None:
+def test_history_after_an_interruption_fires_what_it_would_have(house: Installation) -> None:
     async def work(staged: Stage) -> list[str]:
         await played(
             staged,
@@ -410,7 +412,7 @@ def test_history_after_an_interruption_fires_what_it_would_have(house: House) ->
     assert run(house, work) == [f"ES:ib-break-up:{(OPEN + 61 * MINUTE) // 1_000_000}"]
 
 
-def test_a_live_trade_that_came_late_fires_nothing(house: House) -> None:
+def test_a_live_trade_that_came_late_fires_nothing(house: Installation) -> None:
     async def work(staged: Stage) -> list[str]:
         late = Trades(rows((OPEN + 61 * MINUTE, 22_011), delay_ns=5 * SECOND + 1))
         await played(
@@ -422,7 +424,7 @@ def test_a_live_trade_that_came_late_fires_nothing(house: House) -> None:
     assert run(house, work) == []
 
 
-def test_drift_is_the_least_delay(house: House) -> None:
+def test_drift_is_the_least_delay(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         await played(
             staged,
@@ -445,7 +447,7 @@ def test_drift_is_the_least_delay(house: House) -> None:
     run(house, work)
 
 
-def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
+def test_another_performance_of_a_recording_begins_anew(house: Installation) -> None:
     """The same stream fed by another run is begun anew; its alerts have the keys they had, and are told anew."""
     script = [
         CAUGHT,
@@ -468,7 +470,7 @@ def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
     run(house, work)
 
 
-def test_a_faulty_market_degrades_one_instrument_and_no_other(house: House) -> None:
+def test_a_faulty_market_degrades_one_instrument_and_no_other(house: Installation) -> None:
     """Prices twenty thousand rows apart in one session are in another unit: the stream says so, and is not live."""
 
     async def work(staged: Stage) -> None:
@@ -479,7 +481,7 @@ def test_a_faulty_market_degrades_one_instrument_and_no_other(house: House) -> N
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_frames_of_any_size_give_the_same_log_position(house: House, size: int) -> None:
+def test_frames_of_any_size_give_the_same_log_position(house: Installation, size: int) -> None:
     async def work(staged: Stage) -> int:
         whole = rows(*((OPEN + n * SECOND, 22_000 + n % 5) for n in range(50)))
         await played(
@@ -492,7 +494,7 @@ def test_frames_of_any_size_give_the_same_log_position(house: House, size: int) 
 
 
 def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contracts_own(
-    house: House,
+    house: Installation,
 ) -> None:
     """On 1 July September leads by volume, on 2 July December does, at 100 points more. From 3 July December answers,
     measured against its own 2 July; September no longer answers for ES, nor fires."""
@@ -556,7 +558,7 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
     run(house, work)
 
 
-def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(house: House) -> None:
+def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(house: Installation) -> None:
     """As with a backup without it: the snapshot is ahead of the log, and the feed is asked for everything again."""
     script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
 
@@ -569,7 +571,7 @@ def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(house: House) -> N
     assert run(house, play) == 4
 
 
-def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(house: House) -> None:
+def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(house: Installation) -> None:
     """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; eight days are."""
 
     async def work(staged: Stage) -> None:
@@ -583,7 +585,7 @@ def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(house: House)
     run(house, work)
 
 
-def test_a_fault_in_one_stream_is_told_and_tried_again(house: House) -> None:
+def test_a_fault_in_one_stream_is_told_and_tried_again(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         await played(
             staged,
@@ -602,7 +604,7 @@ def test_the_connection_knows_every_pair_of_phase_and_sign() -> None:
     assert not TRANSITIONS.keys() & NEVER
 
 
-def test_bars_and_then_ticks_of_the_same_minutes_count_once(house: House) -> None:
+def test_bars_and_then_ticks_of_the_same_minutes_count_once(house: Installation) -> None:
     """Two minutes come as bars of 100 lots; ticks of the second minute come too, and are not added. From the third
     minute on ticks count."""
     bars = np.array(
@@ -624,7 +626,7 @@ def test_bars_and_then_ticks_of_the_same_minutes_count_once(house: House) -> Non
     run(house, work)
 
 
-def test_pauses_grow_to_a_minute(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_grow_to_a_minute(house: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pause is between half of 1, 2, 4 … 60 s and all of it (a thousand times shorter here)."""
     pauses: list[float] = []
     sleep = asyncio.sleep
@@ -646,7 +648,7 @@ def test_pauses_grow_to_a_minute(house: House, monkeypatch: pytest.MonkeyPatch) 
         assert longest / 2 <= pause <= longest
 
 
-def test_a_user_replays_a_day_against_what_of_the_operators_he_may_see_now(house: House) -> None:
+def test_a_user_replays_a_day_against_what_of_the_operators_he_may_see_now(house: Installation) -> None:
     """The operator has 2 July, granted a day after its close. Whoever plays 3 July years later sees it as the prior,
     though by the time of the recording the embargo was not over."""
     next_open = OPEN + 24 * 60 * MINUTE

@@ -11,7 +11,8 @@ from tests.services.live_stage import MINUTE, SECOND, ScriptFeed, rows
 from tests.within import within
 
 from outcry.access.model import GrantRow
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.live import live_service
 from outcry.app.settings import Settings
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
@@ -53,9 +54,11 @@ def market() -> HandClock:
 
 
 @pytest.fixture
-def house(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterator[House]:
+def house(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterator[Installation]:
     """A house whose market is invented, years before the present, with two people who want every alert."""
-    with open_house(Settings(data=str(tmp_path)), clock=clock, market_clock=lambda _: market) as opened:
+    with open_installation(
+        Settings(data=str(tmp_path)), clock=clock, market_clock=lambda _: market
+    ) as opened:
         people, subscriptions = SqlIdentityStore(opened.database), SqlSubscriptionStore(opened.database)
         for email, tier in (("pro@example.com", "pro"), ("free@example.com", "free")):
             user = people.add_user(email, "member", tier, email.encode(), NOW)
@@ -69,11 +72,11 @@ def house(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterator[House
         yield opened
 
 
-def play(house: House, script: Sequence[Event], name: str = "script") -> None:
+def play(house: Installation, script: Sequence[Event], name: str = "script") -> None:
     """Run the engine of the house over a feed that brings this."""
 
     async def whole() -> None:
-        engine = house.live().engine
+        engine = live_service(house).engine
         await engine.start()
         try:
             await within(
@@ -87,12 +90,12 @@ def play(house: House, script: Sequence[Event], name: str = "script") -> None:
         asyncio.run(whole())
 
 
-def backlogs(house: House) -> tuple[Backlog, Backlog]:
+def backlogs(house: Installation) -> tuple[Backlog, Backlog]:
     outbox = SqlOutbox(house.database)
     return outbox.backlog(PRO, PRO), outbox.backlog(FREE, FREE)
 
 
-def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(house: House) -> None:
+def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(house: Installation) -> None:
     house.store.add_grant(GrantRow(0, "tier:pro", "live", (), None, None, 0, None), NOW)
     play(house, BREAK)
     (alert,) = house.alerts.alerts([0])
@@ -103,13 +106,13 @@ def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(ho
     assert (message.created_ns, message.entries[0].alert) == (NOW, alert)
 
 
-def test_nobody_is_sent_what_is_granted_to_nobody(house: House) -> None:
+def test_nobody_is_sent_what_is_granted_to_nobody(house: Installation) -> None:
     play(house, BREAK)
     assert len(house.alerts.alerts([0])) == 1
     assert backlogs(house) == (Backlog(0, 0, 0), Backlog(0, 0, 0))
 
 
-def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(house: House, clock: HandClock) -> None:
+def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(house: Installation, clock: HandClock) -> None:
     """Withdrawn by another process, which this one finds out by itself."""
     number = house.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)
     play(house, BREAK)
@@ -122,7 +125,7 @@ def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(house: House, clock:
 
 
 def test_what_fired_before_an_invented_market_was_opened_is_sent_to_nobody(
-    house: House, market: HandClock
+    house: Installation, market: HandClock
 ) -> None:
     house.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)
     market.ns = OPEN + 61 * MINUTE + 1

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.live import stream_snapshot
 from outcry.live.model import Frame
 from outcry.market.session_state import VERSION
@@ -30,7 +30,7 @@ def volume(staged: Stage) -> int:
 
 
 def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream_goes_on(
-    house: House,
+    house: Installation,
 ) -> None:
     """A hundred thousand ticks away is no auction. The day after is one again, also for a process begun in between."""
     next_open = OPEN + 24 * 60 * MINUTE
@@ -55,7 +55,7 @@ def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream
     assert run(house, after) == ("", 3)
 
 
-def test_many_amendments_fold_the_session_anew_once(house: House) -> None:
+def test_many_amendments_fold_the_session_anew_once(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         many = rows(*((OPEN + n, 22_000 + n % 9) for n in range(1000)), first_id=1)
         feed = ScriptFeed(
@@ -70,7 +70,7 @@ def test_many_amendments_fold_the_session_anew_once(house: House) -> None:
     run(house, work)
 
 
-def test_a_snapshot_that_cannot_be_read_is_done_without(house: House) -> None:
+def test_a_snapshot_that_cannot_be_read_is_done_without(house: Installation) -> None:
     script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
 
     async def play(staged: Stage) -> int:
@@ -106,7 +106,7 @@ def older(snapshot: bytes) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
-def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: House) -> None:
+def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: Installation) -> None:
     """On its second day, when the log of the first, and with it that the stream had caught up, has been dropped: the
     session is whole again, and what was missed meanwhile fires."""
     day = 24 * 60 * MINUTE
@@ -138,7 +138,7 @@ def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: House)
     assert run(house, after) == (9, [*fired, broken])
 
 
-def test_what_the_store_cannot_take_stops_no_other_stream(house: House) -> None:
+def test_what_the_store_cannot_take_stops_no_other_stream(house: Installation) -> None:
     """Storing one session meets a fault nobody thought of, again and again; another stream is snapshotted, and after a
     restart both are there."""
     day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
@@ -167,7 +167,7 @@ def test_what_the_store_cannot_take_stops_no_other_stream(house: House) -> None:
     assert run(house, again) == 7
 
 
-def test_an_entry_that_was_logged_and_not_applied_is_read_again(house: House) -> None:
+def test_an_entry_that_was_logged_and_not_applied_is_read_again(house: Installation) -> None:
     """Two trades are in the log, and taking the second in met a fault: the stream is read from its log, which has both,
     though the feed, as it is opened again, brings neither."""
     first, second = ((OPEN + n * MINUTE, 22_000 + n, 3) for n in range(2))
@@ -190,7 +190,7 @@ def test_an_entry_that_was_logged_and_not_applied_is_read_again(house: House) ->
     assert run(house, work) == 6
 
 
-def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(house: House) -> None:
+def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(house: Installation) -> None:
     """A log may be on another machine: it is read beside the loop, which has everybody else's trades to take."""
     first = Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_010, 4), first_id=1))
     readers: list[int] = []
@@ -215,7 +215,7 @@ def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(ho
     assert run(house, work) == 8
 
 
-def test_what_the_store_refuses_is_let_go(house: House) -> None:
+def test_what_the_store_refuses_is_let_go(house: Installation) -> None:
     """A recording that can never be stored is not tried for ever, and its log is not kept for ever."""
     day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
 
@@ -230,7 +230,7 @@ def test_what_the_store_refuses_is_let_go(house: House) -> None:
     assert run(house, work) == []
 
 
-def test_holes_that_touch_are_one_and_very_many_are_one(house: House) -> None:
+def test_holes_that_touch_are_one_and_very_many_are_one(house: Installation) -> None:
     gaps = [
         Gap(OPEN, OPEN + 10, "a"),
         Gap(OPEN + 10, OPEN + 20, "b"),
@@ -256,7 +256,7 @@ def test_holes_that_touch_are_one_and_very_many_are_one(house: House) -> None:
     assert (holes[0][0], holes[-1][1]) == (OPEN, OPEN + 399 * 100 + 10)
 
 
-def test_a_new_performance_is_not_hurt_by_a_snapshot_of_the_one_before(house: House) -> None:
+def test_a_new_performance_is_not_hurt_by_a_snapshot_of_the_one_before(house: Installation) -> None:
     """Snapshots are taken and kept a moment later; meanwhile another run has begun: it keeps nothing of the first."""
     first = rows(*((OPEN + n, 22_000) for n in range(500)))
     second = rows(*((OPEN + n, 22_000) for n in range(50)))

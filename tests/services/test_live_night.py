@@ -3,7 +3,7 @@
 from tests.services.live_stage import MINUTE, SECOND, Stage, Trades, played, rows, run
 from tests.services.test_live_engine import CAUGHT, NIGHT, OPEN
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.live.stream import Stream
 from outcry.market.ladder import Ladder
 from outcry.trades.feed import Ended, Event, Heartbeat
@@ -19,7 +19,7 @@ def shown(staged: Stage) -> Ladder | None:
     return view.overnight_ladder
 
 
-def asked(house: House, *events: Event) -> Ladder | None:
+def asked(house: Installation, *events: Event) -> Ladder | None:
     async def work(staged: Stage) -> Ladder | None:
         await played(staged, [CAUGHT, *NIGHTLY, *events, Ended(OPEN + MINUTE)])
         return shown(staged)
@@ -27,24 +27,24 @@ def asked(house: House, *events: Event) -> Ladder | None:
     return run(house, work)
 
 
-def test_it_is_there_from_the_first_regular_trade(house: House) -> None:
+def test_it_is_there_from_the_first_regular_trade(house: Installation) -> None:
     found = asked(house, DAILY)
     assert found is not None
     assert (found.low_ticks, found.volume[0], found.volume[-1]) == (21_996, 3, 4)
     assert [bracket.index for bracket in found.brackets] == [2, 3]  # two lie before the pause at 17:00
 
 
-def test_it_is_there_once_it_is_no_longer_folded(house: House) -> None:
+def test_it_is_there_once_it_is_no_longer_folded(house: Installation) -> None:
     found = asked(house, DAILY, Heartbeat(OPEN + 30 * MINUTE))
     assert found is not None
     assert found.volume[-1] == 4
 
 
-def test_overnight_there_is_none_but_the_night_itself(house: House) -> None:
+def test_overnight_there_is_none_but_the_night_itself(house: Installation) -> None:
     assert asked(house) is None
 
 
-def test_it_outlives_the_process(house: House) -> None:
+def test_it_outlives_the_process(house: Installation) -> None:
     """Restored from a snapshot taken after the night was let go; an older snapshot, without it, is read too."""
     asked(house, DAILY, Heartbeat(OPEN + 30 * MINUTE))
 
@@ -61,7 +61,7 @@ def test_it_outlives_the_process(house: House) -> None:
     assert stream.night[1] == found
 
 
-def test_another_days_night_is_not_shown(house: House) -> None:
+def test_another_days_night_is_not_shown(house: Installation) -> None:
     next_day = 24 * 60 * MINUTE
     found = asked(house, DAILY, Heartbeat(OPEN + next_day), Trades(rows((OPEN + next_day + SECOND, 22_044))))
     assert found is None

@@ -6,7 +6,7 @@ import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.feeds import push_queue
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.live.registry import Availability, Channel, Registry
@@ -32,7 +32,7 @@ class Noting(Registry):
 
 
 def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session and the first trade of the next one are pushed: live. Then nothing for four times as long as a link
     may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One

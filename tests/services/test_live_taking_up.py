@@ -9,7 +9,7 @@ from threading import Event
 from tests.contract.outbox_stage import ALERT
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogTakenOver, StreamKey
 from outcry.sessions.tape_model import TapeDamaged, TapeInUse
@@ -30,7 +30,9 @@ def volume(staged: Stage) -> int:
     return sum(found.ladder.volume)
 
 
-def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_back(house: House) -> None:
+def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_back(
+    house: Installation,
+) -> None:
     """Nobody else would: a push goes to the run there is, again and again."""
 
     async def work(staged: Stage) -> int:
@@ -49,7 +51,9 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
     assert run(house, work) == 4
 
 
-def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_over(house: House) -> None:
+def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_over(
+    house: Installation,
+) -> None:
     async def first(staged: Stage) -> None:
         await played(staged, DAY)
 
@@ -71,7 +75,7 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
     assert run(house, then) == 4
 
 
-def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: House) -> None:
+def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: Installation) -> None:
     """Else it would be taken from whoever has the partition next."""
 
     async def work(staged: Stage) -> tuple[bool, set[str], dict[str, object]]:
@@ -87,7 +91,7 @@ def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: 
     assert run(house, work) == (True, set(), {})
 
 
-def test_a_feed_whose_stream_stays_another_process_s_says_so(house: House) -> None:
+def test_a_feed_whose_stream_stays_another_process_s_says_so(house: Installation) -> None:
     async def work(staged: Stage) -> list[StreamKey]:
         def overtaken(key: str) -> int:
             raise LogTakenOver(key)
@@ -101,7 +105,7 @@ def test_a_feed_whose_stream_stays_another_process_s_says_so(house: House) -> No
     assert run(house, work) == [KEY]
 
 
-def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up(house: House) -> None:
+def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up(house: Installation) -> None:
     """It has the tape to itself by then, so its successor's recording stays as it is."""
 
     async def work(staged: Stage) -> tuple[list[StreamKey], int, list[bool]]:
@@ -124,7 +128,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
     assert run(house, work) == ([KEY], 0, [True])
 
 
-def test_how_far_a_stream_is_is_told_once_that_survives(house: House) -> None:
+def test_how_far_a_stream_is_is_told_once_that_survives(house: Installation) -> None:
     """A feed begins there: what the log of a process that dies had not yet would never be brought."""
 
     async def work(staged: Stage) -> tuple[bool, int]:
@@ -142,7 +146,7 @@ def test_how_far_a_stream_is_is_told_once_that_survives(house: House) -> None:
     assert run(house, work) == (False, OPEN)
 
 
-def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(house: House) -> None:
+def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(house: Installation) -> None:
     """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
 
     async def work(staged: Stage) -> list[str]:
@@ -168,7 +172,7 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(ho
 
 
 def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay_in_order(
-    house: House,
+    house: Installation,
 ) -> None:
     async def work(staged: Stage) -> tuple[list[str], list[str]]:
         loop, alerts = asyncio.get_running_loop(), staged.engine.alerts
@@ -199,7 +203,7 @@ def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay
     assert run(house, work) == (["other"], ["other", "first", "second"])
 
 
-def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None:
+def test_snapshots_go_on_after_one_that_could_not_be_taken(house: Installation) -> None:
     async def work(staged: Stage) -> int:
         tries: list[int] = []
         await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
@@ -226,7 +230,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None
     assert run(house, work) == 0
 
 
-def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(house: House) -> None:
+def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(house: Installation) -> None:
     """What had ended is stored once the store has its turn."""
 
     async def work(staged: Stage) -> None:

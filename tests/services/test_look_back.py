@@ -5,7 +5,7 @@ from datetime import date
 from tests.services.conftest import Write
 
 from outcry.access.licences import OPERATOR, Grant, Scope
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.opening import Opening
@@ -17,7 +17,7 @@ SEPTEMBER = Contract("ES", 2024, 9)
 MINUTES = 405  # 09:30 to 16:15 in New York
 
 
-def put(house: House, write: Write, day: str, price: int, *, month: str = "202409", lots: int = 10,
+def put(house: Installation, write: Write, day: str, price: int, *, month: str = "202409", lots: int = 10,
         opens: int = 13) -> None:  # fmt: skip
     """Import a whole session that trades at one price each minute, and once a point above. opens: the hour (UTC) of the
     half past which it opens."""
@@ -27,14 +27,14 @@ def put(house: House, write: Write, day: str, price: int, *, month: str = "20240
     house.importer.run(path, OPERATOR, ReadOptions(), house.clock.now_ns())
 
 
-def openings(house: House, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
+def openings(house: Installation, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
     completed = CompletedSessions(house.store, house.reference.universe, house.reference.calendar)
     session = house.reference.calendar.session(contract.root, day, SessionKind.RTH)
     assert session is not None
     return completed.opening(None, contract, session, None, streamed, house.clock.now_ns())
 
 
-def newest(house: House, contract: Contract | None = None) -> SessionInContext:
+def newest(house: Installation, contract: Contract | None = None) -> SessionInContext:
     product = house.reference.universe.products["ES"]
     scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
     completed = CompletedSessions(house.store, house.reference.universe, house.reference.calendar)
@@ -42,7 +42,7 @@ def newest(house: House, contract: Contract | None = None) -> SessionInContext:
     return visible.in_context(contract)[-1]
 
 
-def test_the_look_back_counts_recorded_sessions_live_and_delayed(house: House, ticks: Write) -> None:
+def test_the_look_back_counts_recorded_sessions_live_and_delayed(house: Installation, ticks: Write) -> None:
     """A POC of 1 February and one of 1 July, 151 days later, with no session recorded between: both are naked."""
     put(house, ticks, "20240201", 4900, opens=14)
     put(house, ticks, "20240701", 5500)
@@ -54,7 +54,7 @@ def test_the_look_back_counts_recorded_sessions_live_and_delayed(house: House, t
     assert live.average_range == 4
 
 
-def test_live_and_history_roll_on_the_deadline_of_december_2013(house: House, ticks: Write) -> None:
+def test_live_and_history_roll_on_the_deadline_of_december_2013(house: Installation, ticks: Write) -> None:
     """ESZ3 ends on 2013-12-20, so ESH4 is front from the 18th on, two business days before, whatever ESZ3 trades."""
     december, march = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
     for day, price in (("20131216", 1780), ("20131217", 1785)):
@@ -71,7 +71,7 @@ def test_live_and_history_roll_on_the_deadline_of_december_2013(house: House, ti
     assert (place.session.row.trade_date, place.session.contract, place.rolled_from) == (day, march, december)
 
 
-def test_after_a_hole_of_years_nothing_was_rolled(house: House, ticks: Write) -> None:
+def test_after_a_hole_of_years_nothing_was_rolled(house: Installation, ticks: Write) -> None:
     put(house, ticks, "20131216", 1780, month="201312", opens=14)
     put(house, ticks, "20240701", 5500)
     place = newest(house)

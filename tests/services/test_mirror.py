@@ -42,7 +42,7 @@ from tests.services.live_stage import (
 )
 from tests.services.test_live_engine import OPEN
 
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.cluster import replica as mirror
 from outcry.cluster import state_publisher
 from outcry.cluster.latest import Latest
@@ -140,7 +140,7 @@ async def paired(staged: Stage, bus: Bus | None = None, name: str = "one") -> As
         yield Pair(staged, bus, out, registry, into, clock, told)
 
 
-def test_another_process_shows_what_the_engine_shows(house: House) -> None:
+def test_another_process_shows_what_the_engine_shows(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             more = Trades(rows((OPEN + MINUTE, 22_010, 5), (OPEN + 32 * MINUTE, 21_990, 7)))
@@ -157,7 +157,7 @@ def test_another_process_shows_what_the_engine_shows(house: House) -> None:
     run(house, work)
 
 
-def test_a_standing_is_told_at_once_and_a_reason_with_it(house: House) -> None:
+def test_a_standing_is_told_at_once_and_a_reason_with_it(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             script = [FIRST, CAUGHT, 0.2, Status(subscribed=False, code="no_permission"), 1e9]
@@ -173,7 +173,7 @@ def test_a_standing_is_told_at_once_and_a_reason_with_it(house: House) -> None:
     run(house, work)
 
 
-def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(house: House) -> None:
+def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
@@ -192,7 +192,7 @@ def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(house: Hou
     run(house, work)
 
 
-def test_a_recording_played_anew_is_shown_from_its_beginning(house: House) -> None:
+def test_a_recording_played_anew_is_shown_from_its_beginning(house: Installation) -> None:
     """Its log begins anew, and with it the positions by which states are ordered."""
 
     async def work(staged: Stage) -> None:
@@ -208,7 +208,7 @@ def test_a_recording_played_anew_is_shown_from_its_beginning(house: House) -> No
     run(house, work)
 
 
-def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
+def test_nothing_is_told_before_the_log_has_it(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
@@ -226,7 +226,9 @@ def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
     run(house, work)
 
 
-def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_told_is_not_shown_as_live(
+    house: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The log keeps nothing more: the process lives, and says of which stream it cannot tell."""
     monkeypatch.setattr(state_publisher, "_LATE_S", 0.1)
     monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
@@ -250,7 +252,7 @@ def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pyt
 
 
 def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 0.5)
@@ -274,7 +276,7 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
     run(house, work)
 
 
-def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: House) -> None:
+def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: Installation) -> None:
     """A process that starts finds a state of an engine that died an hour ago."""
 
     async def work(staged: Stage) -> None:
@@ -298,7 +300,7 @@ def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: Ho
 
 
 def test_the_markets_clock_goes_on_where_it_is_the_present(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
 
@@ -314,7 +316,7 @@ def test_the_markets_clock_goes_on_where_it_is_the_present(
 
 
 def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bus that lost its memory has them back; of an engine that is gone for good nothing stays for ever."""
     monkeypatch.setattr(state_publisher, "AGAIN_S", 0.2)
@@ -334,7 +336,7 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
     run(house, work)
 
 
-def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: House) -> None:
+def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             pair.bus.away = True
@@ -347,7 +349,7 @@ def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: House) -> None
     run(house, work)
 
 
-def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house: House) -> None:
+def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house: Installation) -> None:
     """Of two that tell of a stream the log knows the owner. It is still ours: our states are the newer from then on.
     It is not: whoever runs it is told, and nothing more is said."""
     lost: list[str] = []
@@ -411,7 +413,9 @@ def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
     asyncio.run(main())
 
 
-def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(house: House) -> None:
+def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(
+    house: Installation,
+) -> None:
     async def work(staged: Stage) -> None:
         bus, registry = Bus(), Registry()
         into = StateReplica(registry, bus, bus, key_of, Clock(OPEN))
@@ -511,7 +515,7 @@ def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
     asyncio.run(main())
 
 
-def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: House) -> None:
+def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))

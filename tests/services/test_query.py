@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from outcry.access.licences import EXCHANGE_EMBARGO_NS, Grant, Scope
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base.errors import (
     InvalidParameter,
     MissingSymbol,
@@ -35,15 +35,15 @@ def session(price: int, size: int = 10) -> list[tuple[str, str, int]]:
     return [*lines, ("20:14:59", f"{price}", 1), ("20:16:00", f"{price}", 1)]
 
 
-def put(house: House, path: Path, owner: int = 0) -> None:
+def put(house: Installation, path: Path, owner: int = 0) -> None:
     house.importer.run(path, owner, ReadOptions(), house.clock.now_ns())
 
 
-def levels(house: House, scope: Scope, symbol: str = "ES", now_ns: int | None = None) -> LevelsAnswer:
+def levels(house: Installation, scope: Scope, symbol: str = "ES", now_ns: int | None = None) -> LevelsAnswer:
     return house.query.levels(scope, symbol, now_ns or house.clock.now_ns()).answer
 
 
-def test_the_answer_has_exactly_the_fields_of_the_interface(house: House, ticks: Write) -> None:
+def test_the_answer_has_exactly_the_fields_of_the_interface(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     body = msgspec.json.decode(msgspec.json.encode(levels(house, GRANTED)))
     assert list(body) == ["symbol", "dataSource", "live", "asOf", "updatedAt", "lastPrice", "bias", "developing",
@@ -57,20 +57,22 @@ def test_the_answer_has_exactly_the_fields_of_the_interface(house: House, ticks:
     assert (body["dataSource"], body["live"], body["asOf"]) == ("delayed", False, "2024-07-02")
 
 
-def test_nothing_imported_is_409_with_reasons(house: House) -> None:
+def test_nothing_imported_is_409_with_reasons(house: Installation) -> None:
     with pytest.raises(NoLicensedSource) as caught:
         levels(house, GRANTED)
     assert caught.value.details["reasons"] == ["no_connection", "no_completed_session"]
 
 
-def test_operators_data_needs_a_grant(house: House, ticks: Write) -> None:
+def test_operators_data_needs_a_grant(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     with pytest.raises(NoLicensedSource) as caught:
         levels(house, NOT_GRANTED)
     assert "not_granted" in caught.value.details["reasons"]
 
 
-def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(house: House, ticks: Write) -> None:
+def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(
+    house: Installation, ticks: Write
+) -> None:
     put(house, ticks("20240702", *session(5500)))
     end = CLOSE_NS + EXCHANGE_EMBARGO_NS
     with pytest.raises(NoLicensedSource) as caught:
@@ -83,7 +85,7 @@ def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(house: Hou
     assert levels(house, GRANTED, now_ns=end).as_of == "2024-07-02"
 
 
-def test_an_answer_under_embargo_says_when_it_goes_stale(house: House, ticks: Write) -> None:
+def test_an_answer_under_embargo_says_when_it_goes_stale(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240701", *session(5490)))
     put(house, ticks("20240702", *session(5500)))
     now_ns = CLOSE_NS + 3 * HOUR  # 2 July 23:15 UTC; midnight comes before the embargo's end
@@ -95,7 +97,7 @@ def test_an_answer_under_embargo_says_when_it_goes_stale(house: House, ticks: Wr
 
 
 def test_ones_own_recordings_need_no_grant_and_no_embargo_and_are_nobody_elses(
-    house: House, ticks: Write
+    house: Installation, ticks: Write
 ) -> None:
     put(house, ticks("20240702", *session(5500)), owner=7)
     assert levels(house, Scope(7, ()), now_ns=CLOSE_NS + HOUR).as_of == "2024-07-02"
@@ -104,7 +106,7 @@ def test_ones_own_recordings_need_no_grant_and_no_embargo_and_are_nobody_elses(
             levels(house, other)
 
 
-def test_ones_own_recording_answers_before_the_operators(house: House, ticks: Write) -> None:
+def test_ones_own_recording_answers_before_the_operators(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     put(house, ticks("20240702", *session(5600), folder="mine"), owner=7)
     mine = Scope(7, GRANTED.grants)
@@ -112,7 +114,7 @@ def test_ones_own_recording_answers_before_the_operators(house: House, ticks: Wr
     assert levels(house, GRANTED).prior.poc == 5500
 
 
-def test_a_grant_of_other_products_or_dates_shows_nothing(house: House, ticks: Write) -> None:
+def test_a_grant_of_other_products_or_dates_shows_nothing(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     for grant in (
         Grant("everyone", "completed", ("NQ",), None, None),
@@ -128,14 +130,18 @@ def test_a_grant_of_other_products_or_dates_shows_nothing(house: House, ticks: W
     "symbol",
     ["ES", "es", "ESU4", "ESU24", "ESU2024", "MES", "mesu4", "/ES", "@ES", "CON.F.US.EP.U24", "ES.v.0"],
 )
-def test_every_spelling_answers_with_the_parents_ticker(house: House, ticks: Write, symbol: str) -> None:
+def test_every_spelling_answers_with_the_parents_ticker(
+    house: Installation, ticks: Write, symbol: str
+) -> None:
     put(house, ticks("20240702", *session(5500)))
     found = levels(house, GRANTED, symbol)
     assert (found.symbol, found.as_of) == ("ES", "2024-07-02")
 
 
 @pytest.mark.parametrize("symbol", ["ZZZ", "ESU1999", "ESF24", "ES U", "ESU22", "\x00", "💥", "E" * 300])
-def test_unknown_and_expired_names_are_404_with_suggestions(house: House, ticks: Write, symbol: str) -> None:
+def test_unknown_and_expired_names_are_404_with_suggestions(
+    house: Installation, ticks: Write, symbol: str
+) -> None:
     put(house, ticks("20240702", *session(5500)))
     with pytest.raises(UnknownSymbol) as caught:
         levels(house, GRANTED, symbol)
@@ -143,12 +149,12 @@ def test_unknown_and_expired_names_are_404_with_suggestions(house: House, ticks:
 
 
 @pytest.mark.parametrize("symbol", [None, "", "   "])
-def test_no_symbol_is_400(house: House, symbol: str | None) -> None:
+def test_no_symbol_is_400(house: Installation, symbol: str | None) -> None:
     with pytest.raises(MissingSymbol):
         house.query.levels(GRANTED, symbol, house.clock.now_ns())
 
 
-def test_the_front_rolls_by_volume_and_levels_do_not_mix(house: House, ticks: Write) -> None:
+def test_the_front_rolls_by_volume_and_levels_do_not_mix(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500, 10)))
     put(house, ticks("20240702", *session(5600, 50), month="202412", folder="z"))
     # the contract most traded on the first day is the front: the later one
@@ -157,7 +163,7 @@ def test_the_front_rolls_by_volume_and_levels_do_not_mix(house: House, ticks: Wr
     assert [level.price for level in levels(house, GRANTED, "ESU4").naked_pocs] == [5500]
 
 
-def test_after_a_roll_the_old_contracts_levels_are_gone(house: House, ticks: Write) -> None:
+def test_after_a_roll_the_old_contracts_levels_are_gone(house: Installation, ticks: Write) -> None:
     for day, old, new in (("20240701", 50, 10), ("20240702", 10, 50), ("20240703", 5, 90)):
         put(house, ticks(day, *session(5500, old), folder=f"u{day}"))
         put(house, ticks(day, *session(5600, new), month="202412", folder=f"z{day}"))
@@ -170,13 +176,13 @@ def test_after_a_roll_the_old_contracts_levels_are_gone(house: House, ticks: Wri
     assert {level.price for level in context.naked_pocs} == {5600.0}
 
 
-def test_profile_of_a_date_without_a_session(house: House, ticks: Write) -> None:
+def test_profile_of_a_date_without_a_session(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     with pytest.raises(NotFound):
         house.query.profile(GRANTED, "ES", "2024-07-04", house.clock.now_ns())
 
 
-def test_history_between_dates(house: House, ticks: Write) -> None:
+def test_history_between_dates(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240701", *session(5490)))
     put(house, ticks("20240702", *session(5500)))
     now_ns = house.clock.now_ns()
@@ -192,7 +198,7 @@ def test_history_between_dates(house: House, ticks: Write) -> None:
         house.query.history(GRANTED, "ES", "yesterday", None, now_ns)
 
 
-def test_symbols_lists_the_whole_universe_and_what_is_seen(house: House, ticks: Write) -> None:
+def test_symbols_lists_the_whole_universe_and_what_is_seen(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240702", *session(5500)))
     found = house.query.symbols(GRANTED, house.clock.now_ns()).answer
     by_symbol = {state.symbol: state for state in found.symbols}
@@ -203,7 +209,7 @@ def test_symbols_lists_the_whole_universe_and_what_is_seen(house: House, ticks: 
     assert (nq.contract, nq.as_of, nq.data_source) == (None, None, None)
 
 
-def test_a_change_of_the_store_is_seen_at_once(house: House, ticks: Write) -> None:
+def test_a_change_of_the_store_is_seen_at_once(house: Installation, ticks: Write) -> None:
     put(house, ticks("20240701", *session(5490)))
     assert levels(house, GRANTED).as_of == "2024-07-01"
     put(house, ticks("20240702", *session(5500)))

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from outcry.app import SECRET_FILE, House, MissingSecret, open_house
+from outcry.app.installation import Installation, open_installation
+from outcry.app.people import people_of
+from outcry.app.secret import SECRET_FILE, MissingSecret
 from outcry.app.settings import Settings
 from outcry.delivery.model import Target
 from outcry.delivery.subscriptions import Wish
@@ -14,44 +16,44 @@ from outcry.people.browser_sessions import Origin
 NOW_NS = 1_767_366_245 * 10**9
 
 
-def an_operator(house: House) -> None:
-    identity = house.people.identity
+def an_operator(house: Installation) -> None:
+    identity = people_of(house).identity
     identity.set_up(identity.set_up_token(), "ann@example.com", "slow green kettle drum", Origin())
 
 
-def a_key(house: House) -> None:
+def a_key(house: Installation) -> None:
     house.keys.create("ann@example.com", "free", NOW_NS)
 
 
-def a_subscription(house: House) -> None:
+def a_subscription(house: Installation) -> None:
     an_operator(house)
     slack = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
     wish = Wish(Target.SLACK, slack, "Desk", (), "info")
-    house.people.subscriptions.add(1, wish, NOW_NS)
+    people_of(house).subscriptions.add(1, wish, NOW_NS)
 
 
 @pytest.mark.parametrize("furnish", [an_operator, a_key, a_subscription])
 def test_a_lost_secret_is_not_replaced_where_anything_rests_on_it(
-    tmp_path: Path, furnish: Callable[[House], None]
+    tmp_path: Path, furnish: Callable[[Installation], None]
 ) -> None:
-    with open_house(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as house:
         furnish(house)
     secret = (tmp_path / SECRET_FILE).read_text()
     (tmp_path / SECRET_FILE).unlink()
     with pytest.raises(
         MissingSecret, match=r"secret\.key is missing.*Restore it from a backup, or set OUTCRY_SECRET"
     ):
-        open_house(Settings(data=str(tmp_path))).__enter__()
+        open_installation(Settings(data=str(tmp_path))).__enter__()
     assert not (tmp_path / SECRET_FILE).exists()
     (tmp_path / SECRET_FILE).write_text(secret)
-    with open_house(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as house:
         assert house.secret == bytes.fromhex(secret)
 
 
 def test_a_secret_nothing_rests_on_yet_is_made_anew(tmp_path: Path) -> None:
-    with open_house(Settings(data=str(tmp_path))) as house:
-        house.people.identity.set_up_token()
+    with open_installation(Settings(data=str(tmp_path))) as house:
+        people_of(house).identity.set_up_token()
         before = house.secret
     (tmp_path / SECRET_FILE).unlink()
-    with open_house(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as house:
         assert house.secret != before

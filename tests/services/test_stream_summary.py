@@ -27,7 +27,11 @@ WITHHELD = StreamStatus(Link.REFUSED, "not_entitled")
         ([LOST, BEGUN], Sign.BROKE, "link_silent"),
         ([WITHHELD, LIVE], Sign.TROUBLED, "not_entitled"),
         ([WITHHELD, WITHHELD], Sign.REFUSED, "not_entitled"),
-        ([StreamStatus(Link.REFUSED, "login_refused", login=True), LIVE], Sign.LOGIN_REFUSED, "login_refused"),
+        (
+            [StreamStatus(Link.REFUSED, "login_refused", login=True), LIVE],
+            Sign.LOGIN_REFUSED,
+            "login_refused",
+        ),
         ([StreamStatus(Link.CURRENT, "stale_market"), BEGUN], Sign.TROUBLED, "stale_market"),
     ],
 )

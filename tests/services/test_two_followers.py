@@ -10,7 +10,7 @@ from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows
 from outcry.agent.spool import Spool
 from outcry.agent.spool_sender import SpoolSender
 from outcry.agent.spooled_queue import SpooledQueue
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.cluster.bus_transport import BusTransport
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.file_log import FileLog
@@ -54,7 +54,7 @@ class Follower:
         return await self._outward.send(KEY, self.line) is None
 
 
-def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(house: House, tmp_path: Path) -> None:
+def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(house: Installation, tmp_path: Path) -> None:
     house = replace(house, clock=Noon())
 
     async def work(staged: Stage) -> int:

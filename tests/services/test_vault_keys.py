@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.app.vault import VAULT_FILE, BadVaultKeys, exchanging, vault_of
 from outcry.cli import backup, doctor, vaulting
@@ -21,18 +21,18 @@ A, B = "aa" * 32, "bb" * 32
 
 
 @contextmanager
-def opened(folder: Path, keys: str = "") -> Iterator[tuple[House, Vault]]:
-    with open_house(Settings(data=str(folder), vault_keys=keys)) as house:
+def opened(folder: Path, keys: str = "") -> Iterator[tuple[Installation, Vault]]:
+    with open_installation(Settings(data=str(folder), vault_keys=keys)) as house:
         yield house, vault_of(house.settings, SqlVaultStore(house.database), house.clock)
 
 
-def connected(house: House, vault: Vault, broker: str = "databento") -> int:
+def connected(house: Installation, vault: Vault, broker: str = "databento") -> int:
     user = house.store.ensure_user("ann@example.com", 1)
     row = ConnectionRow(0, user, broker, "Home", ConnectionPhase.CONNECTING, "", 1, ("ES",))
     return SqlConnectionStore(house.database).add(row, vault.seal(user, broker, ENTRIES), 1)
 
 
-def entered(house: House, vault: Vault, number: int) -> Mapping[str, str]:
+def entered(house: Installation, vault: Vault, number: int) -> Mapping[str, str]:
     store = SqlConnectionStore(house.database)
     kept = store.entries(number)
     assert kept is not None

@@ -9,7 +9,7 @@ import pytest
 
 from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.answers.warming import MOST, Warmed, warm
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.cli import warming as console
 from outcry.database.errors import StoreBusy
@@ -81,8 +81,8 @@ def test_no_more_are_prepared_than_stay_in_memory() -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> "House":  # type: ignore[misc]
-    with open_house(read_settings({}, data=str(tmp_path))) as opened:
+def house(tmp_path: Path) -> "Installation":  # type: ignore[misc]
+    with open_installation(read_settings({}, data=str(tmp_path))) as opened:
         universe, calendar = opened.reference.universe, opened.reference.calendar
         market = SimulatedMarket(1848, universe.products, calendar)
         write_history(
@@ -94,7 +94,7 @@ def house(tmp_path: Path) -> "House":  # type: ignore[misc]
 
 
 def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
-    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    house: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For a visitor and for somebody with recordings of their own: the operator's sessions are decoded once for all."""
     decoded: list[bytes] = []
@@ -121,7 +121,7 @@ def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
 
 
 def test_a_store_that_does_not_answer_is_left_to_the_service(
-    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    house: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def busy() -> None:
         raise StoreBusy("locked")

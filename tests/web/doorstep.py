@@ -18,7 +18,9 @@ import pyotp
 from argon2 import PasswordHasher
 from tests.web.webstage import DAY, PASSWORD, Got, MovableClock, Visitor
 
-from outcry.app import House, open_house
+from outcry.app.application import build_application
+from outcry.app.installation import Installation, open_installation
+from outcry.app.people import People, people_of
 from outcry.app.settings import read_settings
 from outcry.http.server import Binding, build_server
 from outcry.people.browser_sessions import Origin
@@ -77,7 +79,8 @@ class SignInService:
 class Doorstep:
     """The service, and what the tests hold of it."""
 
-    house: House
+    house: Installation
+    people: People
     clock: MovableClock
     mailbox: Mailbox
     log: io.BytesIO
@@ -95,7 +98,7 @@ class Doorstep:
 
     @property
     def identity(self) -> Identity:
-        return self.house.people.identity
+        return self.people.identity
 
     def visitor(self, language: str = "en") -> Visitor:
         return Visitor(self.port, language)
@@ -106,7 +109,7 @@ class Doorstep:
             came = self.identity.set_up(self.identity.set_up_token(), email, PASSWORD, Origin())
         else:
             came = self.identity.accept(self.invitation(email), email, PASSWORD, Origin())
-        self.house.people.browser_sessions.end(came.user.id, self.clock.now_ns())
+        self.people.browser_sessions.end(came.user.id, self.clock.now_ns())
         return came.user
 
     def invitation(self, email: str) -> str:
@@ -137,17 +140,20 @@ def doorstep(
     """Serve on a free port of this machine until the block ends."""
     clock, mailbox, log = MovableClock(DAY), Mailbox(), io.BytesIO()
     with (
-        open_house(read_settings({}, data=str(folder), **settings), clock, steady_ns=clock.now_ns) as house,
+        open_installation(
+            read_settings({}, data=str(folder), **settings), clock, steady_ns=clock.now_ns
+        ) as house,
         house.log.exclusively(),
     ):
-        identity = house.people.identity
+        people = people_of(house)
+        identity = people.identity
         identity._mailer = mailbox if mail else None
         identity._openid = openid
         # what a hash costs is the business of other tests; here it would be most of the time
         identity._passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
         with redirect_stderr(cast("TextIO", SimpleNamespace(buffer=log))):
-            application = house.application()
-        step, up = Doorstep(house, clock, mailbox, log), threading.Event()
+            application = build_application(house, people=people).application
+        step, up = Doorstep(house, people, clock, mailbox, log), threading.Event()
 
         def started(_host: str, port: int) -> None:
             step.port = port

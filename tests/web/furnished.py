@@ -12,7 +12,7 @@ from tests.web.account_stage import Member, show
 from tests.web.webstage import SHOWS, WebStage
 
 from outcry.access.model import GrantRow
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.app.secret import derived
 from outcry.connections.model import ConnectionPhase, ConnectionRow
 from outcry.delivery.consent_links import ConsentLinks
@@ -76,7 +76,7 @@ def furnish(
     )  # fmt: skip
 
 
-def _grant(house: House, operator: UserRow) -> None:
+def _grant(house: Installation, operator: UserRow) -> None:
     """Something granted on a licence, and withdrawn."""
     row = GrantRow(0, f"user:{operator.id}", "live", ("ES", "NQ"), None, None, 0, None, licence="internal")
     attested, now_ns = ATTESTATION.format(licence="internal"), house.clock.now_ns()
@@ -85,7 +85,7 @@ def _grant(house: House, operator: UserRow) -> None:
     house.store.add_grant(replace(row, scope="completed"), now_ns, by=operator.email, attested=attested)
 
 
-def _have_mailed(house: House, like: SubscriptionRow) -> None:
+def _have_mailed(house: Installation, like: SubscriptionRow) -> None:
     """Put a digest beside a webhook: the service of these tests sends no mail, and would take none."""
     reader = replace(
         like, target=Target.EMAIL, shown="reader@example.com", phase=SubscriptionPhase.UNCONFIRMED,
@@ -94,7 +94,7 @@ def _have_mailed(house: House, like: SubscriptionRow) -> None:
     assert SqlSubscriptionStore(house.database).add_subscription(reader, 20) is not None
 
 
-def _consent_links(house: House, row: SubscriptionRow) -> tuple[str, str]:
+def _consent_links(house: Installation, row: SubscriptionRow) -> tuple[str, str]:
     links = ConsentLinks(derived(house.secret, "mail consent"), "", house.clock)
     return links.confirm(row), links.unsubscribe(row)
 

@@ -382,7 +382,7 @@ def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
     if not password:
         store._set(person.id, password_hash=None)
     named.clock.forward(11 * 60)
-    named.house.people.browser_sessions.refresh(named.clock.now_ns(), force=True)
+    named.people.browser_sessions.refresh(named.clock.now_ns(), force=True)
     page = visitor.get("/confirm?next=/account/security/password").text
     assert "Confirm with Example ID" not in page
     assert ("Sign out and sign in again" in page) is not password

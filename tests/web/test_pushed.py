@@ -13,7 +13,7 @@ from tests.web.test_journey import next_alert
 from tests.web.webhook_stage import kept, secret_on, wish
 from tests.web.webstage import WebStage, demo_stage
 
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.delivery.resolver import GuardedResolver, StaticResolver
 from outcry.delivery.sink_server import receiver
 

@@ -18,7 +18,7 @@ from tests.web.webstage import WebStage
 from outcry.access.keys import KeyRefusal
 from outcry.answers.wording import STATES
 from outcry.api.openapi import build_document
-from outcry.app import SystemClock
+from outcry.base.clock import SystemClock
 from outcry.http.errors import STATUS
 from outcry.web.guide.contract import Contract
 from outcry.web.guide.reference import EXAMPLES, SAMPLES, VERIFIERS

@@ -188,7 +188,7 @@ def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None
     visitor = step.signed_in()
     step.identity._store._set(step.identity.users()[0].id, password_hash=None)
     step.clock.forward(11 * 60)
-    step.house.people.browser_sessions.refresh(step.clock.now_ns(), force=True)
+    step.people.browser_sessions.refresh(step.clock.now_ns(), force=True)
     page = visitor.get("/confirm?next=/account/security/password")
     assert 'type="password"' not in page.text
     out = re.findall(r'action="(/sign-out[^"]+)"', page.text)[0]

@@ -98,7 +98,7 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
 
 def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: Doorstep) -> None:
     path = fresh.house.settings.folder / "setup-token"
-    notice = set_up_notice(fresh.house, fresh.base)
+    notice = set_up_notice(fresh.house.settings.folder, fresh.identity, fresh.base)
     token = path.read_text().strip()
     assert token in notice
     assert path.stat().st_mode & 0o777 == 0o600

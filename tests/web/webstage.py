@@ -25,7 +25,8 @@ import msgspec
 from tests.web.broker_stage import ScriptedConnections, connected_by
 
 from outcry.access.model import GrantRow
-from outcry.app import House, open_house
+from outcry.app.application import build_application
+from outcry.app.installation import Installation, open_installation
 from outcry.app.people import People, people_of
 from outcry.app.settings import read_settings
 from outcry.database.errors import StoreBusy
@@ -168,7 +169,7 @@ class Visitor:
 class WebStage:
     """One service and everything behind it in reach. `connections`: what stands in for people's broker connections."""
 
-    house: House
+    house: Installation
     people: People
     clock: MovableClock
     log: io.BytesIO
@@ -283,7 +284,7 @@ class _Some(SimulatorFeed):
         return [contract for contract in await super().contracts() if contract.root in LIVE_ROOTS]
 
 
-def _invent(house: House, market: SimulatedMarket, clock: DemoClock) -> None:
+def _invent(house: Installation, market: SimulatedMarket, clock: DemoClock) -> None:
     """A past for the symbols that have one, granted to everyone."""
     universe = house.reference.universe
     calendar, today = house.reference.calendar, clock.trade_date
@@ -311,7 +312,7 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         settings, sink = msgspec.structs.replace(settings, **admitted), received.sink
     connections = ScriptedConnections([adapter.broker for adapter in adapters().values()])
     with (
-        open_house(settings, market_clock=begin, sink=sink) as house,
+        open_installation(settings, market_clock=begin, sink=sink) as house,
         house.log.exclusively(),
     ):
         market_clock = house.market_clock
@@ -338,7 +339,7 @@ def bare_stage(
     """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set;
     `clock`: its present, where that is not now; `connections`: what stands in for people's broker connections."""
     with (
-        open_house(read_settings(environment or {}, data=str(folder)), clock) as house,
+        open_installation(read_settings(environment or {}, data=str(folder)), clock) as house,
         house.log.exclusively(),
     ):
         shown = clock or MovableClock(DAY)
@@ -357,7 +358,7 @@ def _served(stage: WebStage, feeds: list[Any]) -> Iterator[WebStage]:
 
     stderr = cast("TextIO", SimpleNamespace(buffer=stage.log))  # where its log would go
     with redirect_stderr(stderr), connected_by(stage.connections):
-        application = stage.house.application(feeds)
+        application = build_application(stage.house, feeds).application
     server = build_server(application, Binding(port=0, shutdown_s=2, trusted_proxies="127.0.0.1"), started)
     thread = threading.Thread(target=server.run, name="web stage", daemon=True)
     thread.start()

@@ -8,10 +8,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from outcry.app.feeding import run_feeds
-from outcry.app.feeds import brokers_of, connections_elsewhere
+from outcry.app.answering import Served, answering
+from outcry.app.cluster_feeds import run_feeds
+from outcry.app.feeds import brokers_of, parts_of
+from outcry.app.installation import Installation
+from outcry.app.live import engine_over
+from outcry.app.people import people_of
 from outcry.app.secret import derived
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.cluster.alert_tail import AlertTail
@@ -29,19 +33,17 @@ from outcry.cluster.nats.snapshots import JetStreamSnapshots
 from outcry.cluster.nats.thread import LinkThread
 from outcry.cluster.partition_worker import PartitionWorker
 from outcry.cluster.replica import StateReplica
+from outcry.cluster.shared_connections import RemoteConnections
 from outcry.cluster.state_publisher import StatePublisher
 from outcry.cluster.stream_owner.client import ForwardingIntake, StreamOwnerClient
 from outcry.cluster.stream_owner.server import StreamOwnerServer
+from outcry.connections.service import BrokerConnections
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey
 from outcry.live.registry import Registry
+from outcry.trades.feed import Feed
 from outcry.trades.push_format import OWNER_WAIT_S
-
-if TYPE_CHECKING:
-    from outcry.api.app import Application
-    from outcry.app.service import House
-    from outcry.trades.feed import Feed
 
 #: After a fault of ours; and for how long it is told of by `/readyz`.
 _AGAIN_S, _FAULTY_S = 1.0, 10.0
@@ -52,13 +54,12 @@ Part = Callable[[], Coroutine[Any, Any, object]]
 class ClusterSide:
     """What runs beside the answers of a process of these roles. Implements `api.app.Background`."""
 
-    def __init__(self, house: "House") -> None:
-        self._house = house
-        #: Those that this process brings besides people's own.
-        self.feeds: Sequence[tuple[int, Feed]] = ()
-        self._roles = house.settings.roles
+    def __init__(self, installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> None:
+        self._installation = installation
+        self._feeds = feeds
+        self._roles = installation.settings.roles
         self._report: Report = discard
-        self.link = Link(house.settings.cluster, self._say)
+        self.link = Link(installation.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
         #: What all processes count together, and the same for threads beside the event loop.
@@ -67,13 +68,13 @@ class ClusterSide:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._log: JetStreamLog | None = None
-        universe = house.reference.universe
-        #: The registry of this process, filled by what engines tell, and its alerts as they are in the store.
+        universe = installation.reference.universe
+        #: The registry of this process, filled by what engines report, and its alerts as they are in the store.
         self._mirror = StateReplica(
-            house.registry, JetStreamLatest(self.link), self.calls,
-            lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
+            installation.registry, JetStreamLatest(self.link), self.calls,
+            lambda text: StreamKey.read(text, universe), installation.market_clock, self._say,
         )  # fmt: skip
-        self._alerts = AlertTail(house.registry, house.alerts, self.calls, self._say)
+        self._alerts = AlertTail(installation.registry, installation.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
         self._faulty_until_s: dict[str, float] = {}
         #: More to run: what others put together over `calls` and `presence`.
@@ -102,10 +103,10 @@ class ClusterSide:
         """See `Background`."""
         self._report = report
         self._loop = asyncio.get_running_loop()
-        if self._roles & {"web", "deliver"} and not self._house.settings.public_url:
+        if self._roles & {"web", "deliver"} and not self._installation.settings.public_url:
             report(
                 LogEvent.PUBLIC_URL_MISSING,
-                links=self._house.pages,
+                links=self._installation.site,
             )
         self._running = self._loop.create_task(self._run(), name="cluster")
 
@@ -137,8 +138,8 @@ class ClusterSide:
             parts.append(("alerts", self._alerts.run))
         # engines and feeds are counted by their partitions, until they hand over
         counted = sorted(self._roles - {"engine", "feeds"})
-        mark = derived(self._house.secret, "cluster").hex()[:16]
-        async with Link(self._house.settings.cluster, self._say) as link:
+        mark = derived(self._installation.secret, "cluster").hex()[:16]
+        async with Link(self._installation.settings.cluster, self._say) as link:
             await claim_bus(link, mark, self._say)
         async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
@@ -164,22 +165,24 @@ class ClusterSide:
     async def _run_feeds(self) -> None:
         """This process's share of people's connections, and feeds of its own."""
         partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
-        await run_feeds(self._house, self.calls, partitions, self._complete, self.feeds, self._say)
+        await run_feeds(self._installation, self.calls, partitions, self._complete, self._feeds, self._say)
 
     async def _run_engine(self) -> None:
         """The engine of this process, its log on a thread of its own, its registry apart from that of the answers."""
-        house, universe = self._house, self._house.reference.universe
-        async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
+        installation, universe = self._installation, self._installation.reference.universe
+        async with _in_thread(LinkThread(installation.settings.cluster, self._say)) as thread:
             log, registry = JetStreamLog(thread, self._say), Registry()
-            engine = house.engine_over(log, JetStreamSnapshots(thread), registry, by=self.presence.name)
+            engine = engine_over(
+                installation, log, JetStreamSnapshots(thread), registry, by=self.presence.name
+            )
             engine.report = self._say
             self._engine, self._log = engine, log
             pushes = PushedFeeds(
-                universe, reserved={feed.name for _, feed in self.feeds}, reserved_of=brokers_of(house),
+                universe, reserved={feed.name for _, feed in self._feeds}, reserved_of=brokers_of(installation),
                 streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
             )  # fmt: skip
             pushes.subscribe(engine.attach_contract)
-            taking = StreamOwnerServer(self.calls, pushes, engine, universe, house.clock)
+            taking = StreamOwnerServer(self.calls, pushes, engine, universe, installation.clock)
             limits = LimitOwner(self.calls, self.presence)
             latest = JetStreamLatest(self.link)
             publisher = StatePublisher(
@@ -194,7 +197,7 @@ class ClusterSide:
 
             partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
             worker = PartitionWorker(engine, log, partitions, publisher, serve)
-            async with asyncio.TaskGroup() as group:  # an engine that cannot tell is none: both begin anew
+            async with asyncio.TaskGroup() as group:  # an engine that cannot report is none: both begin anew
                 telling = group.create_task(publisher.run(), name="publisher")
                 try:
                     await worker.run()
@@ -212,21 +215,22 @@ async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
         await asyncio.to_thread(thread.__exit__)
 
 
-def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "Application":
-    """The application of one process among several. `feeds`: those that this one brings besides people's own."""
-    side = house.cluster
-    side.feeds = feeds
+def part_of_cluster(installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> Served:
+    """Build the application of one process of a cluster. feeds: those of this process besides connections."""
+    roles, side = installation.settings.roles, ClusterSide(installation, feeds)
     degraded = {
         "bus": lambda: not side.link.connected,
         "parts": lambda: side.faulty,
         "log": lambda: side.stuck,
     }
-    if house.settings.roles & {"api", "web"}:
+    if roles & {"api", "web"}:
         side.beside.append(("limits", side.limiter.run))
         degraded["limits"] = lambda: side.limiter.degraded
     connections = None
-    if "web" in house.settings.roles:
-        connections, distant = connections_elsewhere(house, side.calls)
+    if "web" in roles:
+        distant = RemoteConnections(side.calls)
+        connections = BrokerConnections(parts_of(installation), distant, installation.registry)
         side.beside.append(("connections", distant.run))
-    pushes = ForwardingIntake(house.reference.universe, StreamOwnerClient(side.calls))
-    return house.answering(side.limiter, side, pushes, connections, degraded)
+    people = people_of(installation, side.tries, side.limiter)
+    pushes = ForwardingIntake(installation.reference.universe, StreamOwnerClient(side.calls))
+    return answering(installation, people, side.limiter, side, pushes, connections, degraded)

@@ -1,9 +1,9 @@
-"""Where delivery is put together: what goes out and how, by whom it is judged, and who is told."""
+"""Delivery of alerts, built from an installation."""
 
 import os
 import secrets
-from typing import TYPE_CHECKING
 
+from outcry.app.installation import Installation
 from outcry.app.outside import mail_sender_of, mailer_of
 from outcry.app.settings import Settings
 from outcry.base.encryption import Encryptor
@@ -25,28 +25,29 @@ from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import read_rule
 from outcry.people.store import SqlIdentityStore
 
-if TYPE_CHECKING:
-    from outcry.app.service import House
-
-#: Tests find a place however much is being delivered.
+#: Slots kept free for tests of webhooks, however much is being delivered.
 _MOST_TESTS = 32
 
 
 def delivery_of(
-    house: "House", identity: SqlIdentityStore, outbox: SqlOutbox, encryptor: Encryptor, links: ConsentLinks
+    installation: Installation,
+    identity: SqlIdentityStore,
+    outbox: SqlOutbox,
+    encryptor: Encryptor,
+    links: ConsentLinks,
 ) -> Delivery:
-    """Put delivery together. `links`: by which readers of mail unsubscribe. Raises `BadSettings`."""
-    settings, clock = house.settings, house.clock
+    """Build delivery. links: links of emails to unsubscribe. Raises `BadSettings`."""
+    settings, clock = installation.settings, installation.clock
     egress = _egress(settings)
     senders: dict[Target, Sender] = {
-        Target.HTTPS: HttpsSender(egress, house.pages, clock),
-        Target.SLACK: SlackSender(egress, house.pages, clock),
-        Target.DISCORD: DiscordSender(egress, house.pages, clock),
+        Target.HTTPS: HttpsSender(egress, installation.site, clock),
+        Target.SLACK: SlackSender(egress, installation.site, clock),
+        Target.DISCORD: DiscordSender(egress, installation.site, clock),
     }
 
     def reader_of(user_id: int) -> Reader:
         user = identity.user(user_id)
-        assert user is not None  # whoever tests a subscription is there
+        assert user is not None  # only a user tests a subscription
         wishes = user.preferences
         return Reader(user.email, wishes.language, wishes.time_zone, wishes.digest_hour)
 
@@ -56,10 +57,10 @@ def delivery_of(
     mails = mail_sender_of(settings, links, clock, report)
     if mails is not None:
         senders[Target.EMAIL] = mails
-    notices = OwnerNotices(identity, mailer_of(settings, clock), clock, house.pages, report)
+    notices = OwnerNotices(identity, mailer_of(settings, clock), clock, installation.site, report)
     worker = f"{os.getpid()}-{secrets.token_hex(4)}"
     dispatcher = Dispatcher(Parts(outbox, senders, encryptor, clock, notices, worker))
-    house.registry.on_alerts(dispatcher.wake)
+    installation.registry.on_alerts(dispatcher.wake)
     admitted = [host.strip() for host in settings.private_hosts.split(",") if host.strip()]
     delivers = "deliver" in settings.roles
     return Delivery(dispatcher, outbox, senders, egress, clock, reader_of, admitted, delivers=delivers)

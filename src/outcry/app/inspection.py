@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from outcry.app.service import LOG_FOLDER
+from outcry.app.installation import LOG_FOLDER
 from outcry.app.settings import Settings
 from outcry.database.database import DATABASE_FILE, Database, open_engine, open_to_read, sqlite_url
 from outcry.database.migrate import HEAD, current, migrate

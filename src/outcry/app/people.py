@@ -1,15 +1,16 @@
-"""The side of the house that people come in by: who they are, and the pages.
+"""Users, their sign-in and the pages, built from an installation.
 
-Rule kept: each use of the server's secret has a key of its own.
+Each use of the server's secret has a derived key of its own.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from outcry.access.licences import Scope
 from outcry.access.limiter import Limiter, PromptLimiter
 from outcry.access.local_limiter import SlidingWindowLimiter
+from outcry.api.openapi import build_document
 from outcry.app.delivery import delivery_of
+from outcry.app.installation import Installation
 from outcry.app.outside import mailer_of, provider_of
 from outcry.app.secret import derived
 from outcry.base.encryption import Encryptor
@@ -28,17 +29,15 @@ from outcry.people.service import Identity
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.datasets import Datasets
 from outcry.sessions.opening_hours import OpeningHours
-
-if TYPE_CHECKING:
-    from outcry.app.service import House
-    from outcry.web.page_services import UsageOf
+from outcry.web.app import build_pages
+from outcry.web.page_services import PageServices, UsageOf
 
 
 @dataclass(frozen=True)
 class People:
-    """People, the browsers they are signed in with, and what they look after."""
+    """Users: sign-in, subscriptions and delivery, and the pages over them."""
 
-    house: "House"
+    installation: Installation
     browser_sessions: BrowserSessions
     identity: Identity
     subscriptions: Subscriptions
@@ -48,60 +47,58 @@ class People:
 
     @property
     def authenticator(self) -> PageAuthenticator:
-        """Who comes in by a page."""
-        return PageAuthenticator(
-            self.browser_sessions, self.house.clock, self.visitor, self.house.settings.public_url
-        )
+        """The authenticator of pages."""
+        settings, clock = self.installation.settings, self.installation.clock
+        return PageAuthenticator(self.browser_sessions, clock, self.visitor, settings.public_url)
 
     def visitor(self) -> Scope | None:
-        """What somebody who is not signed in may see."""
-        house = self.house
-        return house.licences.of_visitor() if house.settings.guests or house.simulated else None
+        """Return what a visitor without a session may see; None for nothing."""
+        installation = self.installation
+        return (
+            installation.licences.of_visitor()
+            if installation.settings.guests or installation.simulated
+            else None
+        )
 
-    def pages(self, connections: Connections, usage: "UsageOf", event_log: EventLog) -> AsgiApp:
-        """The pages over these parts. `connections`: users' own feeds; `usage`: what one has of the quota."""
-        from outcry.api.openapi import build_document  # noqa: PLC0415
-        from outcry.web.app import build_pages  # noqa: PLC0415
-        from outcry.web.page_services import PageServices  # noqa: PLC0415
-
-        house = self.house
+    def pages(self, connections: Connections, usage: UsageOf, event_log: EventLog) -> AsgiApp:
+        """Build the pages. connections: users' own feeds. usage: how much of the quota a user has used."""
+        installation, reference = self.installation, self.installation.reference
         self.identity.report_to(report_to_writer(event_log))
         self.consent.report_to(report_to_writer(event_log))
         return build_pages(
             PageServices(
-                query=house.query, hours=OpeningHours(house.reference.calendar), registry=house.registry,
-                universe=house.reference.universe, keys=house.keys,
-                licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
+                query=installation.query, hours=OpeningHours(reference.calendar), registry=installation.registry,
+                universe=reference.universe, keys=installation.keys,
+                licences=installation.licences, identity=self.identity, subscriptions=self.subscriptions,
                 consent=self.consent, browser_sessions=self.browser_sessions, connections=connections, usage=usage,
-                datasets=Datasets(house.store, house.store, house.reference.universe.products),
-                limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
-                event_log=event_log, form_secret=derived(house.secret, "forms"), openapi=build_document,
-                visitor=self.visitor, public_url=house.settings.public_url, demo=house.simulated,
-                sink=house.sink,
+                datasets=Datasets(installation.store, installation.store, reference.universe.products),
+                limiter=self.limiter, clock=installation.clock, market_clock=installation.market_clock,
+                event_log=event_log, form_secret=derived(installation.secret, "forms"), openapi=build_document,
+                visitor=self.visitor, public_url=installation.settings.public_url, demo=installation.simulated,
+                sink=installation.sink,
             )
         )  # fmt: skip
 
 
-def people_of(house: "House") -> People:
-    """Put this side of the house together."""
-    store = SqlIdentityStore(house.database)
-    browser_sessions = BrowserSessions(store, derived(house.secret, "sessions"), house.clock)
-    steady_ns = house.steady_ns
-    tries: PromptLimiter = SlidingWindowLimiter(steady_ns)
-    limiter: Limiter = SlidingWindowLimiter(steady_ns)
-    if house.settings.cluster:
-        tries, limiter = house.cluster.tries, house.cluster.limiter
-    public_url = house.settings.public_url
-    mailer = mailer_of(house.settings, house.clock)
+def people_of(
+    installation: Installation, tries: PromptLimiter | None = None, limiter: Limiter | None = None
+) -> People:
+    """Build users and delivery. tries, limiter: counters of sign-in attempts and requests; local ones if None."""
+    store = SqlIdentityStore(installation.database)
+    browser_sessions = BrowserSessions(store, derived(installation.secret, "sessions"), installation.clock)
+    steady_ns = installation.steady_ns
+    tries, limiter = tries or SlidingWindowLimiter(steady_ns), limiter or SlidingWindowLimiter(steady_ns)
+    public_url = installation.settings.public_url
+    mailer = mailer_of(installation.settings, installation.clock)
     identity = Identity(
-        store, browser_sessions, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
-        openid=provider_of(house.settings, house.clock),
+        store, browser_sessions, tries, installation.clock, derived(installation.secret, "identity"), mailer,
+        public_url, openid=provider_of(installation.settings, installation.clock),
     )  # fmt: skip
-    outbox, encryptor = SqlOutbox(house.database), Encryptor(house.secret, "subscriptions")
-    links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
-    delivery = delivery_of(house, store, outbox, encryptor, links)
-    subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, encryptor)
+    outbox, encryptor = SqlOutbox(installation.database), Encryptor(installation.secret, "subscriptions")
+    links = ConsentLinks(derived(installation.secret, "mail consent"), public_url, installation.clock)
+    delivery = delivery_of(installation, store, outbox, encryptor, links)
+    subscriptions = Subscriptions(SqlSubscriptionStore(installation.database), outbox, delivery, encryptor)
     hourly = SlidingWindowLimiter(lambda: steady_ns() // HOURLY)
     weekly = SlidingWindowLimiter(lambda: steady_ns() // WEEKLY)
     consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
-    return People(house, browser_sessions, identity, subscriptions, consent, delivery, limiter)
+    return People(installation, browser_sessions, identity, subscriptions, consent, delivery, limiter)

@@ -10,7 +10,7 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.app import MissingSecret
+from outcry.app.secret import MissingSecret
 from outcry.app.settings import BadSettings
 from outcry.app.vault import BadVaultKeys
 from outcry.cli import (

@@ -12,7 +12,7 @@ from outcry.access.key_format import KEY_LENGTH, MARK, is_beginning, is_label
 from outcry.access.key_format import prefix as key_prefix
 from outcry.access.licences import LicenceClass
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
-from outcry.app import open_house
+from outcry.app.installation import open_installation
 from outcry.app.settings import read_settings
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.people.email_address import is_email, spellings
@@ -74,7 +74,7 @@ def create(
     if expires and lasts_ns is None:
         print(f"outcry: Invalid expiry {expires!r}: use 90d or 12h (max 10 years).", file=sys.stderr)
         return 2
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         role: Role = "ingest-operator" if operator else "ingest" if ingest else "read"
         now_ns = house.clock.now_ns()
         expires_ns = None if lasts_ns is None else now_ns + lasts_ns
@@ -97,7 +97,7 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         text = prefix.strip()
         row = house.keys.revoke(text, house.clock.now_ns())
         if row is None:
@@ -139,7 +139,7 @@ def list_keys(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         for row in house.keys.list():
             print("\t".join(_key_line(row)))
     return 0
@@ -217,7 +217,7 @@ def add(
         return _refused("user", grantee, symbols)
     roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
     hours = EMBARGO_HOURS if embargo_hours is None else embargo_hours
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         datasets = Datasets(house.store, house.store, house.reference.universe.products)
         try:
             terms = Terms(kinds[kind], name, scope, roots, from_, until, hours, licence)
@@ -256,7 +256,7 @@ def remove(grant: int, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         if house.store.revoke_grant(grant, house.clock.now_ns(), by=BY_COMMAND):
             return 0
     print(f"outcry: No active grant {grant}. Run `outcry grants list` to see all grants.", file=sys.stderr)
@@ -272,7 +272,7 @@ def list_grants(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         for row in house.store.grants():
             print("\t".join(_terms(row)))
     return 0
@@ -290,7 +290,7 @@ def log(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         for line in house.store.grant_events(sys.maxsize):
             print("\t".join((_instant(line.at_ns), line.event, line.by, *_terms(line.grant), line.attested)))
     return 0

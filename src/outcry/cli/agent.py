@@ -119,7 +119,7 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
 
 def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
     """Read the configuration file. Raises `BadConfig`."""
-    from outcry.app import SystemClock  # noqa: PLC0415
+    from outcry.base.clock import SystemClock  # noqa: PLC0415
     from outcry.feeds.adapters import adapters  # noqa: PLC0415 - the other commands need none
     from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 

@@ -15,8 +15,9 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from outcry.app import LOG_FOLDER, SECRET_FILE
 from outcry.app.inspection import TAPE_FOLDER, NoInstallation, check_installed, readable
+from outcry.app.installation import LOG_FOLDER
+from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
 from outcry.app.vault import VAULT_FILE
 from outcry.database.database import DATABASE_FILE

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from outcry.access.model import GrantRow
-from outcry.app import House, SystemClock, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import BadSettings, Settings
+from outcry.base.clock import SystemClock
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.whereabouts import address, demo_folder
 from outcry.trades.feed import Feed
 
 if TYPE_CHECKING:
+    from outcry.app.people import People
     from outcry.delivery.sink_server import Receiver
 
 SOURCE = "simulator"
@@ -33,11 +35,12 @@ SEED = 1848  # the year the Chicago Board of Trade was founded: any number would
 
 
 class Serving(NamedTuple):
-    """The object graph to serve, the feeds to run, and the message to print once the server listens (host, port)."""
+    """The object graph to serve, the feeds to run, and the message to print once the server listens (host, port,
+    users)."""
 
-    house: House
+    house: Installation
     feeds: Sequence[tuple[int, Feed]]
-    greet: Callable[[str, int], None]
+    greet: Callable[[str, int, "People"], None]
 
 
 def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
@@ -64,7 +67,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
 
     with (
         receiver(settings.folder, SystemClock()) as sink,
-        open_house(_admitting(settings, sink), market_clock=begin_clock, sink=sink.sink) as house,
+        open_installation(_admitting(settings, sink), market_clock=begin_clock, sink=sink.sink) as house,
         house.log.exclusively(),
     ):
         _refuse_real_data(house)
@@ -100,7 +103,7 @@ def _admitting(settings: Settings, sink: "Receiver") -> Settings:
     return msgspec.structs.replace(settings, private_hosts=hosts, private_ca=str(sink.authority))
 
 
-def _refuse_real_data(house: House) -> None:
+def _refuse_real_data(house: Installation) -> None:
     real = {row.source for row in house.store.all_recordings()} - {SOURCE}
     for root in house.store.roots([0]):
         real |= {row.source for row in house.store.sessions([0], root)} - {SOURCE}
@@ -111,7 +114,7 @@ def _refuse_real_data(house: House) -> None:
         )
 
 
-def _clear(house: House) -> None:
+def _clear(house: Installation) -> None:
     """Delete the simulated data of earlier starts."""
     for path in house.store.forget_source(SOURCE, house.alerts.forget_feed):
         house.tape.remove(path)
@@ -120,7 +123,7 @@ def _clear(house: House) -> None:
             house.log.forget(key)
 
 
-def _only_key(house: House) -> str:
+def _only_key(house: Installation) -> str:
     """Create the demo's key. Revoke those of earlier starts, because terminals and logs show them."""
     now_ns = house.clock.now_ns()
     user_id = house.store.ensure_user(EMAIL, now_ns)
@@ -129,7 +132,7 @@ def _only_key(house: House) -> str:
     return house.keys.create(EMAIL, "pro", now_ns)
 
 
-def _grant_to_everyone(house: House) -> None:
+def _grant_to_everyone(house: Installation) -> None:
     """Grant every key the simulated data, live and without embargo."""
     known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in house.store.grants()}
     for scope in ("completed", "live"):
@@ -138,9 +141,9 @@ def _grant_to_everyone(house: House) -> None:
             house.store.add_grant(row, house.clock.now_ns(), by="demonstration")
 
 
-def _greet(key: str, house: House, host: str, port: int) -> None:
+def _greet(key: str, house: Installation, host: str, port: int, people: "People") -> None:
     at = address(host, port)
-    print(set_up_notice(house, at), end="", file=sys.stderr, flush=True)
+    print(set_up_notice(house.settings.folder, people.identity, at), end="", file=sys.stderr, flush=True)
     print(
         f"Outcry demo at {at} (data folder: {house.settings.folder})\n"
         "All data is simulated. Not advice.\n"

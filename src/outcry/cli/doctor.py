@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from outcry.app import LOG_FOLDER, SECRET_FILE
 from outcry.app.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspect_installation
+from outcry.app.installation import LOG_FOLDER
+from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
 from outcry.cli.vaulting import told
 from outcry.database.errors import StoreBusy

@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.cli.importing import COLUMNS, tell
 from outcry.connections.broker_adapter import InvalidCredential
@@ -87,7 +87,7 @@ def fetch(
             f"{where} is not a Databento API key. Databento keys start with `db-` and have 32 characters."
         )
     settings = read_settings(data=data)
-    with open_house(settings) as house:
+    with open_installation(settings) as house:
         owner_id = (
             0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], house.clock.now_ns())
         )
@@ -113,7 +113,9 @@ def _wrong(what: str) -> int:
     return 2
 
 
-def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "list[TradeDateDownload]":
+def _parts(
+    house: Installation, symbol: str, dates: tuple[date, date], owner: int
+) -> "list[TradeDateDownload]":
     """Return the parts to download. Raises `UnknownName`, `FeedRefused`."""
     from outcry.feeds.databento.downloads import plan_downloads  # noqa: PLC0415 - the vendor's library is an extra
 
@@ -146,7 +148,7 @@ def _agreed(parts: "Sequence[TradeDateDownload]", dollars: float, *, yes: bool) 
 
 
 def _fetch_all(
-    house: House, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
+    house: Installation, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
 ) -> int:
     """Download and import part by part. Raises `FetchRefused`; earlier parts stay imported."""
     console = Console(stderr=True)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.base.timestamps import iso_timestamp
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
@@ -67,13 +67,13 @@ def import_files(
             file=sys.stderr,
         )
         return 2
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         now_ns = house.clock.now_ns()
         owner_id = 0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], now_ns)
         return _import_all(house, paths, owner_id, reading.options(now_ns))
 
 
-def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
+def _import_all(house: Installation, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
     refused = known = 0
     files: list[Path] = []
     for path in paths:
@@ -181,7 +181,7 @@ def refold(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     faults = 0
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         for done in house.importer.refold(house.clock.now_ns()):
             print(f"{done.contract}\t{done.sessions}", flush=True)
             for fault in done.faults:

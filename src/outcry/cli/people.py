@@ -7,17 +7,21 @@ stores only its keyed hash.
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
 from outcry.access.model import Tier
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.cli.whereabouts import site
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRole, UserRow
 from outcry.people.refusals import Reason, Refused
+
+if TYPE_CHECKING:
+    from outcry.people.service import Identity
 
 users = App(name="users", help="List, invite and promote users, and reset their passwords.")
 _MESSAGES = {
@@ -38,8 +42,8 @@ def list_users(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
-        for user in house.people.identity.users():
+    with open_installation(read_settings(data=data)) as house:
+        for user in _identity(house).users():
             print("\t".join(_line(house, user)))
     return 0
 
@@ -60,7 +64,7 @@ def invite(email: str, *, operator: bool = False, tier: Tier = "free", data: str
         Data folder. Default: OUTCRY_DATA.
     """
     role: UserRole = "operator" if operator else "member"
-    return _link(data, email, lambda house: house.people.identity.invite(None, email, role, tier, Origin()))
+    return _link(data, email, lambda house: _identity(house).invite(None, email, role, tier, Origin()))
 
 
 @users.command
@@ -75,9 +79,9 @@ def reset(email: str, *, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
 
-    def made(house: House) -> str | None:
+    def made(house: Installation) -> str | None:
         user = _named(house, email)
-        return None if user is None else house.people.identity.reset_link(None, user.id, Origin())
+        return None if user is None else _identity(house).reset_link(None, user.id, Origin())
 
     return _link(data, email, made)
 
@@ -93,19 +97,25 @@ def operator(email: str, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         user = _named(house, email)
         if user is None:
             return _nobody(email)
-        house.people.identity.change_user(None, user.id, Origin(), role="operator")
-        way_in = user.password_hash or user.openid or house.people.identity.passkeys(user)
+        _identity(house).change_user(None, user.id, Origin(), role="operator")
+        way_in = user.password_hash or user.openid or _identity(house).passkeys(user)
     advice = "" if way_in else f" To set a password, run `outcry users reset {user.email}`."
     print(f"{user.email} is now an operator.{advice}", file=sys.stderr)
     return 0
 
 
-def _link(data: str | None, email: str, made: Callable[[House], str | None]) -> int:
-    with open_house(read_settings(data=data)) as house:
+def _identity(house: Installation) -> "Identity":
+    from outcry.app.people import people_of  # noqa: PLC0415 - the pages come with it
+
+    return people_of(house).identity
+
+
+def _link(data: str | None, email: str, made: Callable[[Installation], str | None]) -> int:
+    with open_installation(read_settings(data=data)) as house:
         try:
             link = made(house)
         except Refused as no:
@@ -119,9 +129,9 @@ def _link(data: str | None, email: str, made: Callable[[House], str | None]) -> 
     return 0
 
 
-def _named(house: House, email: str) -> UserRow | None:
+def _named(house: Installation, email: str) -> UserRow | None:
     wanted = email.strip().lower()
-    return next((user for user in house.people.identity.users() if user.email == wanted), None)
+    return next((user for user in _identity(house).users() if user.email == wanted), None)
 
 
 def _nobody(email: str) -> int:
@@ -129,10 +139,10 @@ def _nobody(email: str) -> int:
     return 1
 
 
-def _line(house: House, user: UserRow) -> tuple[str, ...]:
+def _line(house: Installation, user: UserRow) -> tuple[str, ...]:
     ways = {
         "password": user.password_hash is not None,
-        "passkey": bool(house.people.identity.passkeys(user)),
+        "passkey": bool(_identity(house).passkeys(user)),
         "openid": user.openid is not None,
         "code": user.totp_sealed is not None,
     }

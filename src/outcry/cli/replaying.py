@@ -17,9 +17,9 @@ from cyclopts import Parameter
 from outcry.access import key_format as form
 from outcry.access.keys import KeyRefusal
 from outcry.access.model import KeyRow, Role
-from outcry.app import House, SystemClock, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings, read_settings
-from outcry.base.clock import Clock
+from outcry.base.clock import Clock, SystemClock
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
@@ -179,7 +179,7 @@ def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[
             )
         yield given, load_reference(settings.folder, variants=settings.session_variants)
         return
-    with open_house(settings, clock) as house:
+    with open_installation(settings, clock) as house:
         known = house.keys.find(given, clock.now_ns()) if given else KeyRefusal.MISSING
         if owner is None and _is_good(known):
             yield given, house.reference
@@ -207,7 +207,7 @@ def _is_good(known: KeyRow | KeyRefusal) -> bool:
     return known is KeyRefusal.UNKNOWN or (isinstance(known, KeyRow) and known.role != "read")
 
 
-def _new_key(house: House, owner: str) -> str:
+def _new_key(house: Installation, owner: str) -> str:
     role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
     now_ns = house.clock.now_ns()
     return house.keys.create(

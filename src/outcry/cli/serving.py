@@ -7,8 +7,9 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
@@ -17,6 +18,9 @@ from outcry.cli.whereabouts import address, say, unsay
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import current
 from outcry.recordings.verification import add_digests
+
+if TYPE_CHECKING:
+    from outcry.app.people import People
 
 #: Interval between attempts to reach an unavailable database.
 _AGAIN_S = 1.0
@@ -51,6 +55,7 @@ def serve(
         URL of PostgreSQL, such as postgresql://user@host/outcry. Default: OUTCRY_DATABASE_URL. Set the variable if the
         URL has a password: other users of the machine can see arguments.
     """
+    from outcry.app.application import build_application  # noqa: PLC0415 - the other commands do without pages
     from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
     from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
 
@@ -73,18 +78,18 @@ def serve(
         def started(host: str, port: int) -> None:
             if alone:
                 say(settings.folder, address(host, port))
-            greet(host, port)
+            greet(host, port, served.people)
 
         def stopping() -> None:
             if alone:
                 unsay(settings.folder)
 
-        application = house.application(feeds)
+        served = build_application(house, feeds)
         if settings.roles & {"api", "web"}:
-            warm_up(house, application.edge.event_log)
+            warm_up(house, served.application.edge.event_log)
         try:
             with house.disk.watched():
-                run(application, binding, started, stopping)
+                run(served.application, binding, started, stopping)
         except SystemExit:  # uvicorn has logged the reason
             where = f"{settings.host}:{settings.port}"
             print(
@@ -99,16 +104,19 @@ def serve(
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
     """Open the service's object graph. A single process also locks the log in its data folder."""
+    from outcry.app.live import tails  # noqa: PLC0415 - the other commands do without the live engine
+
     with ExitStack() as held:
         house = _opened(settings, held)
         if not settings.cluster:
             held.enter_context(house.log.exclusively())
         if "engine" in settings.roles:
             threading.Thread(target=_add_digests, args=(house,), name="outcry-digests", daemon=True).start()
-        yield Serving(house, house.tails() if "feeds" in settings.roles else [], partial(_greet, house))
+        feeds = tails(house) if "feeds" in settings.roles else []
+        yield Serving(house, feeds, partial(_greet, house))
 
 
-def _add_digests(house: House) -> None:
+def _add_digests(house: Installation) -> None:
     """Verify tape files that have no digest yet and store their digests, while the service runs."""
     try:
         for fault in add_digests(house.store, house.tape):
@@ -121,12 +129,12 @@ def _add_digests(house: House) -> None:
         )
 
 
-def _opened(settings: Settings, held: ExitStack) -> House:
+def _opened(settings: Settings, held: ExitStack) -> Installation:
     """Open the object graph. In a cluster, wait for the database: its parts may start in any order."""
     waits = False
     while True:
         try:
-            return held.enter_context(open_house(settings))
+            return held.enter_context(open_installation(settings))
         except StoreBusy as problem:
             if not settings.cluster:
                 raise
@@ -136,14 +144,15 @@ def _opened(settings: Settings, held: ExitStack) -> House:
             time.sleep(_AGAIN_S)
 
 
-def _greet(house: House, host: str, port: int) -> None:
+def _greet(house: Installation, host: str, port: int, people: "People") -> None:
     print(
         f"Outcry is running at {address(host, port)} (data folder: {house.settings.folder})",
         file=sys.stderr,
         flush=True,
     )
     if "web" in house.settings.roles:
-        print(set_up_notice(house, address(host, port)), end="", file=sys.stderr, flush=True)
+        notice = set_up_notice(house.settings.folder, people.identity, address(host, port))
+        print(notice, end="", file=sys.stderr, flush=True)
 
 
 def migrate_database(*, data: str | None = None) -> int:
@@ -157,7 +166,7 @@ def migrate_database(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_house(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as house:
         print(f"Database is at migration {current(house.engine)}.")
         rows = house.store.add_checksums()
         faults = list(add_digests(house.store, house.tape))

@@ -6,16 +6,18 @@ start creates a new token and invalidates the previous one. The file is deleted 
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from outcry.app import House
+if TYPE_CHECKING:
+    from outcry.people.service import Identity
+
 
 TOKEN_FILE = "setup-token"  # noqa: S105 - a file's name
 
 
-def set_up_notice(house: House, at: str) -> str:
+def set_up_notice(folder: Path, identity: "Identity", at: str) -> str:
     """Return the set-up instructions for a service without an operator, or an empty string. at: URL of the service."""
-    path = house.settings.folder / TOKEN_FILE
-    identity = house.people.identity
+    path = folder / TOKEN_FILE
     if not identity.needs_set_up():
         path.unlink(missing_ok=True)
         return ""

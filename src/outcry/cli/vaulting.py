@@ -9,7 +9,7 @@ from gettext import NullTranslations
 
 from cyclopts import App
 
-from outcry.app import House, open_house
+from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings, read_settings
 from outcry.app.vault import (
     VARIABLE,
@@ -46,7 +46,7 @@ def status(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_house(settings) as house:
+    with open_installation(settings) as house:
         said = told(settings, house.database)
         store = SqlVaultStore(house.database)
         uses = store.uses()
@@ -87,7 +87,7 @@ def rotate(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_house(settings) as house, exchanging(settings):
+    with open_installation(settings) as house, exchanging(settings):
         store = SqlVaultStore(house.database)
         vault_of(settings, store, house.clock)  # raises for invalid keys before anything changes
         kept = read_keys(settings)
@@ -108,7 +108,7 @@ def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
     return [row.kid for row in store.vault_keys() if row.retired_ns is None and row.kid != newest]
 
 
-def _finish(house: House, settings: Settings, store: SqlVaultStore) -> int:
+def _finish(house: Installation, settings: Settings, store: SqlVaultStore) -> int:
     newest = vault_of(settings, store, house.clock)
     broken = 0
     for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
@@ -146,7 +146,7 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_house(settings) as house, exchanging(settings):
+    with open_installation(settings) as house, exchanging(settings):
         store = SqlVaultStore(house.database)
         kept: Mapping[str, bytes] = {}
         try:

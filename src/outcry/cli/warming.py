@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from outcry.answers.warming import Warmed, warm
-from outcry.app import House
+from outcry.app.installation import Installation
 from outcry.base.log_events import EventLog, LogEvent
 from outcry.database.errors import StoreBusy
 
@@ -15,7 +15,7 @@ from outcry.database.errors import StoreBusy
 MOST_S = 20.0
 
 
-def warm_up(house: House, event_log: EventLog) -> None:
+def warm_up(house: Installation, event_log: EventLog) -> None:
     """Prepare the first answers for up to 20 seconds. If the store is unavailable, the service starts without them."""
     console = Console(stderr=True)
     bar = Progress(

@@ -206,7 +206,9 @@ class StatePublisher:
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.acquired_at)
-        taken = _PendingState(shown, self._ordered(shown, body), channel, version, channel.availability.market_ns)
+        taken = _PendingState(
+            shown, self._ordered(shown, body), channel, version, channel.availability.market_ns
+        )
         keeping = self._log.pending_write(shown.key.text)
         if keeping is None:
             self._send(taken)

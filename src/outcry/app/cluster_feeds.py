@@ -1,16 +1,15 @@
-"""Where the role `feeds` is put together: connections and the operator's own files in one process, their streams in
-others."""
+"""The role `feeds`, built from an installation: feeds run in this process, their streams in engines."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from outcry.agent.feed_runner import MarketContext
 from outcry.agent.spool import Spool
 from outcry.app.feeds import parts_of
+from outcry.app.installation import Installation
 from outcry.base.cancellation import end
 from outcry.base.log_events import Report
 from outcry.cluster.calls import Calls
@@ -23,25 +22,24 @@ from outcry.live.model import LogInUse
 from outcry.live.partitions import Partitions
 from outcry.trades.feed import Feed
 
-if TYPE_CHECKING:
-    from outcry.app.service import House
-
 SPOOL_FOLDER = "feeds-spool"
-#: What a process may keep of what nobody takes: hours of everything a busy house brings.
+#: Limit of trades that no engine has accepted yet: hours of a busy installation.
 SPOOL_BYTES = 8 << 30
 
 
 async def run_feeds(
-    house: "House", calls: Calls, partitions: Partitions, complete: Callable[[], bool], own: Sequence[tuple[int, Feed]],
-    report: Report,
+    installation: Installation, calls: Calls, partitions: Partitions, complete: Callable[[], bool],
+    own: Sequence[tuple[int, Feed]], report: Report,
 ) -> None:  # fmt: skip
-    """Bring feeds until cancelled: this process's share of connections, and feeds of its own. `complete`: whether the
-    house's registry shows every stream there is."""
-    reference = house.reference
-    market = MarketContext(reference.universe, reference.calendar, house.clock)
-    with own_spool(house.settings.folder / SPOOL_FOLDER) as spool:
-        streams = RemoteStreams(spool, StreamOwnerClient(calls), market, house.registry, complete, report)
-        supervisor = ConnectionSupervisor(streams, parts_of(house), several=True)
+    """Run feeds until cancelled: this process's share of connections, and its own. complete: whether the registry of
+    this process lists every stream."""
+    reference = installation.reference
+    market = MarketContext(reference.universe, reference.calendar, installation.clock)
+    with own_spool(installation.settings.folder / SPOOL_FOLDER) as spool:
+        streams = RemoteStreams(
+            spool, StreamOwnerClient(calls), market, installation.registry, complete, report
+        )
+        supervisor = ConnectionSupervisor(streams, parts_of(installation), several=True)
         keeping = asyncio.create_task(streams.run(), name="spool")
         try:
             for owner, feed in own:
@@ -53,7 +51,7 @@ async def run_feeds(
 
 @contextmanager
 def own_spool(folder: Path, limit_bytes: int = SPOOL_BYTES) -> Generator[Spool]:
-    """A spool that no other process has, empty: what one that died had not sent is asked of the vendors again."""
+    """Open a spool of this process alone, emptied. Vendors send again what an ended process had not passed on."""
     with ExitStack() as held:
         for number in count():
             log = FileLog(folder / str(number))

@@ -1,0 +1,70 @@
+"""The web application of a process: what its roles answer, over parts that differ between one process and a cluster."""
+
+import atexit
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import BinaryIO, NamedTuple, cast
+
+from outcry.access.limiter import Limiter
+from outcry.api.app import Application, Background, Options, Services, create_app
+from outcry.app.installation import Installation
+from outcry.app.people import People
+from outcry.app.secret import derived
+from outcry.base.log_writer import LogWriter
+from outcry.connections.model import Connections
+from outcry.trades.push_format import Intake
+
+
+class Served(NamedTuple):
+    """The application of a process, and the users it serves."""
+
+    application: Application
+    people: People
+
+
+def answering(
+    installation: Installation, people: People, limiter: Limiter, live: Background, pushes: Intake,
+    connections: Connections | None, degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
+) -> Served:  # fmt: skip
+    """Build the application for the roles of this process. live: what runs beside it. pushes: the receiver of pushed
+    feeds. connections: users' own feeds, for the pages. degraded: see `Services`."""
+    settings, roles = installation.settings, installation.settings.roles
+    lines = LogWriter(sys.stderr.buffer)
+    atexit.register(lines.close)
+    services = Services(
+        query=installation.query,
+        keys=installation.keys,
+        licences=installation.licences,
+        limiter=limiter,
+        clock=installation.market_clock,
+        registry=installation.registry,
+        universe=installation.reference.universe,
+        alerts=installation.alerts,
+        pushes=pushes,
+        live=live,
+        delivery=people.delivery if roles & {"deliver", "web"} else None,
+        page_authenticator=people.authenticator if "web" in roles else None,
+        pages=partial(people.pages, connections, pushes.usage) if "web" in roles and connections else None,
+        checks={"store": lambda: discard(installation.store.revision())},
+        degraded={
+            **degraded,
+            "disk": lambda: installation.disk.stalled,
+            "disk_reserve": lambda: installation.disk.short,
+        },
+        frozen=lambda: installation.disk.stalled and not settings.database_url,
+        ticket_secret=derived(installation.secret, "stream tickets"),
+    )
+    options = Options(
+        query_timeout_s=settings.patience_s,
+        open_metrics=settings.open_metrics,
+        api="api" in roles,
+        log=cast("BinaryIO", lines),
+        shares_store=bool(settings.cluster),
+    )
+    return Served(create_app(services, options), people)
+
+
+def discard(_value: object) -> None:
+    """Drop the result of a check that fails only by raising."""

@@ -1,0 +1,176 @@
+"""An installation opened: its data folder, database and the parts that every use of them shares.
+
+`open_installation` is the one place that opens a database. It closes everything that it opened.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from outcry.access.keys import ApiKeys, Licences
+from outcry.answers.query import Query
+from outcry.app.secret import server_secret
+from outcry.app.settings import BadSettings, Settings
+from outcry.app.vault import vault_of
+from outcry.base.clock import Clock, SystemClock
+from outcry.connections.vault import Vault
+from outcry.connections.vault_store import SqlVaultStore
+from outcry.database.database import DATABASE_FILE, Database, open_engine, sqlite_url
+from outcry.database.disk import Disk
+from outcry.database.errors import StoreBusy
+from outcry.database.migrate import migrate
+from outcry.delivery.fan_out import OutboxEntries
+from outcry.delivery.sink import Sink
+from outcry.live.background_log import BackgroundLog
+from outcry.live.file_log import FileLog
+from outcry.live.registry import Registry
+from outcry.live.store import SqlLiveStore
+from outcry.people.store import SqlIdentityStore
+from outcry.recordings.importing import Importer
+from outcry.recordings.tape import TapeFolder
+from outcry.sessions.store import SqlStore
+from outcry.trades.reference_tables import Reference, load_reference
+
+LOG_FOLDER = "live"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The opened parts. sink: the demo's own receiver of webhooks. steady_ns: the monotonic clock that request limits
+    use. market_clock: the time of the market, which the demo simulates."""
+
+    settings: Settings
+    clock: Clock
+    market_clock: Clock
+    reference: Reference
+    engine: Engine
+    database: Database
+    store: SqlStore
+    tape: TapeFolder
+    disk: Disk
+    keys: ApiKeys
+    licences: Licences
+    registry: Registry
+    alerts: SqlLiveStore
+    query: Query
+    secret: bytes = field(repr=False)
+    sink: Sink | None = None
+    steady_ns: Callable[[], int] = time.monotonic_ns
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the market is simulated, as in the demo."""
+        return self.market_clock is not self.clock
+
+    @property
+    def site(self) -> str:
+        """The URL of the pages, for links in messages. Without `public_url` it is the port on this machine."""
+        return self.settings.public_url.rstrip("/") or f"http://localhost:{self.settings.port}"
+
+    @cached_property
+    def log(self) -> BackgroundLog:
+        """The log of every live stream. The process that serves locks it with `exclusively`."""
+        return BackgroundLog(FileLog(self.settings.folder / LOG_FOLDER))
+
+    @cached_property
+    def importer(self) -> Importer:
+        """The importer of recordings. Only the import needs pyarrow, which takes long to load."""
+        from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415
+
+        return Importer(
+            FileLibrary(), self.store, self.tape, self.reference.universe, self.reference.calendar
+        )
+
+    @cached_property
+    def vault(self) -> Vault:
+        """The vault of broker credentials. Raises `BadVaultKeys`."""
+        return vault_of(self.settings, SqlVaultStore(self.database), self.clock)
+
+
+@contextmanager
+def open_installation(
+    settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
+    sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns,
+) -> Generator[Installation]:  # fmt: skip
+    """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now;
+    `steady_ns`: the monotonic clock that limits go by.
+
+    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad
+    address.
+    """
+    folder = settings.folder
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    reference = load_reference(folder, variants=settings.session_variants)
+    if not settings.database_url:
+        _keep_private(folder / DATABASE_FILE)
+    engine = _engine(settings)
+    disk = Disk(folder, settings.disk_reserve_mib * 2**20)
+    database = Database(engine, lambda: disk.stalled)
+    store, alerts, registry = SqlStore(database), SqlLiveStore(database, OutboxEntries()), Registry()
+    clock = clock or SystemClock()
+    try:
+        _prepare(engine)
+        tape = TapeFolder(folder / "tape")
+        secret = server_secret(settings, SqlIdentityStore(database))
+        yield Installation(
+            settings=settings,
+            clock=clock,
+            market_clock=market_clock(reference) if market_clock else clock,
+            reference=reference,
+            engine=engine,
+            database=database,
+            store=store,
+            tape=tape,
+            disk=disk,
+            keys=ApiKeys(store, secret, clock),
+            licences=Licences(store),
+            registry=registry,
+            alerts=alerts,
+            secret=secret,
+            sink=sink,
+            steady_ns=steady_ns,
+            query=Query(store, reference.universe, reference.calendar, registry, alerts),
+        )
+    finally:
+        database.close()
+
+
+def _engine(settings: Settings) -> Engine:
+    try:
+        return open_engine(settings.database_url or sqlite_url(settings.folder))
+    except (ModuleNotFoundError, SQLAlchemyError, ValueError) as problem:
+        # never the address itself: it may hold a password
+        raise BadSettings(
+            f"Invalid OUTCRY_DATABASE_URL ({type(problem).__name__}). Use a PostgreSQL URL such as "
+            "postgresql://user@host/outcry, and install its driver: pip install 'outcry[cluster]'. Leave it empty for "
+            "SQLite."
+        ) from None
+
+
+def _keep_private(path: Path) -> None:
+    """Restrict the database to its owner, because it contains password hashes.
+
+    SQLite gives its other files the same mode.
+    """
+    path.touch(mode=0o600)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def _prepare(engine: Engine) -> None:
+    try:
+        migrate(engine)
+    except (DBAPIError, UnicodeDecodeError) as problem:
+        hint = (
+            "Check that it is an Outcry database and that its folder is writable, or restore it from a backup."
+            if engine.dialect.name == "sqlite"
+            else "Check OUTCRY_DATABASE_URL and that the server is running."
+        )
+        said = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise StoreBusy(f"The database cannot be opened: {str(said).strip()}. {hint}") from problem
