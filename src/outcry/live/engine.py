@@ -41,20 +41,20 @@ from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
 T = TypeVar("T")
 
 TICK_S = 0.25
-#: Streams looked at before others have the loop.
+#: Streams checked before other tasks may run.
 _AT_ONCE = 50
 DRIFT_S = 5.0
-#: A feed that worked this long begins again with the first pause.
+#: After a connection of this length the backoff starts again at its first pause.
 GOOD_SESSION_S = 60.0
-#: How often a feed is asked which contracts it brings: a roll adds one.
+#: How often a feed is asked for its contracts: a roll adds one.
 CONTRACTS_S = 60.0
-#: A feed lost for so long does not hold up the sessions that ended meanwhile.
+#: After a feed has been lost this long, sessions that ended are stored without it.
 LOST_FOR_GOOD_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What the engine keeps things in."""
+    """The stores that an engine writes to."""
 
     log: TradeLog
     snapshots: Snapshots
@@ -65,8 +65,10 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What is traded when, what time it is, and for whom. `scope_of`: what a user may see besides his own recordings;
-    `fan_out`: to whom alerts go that are recorded now."""
+    """The instruments, their calendar, the clock and the users.
+
+    scope_of: what a user may see besides their own recordings. fan_out: who receives alerts that are recorded now.
+    """
 
     universe: Universe
     calendar: Calendar
@@ -76,8 +78,10 @@ class Market:
 
 
 class Engine:
-    """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual; `by`: see
-    `Recovery`."""
+    """Runs the streams of this process on its event loop.
+
+    rush: divides all pauses, for tests. by: the name of this process in shared logs; see `Recovery`.
+    """
 
     def __init__(
         self, stores: Stores, market: Market, registry: Registry, report: Report = discard, *, rush: float = 1.0,
@@ -98,11 +102,11 @@ class Engine:
             self._session_writer.store,
             self.alerts,
         )
-        #: Contracts of feeds that say so themselves, by owner and name.
+        #: Contracts of feeds that list them, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.runners = Runners()
         self._feeds: dict[str, asyncio.Task[None]] = {}
-        #: Streams that somebody follows, by name.
+        #: Names of the streams that a feed follows.
         self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._recorder = Recorder(
@@ -125,15 +129,15 @@ class Engine:
             self._recorder,
             by,
         )
-        #: Told of a stream that another process has taken up.
+        #: Called with a stream that another process has acquired.
         self.on_taken_over: Callable[[StreamKey], object] = lambda _key: None
-        #: Apart from the store's, so that no alert waits for a session's references.
+        #: Separate from the store's thread, so that no alert waits for the references of a session.
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
 
-    # -- life
+    # -- start and stop
 
     async def start(self, take_up: Callable[[], Sequence[str]] | None = None) -> None:
-        """Take up every stream, or those that `take_up` names, then begin to keep time."""
+        """Recover every stream, or those that `take_up` names, then start the background tasks."""
         self._recorder.report = self.report
         self._begin(self._recorder.record(), "alerts")
         for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
@@ -146,15 +150,19 @@ class Engine:
         self._begin(self._recorder.keep_synced(), "sync")
 
     async def take_up(self, names: Iterable[str]) -> None:
-        """Become what the logs of these streams say, which another process had. Nobody waits until what has ended
-        is stored: whose turn that is may take long."""
+        """Acquire streams of another process by recovering them from their logs.
+
+        Pending sessions are stored in the background, because another process may still be storing them.
+        """
         for runner in await self._taken_up(names):
             if runner.stream.pending:
                 self._beside(f"store {runner.name}", partial(self._recorder.store_pending, runner))
 
     async def _taken_up(self, names: Iterable[str]) -> Sequence[Runner]:
-        """Streams as their logs say, all known, for a front is chosen among them. They stand `connecting` until their
-        feed is back."""
+        """Recover streams; they are `connecting` until their feed is back.
+
+        All are recovered before any is used, because the front contract is chosen among them.
+        """
         taken: list[Runner] = []
         for text in names:
             try:
@@ -162,28 +170,28 @@ class Engine:
                 taken.append(runner)
                 if not runner.stream.own_clock and runner.expired:
                     await self._let_go(runner)
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
                 self.report(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
         return taken
 
     async def hand_over(self, names: Iterable[str]) -> None:
-        """Let these streams go, which another process will take up, with all they have said in the store or the log."""
+        """Save and release streams that another process will acquire."""
         named = list(names)
         await end([self._feeds.pop(name) for name in named if name in self._feeds])
         runners = [self.runners[name] for name in named if name in self.runners]
         try:
             await self._recorder.save(runners)
-        finally:  # also what could not be saved is another's
+        finally:  # even if it could not be saved, it belongs to another process now
             for runner in runners:
                 self._drop(runner.key)
 
     @property
     def here(self) -> set[str]:
-        """Streams of this process, by name, those too that are being taken up for a feed of one contract."""
+        """Names of the streams of this process, including those that are being recovered for a feed."""
         return {*self.runners, *self._feeds}
 
     def _drop(self, key: StreamKey) -> None:
-        """Know nothing of a stream any more."""
+        """Forget a stream in this process; its log stays."""
         runner = self.runners.pop(key.text)
         if runner is not None:
             runner.stream.close()
@@ -194,13 +202,15 @@ class Engine:
         return self._brought.get((owner, feed), frozenset())
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """What a stream says; None where it has not begun."""
+        """Return the status of a stream; None if it has not begun."""
         runner = self.runners.get(key.text)
         return status_of(runner) if runner else None
 
     async def reach(self, key: StreamKey) -> StreamProgress:
-        """How far a stream is with what survives this process, which is waited for: a feed that begins there brings
-        nothing before it. Raises `LogTakenOver`."""
+        """Return how far a stream is, after everything up to there is persisted.
+
+        A feed that starts there delivers nothing older. Raises `LogTakenOver`.
+        """
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
             market = self._market
@@ -213,46 +223,48 @@ class Engine:
         return reach
 
     def follows(self, key: StreamKey) -> bool:
-        """Whether anybody follows a stream."""
+        """Return whether a feed follows a stream."""
         return key.text in self._streams
 
     def history(self, key: StreamKey) -> str:
-        """What the session of a stream is computed from."""
+        """Return the quality of the data that the stream's session is computed from."""
         return self.runners[key.text].quality
 
     def feeds(self) -> set[tuple[int, str]]:
-        """Owner and name of every feed there are streams of."""
+        """Return the owner and name of every feed that has streams."""
         return self.runners.feeds
 
     def streams(self, owner: int, feed: str) -> list[StreamKey]:
-        """The streams there are of a feed."""
+        """Return the streams of a feed."""
         return [runner.key for runner in self.runners.of(owner, feed)]
 
     async def persisted(self, key: StreamKey) -> None:
-        """Wait until all that a stream was given survives this process. Raises `LogTakenOver`, also where the stream is
-        not here any more."""
+        """Wait until every entry of a stream survives this process.
+
+        Raises `LogTakenOver`, also if this process has released the stream.
+        """
         runner = self.runners.get(key.text)
         if runner is None:
             raise LogTakenOver(key.text)
         await runner.persisted()
 
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
-        """Feeds and contracts that an owner has streams of here."""
+        """Return the feeds and contracts that an owner has streams of in this process."""
         return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
 
     def retire(self, key: StreamKey) -> None:
-        """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
+        """Remove a stream from the registry if no feed follows it. Its sessions are stored when they end."""
         if key.text not in self._streams and self._registry.shows(key):
             self._registry.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Say of a stream that nobody follows why."""
+        """Set why a stream is not followed."""
         runner = self.runners.get(key.text)
         if runner is not None and key.text not in self._streams and runner.health.refusal != code:
             runner.refused(code, asyncio.get_running_loop().time())
 
     async def stop(self) -> None:
-        """Stop the feeds, and write out what is under way."""
+        """Stop the feeds and save every stream."""
         feeds = list(self._feeds.values())
         for task in feeds:
             task.cancel()
@@ -268,7 +280,7 @@ class Engine:
         self._reference_thread.shutdown()
 
     async def patiently(self, work: Callable[[], T]) -> T:
-        """Ask log or store for something, off the event loop, however long it is busy."""
+        """Run a blocking call to the log or the store off the event loop, repeated while the store is busy."""
         return await self._recovery.patiently(work)
 
     async def drained(self) -> None:
@@ -276,13 +288,13 @@ class Engine:
         await self._recorder.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
+        """Run every contract of a feed, including later rolls, until the feed ends or is attached again."""
         for runner in self.runners.of(owner, feed.name):
             runner.asked()
         return self._attach(f"{owner}/{feed.name}#{id(feed)}", lambda: self._run_feed(owner, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
-        """Run one contract of a feed that brings whichever are asked for."""
+        """Run one contract of a feed that delivers any contract on request."""
         key = StreamKey(owner, feed.name, contract)
         return self._attach(key.text, lambda: self._run_stream(key, feed))
 
@@ -312,7 +324,7 @@ class Engine:
             self.report(LogEvent.BACKGROUND_TASK_FAILED, task=task.get_name(), problem=repr(task.exception()))
 
     def counted(self) -> dict[str, int]:
-        """Rows taken since the start, and those set aside: what became of them, and how many."""
+        """Count the rows taken since the start, and those set aside, by reason."""
         total = IntakeCounts()
         for runner in list(self.runners.values()):
             total.add(runner.intake.counts)
@@ -321,7 +333,7 @@ class Engine:
     # -- feeds and streams
 
     async def _run_feed(self, owner: int, feed: Feed) -> None:
-        """Run a stream for each contract the feed brings; ask again now and then."""
+        """Run a stream for each contract of a feed, and look for new contracts regularly."""
         streams: dict[Contract, asyncio.Task[None]] = {}
         try:
             while True:
@@ -346,20 +358,22 @@ class Engine:
                 await feed.close()
 
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
-        """Follow a feed for as long as it can be followed."""
+        """Follow a feed for one stream until the feed ends, refuses, or another process acquires the stream."""
         try:
             runner = await self._begun_by_and_by(key, feed)
             self._streams.add(key.text)
             await self._follow(runner, feed)
         except LogTakenOver:
             current = self.runners.get(key.text)
-            if current is None or current.stream.closed:  # else it is ours again already
+            if (
+                current is None or current.stream.closed
+            ):  # otherwise this process has acquired it again already
                 self.taken_over(key)
         finally:
             self._streams.discard(key.text)
 
     async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
-        """`_begun`, however long the log cannot be read or written: nobody else would try again."""
+        """Return the runner of a stream, retrying while its log cannot be read or written."""
         backoff = Backoff(self._rush)
         while True:
             try:
@@ -369,7 +383,7 @@ class Engine:
             await backoff.sleep()
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
-        """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
+        """Follow a feed and reopen it after errors, until it ends or refuses. Raises `LogTakenOver`."""
         key, loop = runner.key, asyncio.get_running_loop()
         backoff = Backoff(self._rush)
         while True:
@@ -389,7 +403,7 @@ class Engine:
                 raise
             except OSError as problem:
                 self.report(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
                 self.report(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
                 if runner.stream.inconsistent:
                     self._drop(key)
@@ -399,13 +413,13 @@ class Engine:
             await backoff.sleep()
 
     def taken_over(self, key: StreamKey) -> None:
-        """Another process has taken a stream up: know nothing of it any more."""
+        """Release a stream that another process has acquired."""
         self.report(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
         self._drop(key)
         self.on_taken_over(key)
 
     async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
-        """The runner of a stream; of another performance of a recording than the one known, begun anew."""
+        """Return the runner of a stream. A recording that is played again starts with an empty stream."""
         runner = self.runners.get(key.text)
         if runner is None:
             runner = self._known(await self._recovery.runner_or_anew(key, feed))
@@ -416,7 +430,7 @@ class Engine:
             runner = await self._recovered(key)
         runner.begin(feed)
         runner.barred_ns = await self._recovery.barred(runner)
-        self._registry.put(runner.channel)  # it may have been retired
+        self._registry.put(runner.channel)  # the stream may have been retired
         return runner
 
     async def _recovered(self, key: StreamKey) -> Runner:
@@ -428,7 +442,7 @@ class Engine:
         runner.update_availability(asyncio.get_running_loop().time())
         return runner
 
-    # -- what runners ask for
+    # -- services of runners
 
     async def _opening(self, key: StreamKey, session: Session, overnight: tuple[int, int] | None) -> Opening:
         contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
@@ -453,7 +467,10 @@ class Engine:
         )
 
     def _left_alone(self, runner: Runner, now_s: float) -> bool:
-        """Whether nobody follows the feed, or in vain for so long that what has ended is stored without it."""
+        """Return whether no feed follows a stream, or only a feed that has been lost for an hour.
+
+        What has ended is then stored without waiting for the feed.
+        """
         if runner.stream.own_clock:
             return False
         if runner.name in self._streams:
@@ -464,25 +481,25 @@ class Engine:
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
     def _beside(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do something in the background, once at a time."""
+        """Run a task in the background, unless one of that name is running."""
         if all(task.get_name() != name for task in self._tasks):
             self._begin(work(), name)
 
     def _is_over(self, runner: Runner) -> bool:
-        """Whether a stream was retired, and all it had is in the store."""
+        """Return whether a stream was retired and everything in it is stored."""
         stream = runner.stream
         shown = self._registry.shows(runner.key) or runner.name in self._streams
         return not (shown or stream.own_clock or stream.days or stream.pending)
 
     async def _let_go(self, runner: Runner) -> None:
-        """Forget a stream that is over; one that begins again begins anew."""
+        """Forget a stream that is over, with its log. It starts empty if a feed brings it again."""
         self._drop(runner.key)
         await self._recovery.forget(runner.key)
 
-    # -- what goes on all the time
+    # -- background tasks
 
     async def _keep_time(self) -> None:
-        """Notice what stops: a link, a market, a session; and clocks that disagree."""
+        """Detect stalled links, markets and logs, ended sessions and clock drift. Never ends."""
         looked_s = 0.0
         while True:
             now_s = asyncio.get_running_loop().time()
@@ -492,7 +509,7 @@ class Engine:
                 if not count % _AT_ONCE:
                     await asyncio.sleep(0)
                 if self.runners.get(runner.name) is not runner:
-                    continue  # let go of meanwhile
+                    continue  # released meanwhile
                 runner.update_availability(now_s)
                 if (problem := runner.log_trouble()) is not None:
                     self.report(
@@ -512,5 +529,5 @@ class Engine:
 
 
 def _faulty(stream: asyncio.Task[None]) -> bool:
-    """Whether a stream ended by a fault of ours: it is tried again."""
+    """Return whether a stream's task failed by an error of ours, so that it is tried again."""
     return stream.done() and not stream.cancelled() and stream.exception() is not None

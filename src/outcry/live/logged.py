@@ -18,7 +18,7 @@ from outcry.live.stream_snapshot import sealed
 from outcry.market.live_session import Capture, LiveView
 from outcry.trades.records import Rows
 
-#: Read from the log at a time, when a stream is recovered.
+#: Frames read from the log at a time during recovery.
 _FRAMES_AHEAD = 256
 
 
@@ -40,12 +40,14 @@ class LoggedStream(Stream):
         self.closed = False
 
     def close(self) -> None:
-        """Add nothing any more, whoever still holds this."""
+        """Refuse all further entries, whoever still has a reference to this object."""
         self.closed = True
 
     async def persisted(self) -> None:
-        """Wait until all that was logged survives this process: before that, nothing that came of it is told. Raises
-        `LogTakenOver`, then and ever after."""
+        """Wait until every logged entry survives the process; nothing computed from them is published before.
+
+        Raises `LogTakenOver`, now and on every later call.
+        """
         if not self.closed and (keeping := self._log.pending_write(self.name)) is not None:
             try:
                 await keeping
@@ -131,12 +133,14 @@ class LoggedStream(Stream):
 
     @property
     def looked_back(self) -> bool:
-        """Whether what folding anew would read now is here."""
+        """Whether the entries that a refold needs are in memory."""
         return self._past is not None and self._past[0] == self.position
 
     async def look_back(self) -> None:
-        """Have what folding anew reads here, read beside the event loop: a log may be slow, or away. Raises `OSError`,
-        `StoreBusy`."""
+        """Read the entries that a refold needs on another thread, because a log may be slow or unavailable.
+
+        Raises `OSError`, `StoreBusy`.
+        """
         if not self.looked_back:
             self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
 
@@ -145,7 +149,7 @@ class LoggedStream(Stream):
         return position, [(frame.first, entries.decode(frame)) for frame in frames]
 
     def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
-        """Entries from one that begins at `first` on, up to the one being applied."""
+        """Yield the entries from one that begins at `first` on, up to the current position."""
         if self._past is not None and self.looked_back:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return
@@ -156,17 +160,17 @@ class LoggedStream(Stream):
                 yield entries.decode(frame)
 
     def capture(self) -> Capture | None:
-        """The session that runs, as it stands, for its view to be worked out later. Safe from any thread."""
+        """Capture the current session for a view that is computed later. Safe from any thread."""
         with self._lock:
             return super().capture()
 
     def view(self) -> LiveView | None:
-        """The session that runs, as it stands. Safe from any thread."""
+        """Compute the view of the current session; None before its first trade. Safe from any thread."""
         captured = self.capture()
         return captured.view() if captured else None
 
     def snapshot(self) -> tuple[str, int, bytes]:
-        """The stream, its position, and all of it as bytes. Safe from any thread."""
+        """Return the stream's name, its position and a sealed snapshot as bytes. Safe from any thread."""
         with self._lock:
             position, held = self.position, self.hold()
         return self.name, position, sealed(self.name, position, held.encode())

@@ -1,7 +1,7 @@
-"""Alerts, snapshots and the log's way to the disk: what the engine keeps, away from the event loop.
+"""Records alerts, snapshots and the log's sync to disk, off the event loop.
 
-An alert enters the registry only after it is recorded. A snapshot is stored only after every alert and entry before it
-is, because nothing before a snapshot is read again. An alert does not wait for the sync of the disk.
+An alert enters the registry only after it is recorded. A snapshot is stored only after every alert and entry before it,
+because nothing before a snapshot is read again. An alert does not wait for the sync of the disk.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ T = TypeVar("T")
 SNAPSHOT_S = 5.0
 SYNC_S = 1.0
 RETRY_S = 1.0
-#: How long the end of the process waits for what is under way.
+#: How long the process waits at its end for work in progress.
 PATIENCE_S = 5.0
-#: Alerts of earlier processes that are put in a registry.
+#: Alerts of earlier processes that are loaded into the registry.
 ALERTS_SHOWN = 10_000
 
 
-#: To whom alerts go that are recorded now. It blocks, and may raise `StoreBusy`.
+#: Returns who receives alerts that are recorded now. It blocks, and may raise `StoreBusy`.
 FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """For where alerts are recorded only."""
+    """Record alerts without sending them to anybody."""
 
 
 class _Taken(NamedTuple):
-    """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
+    """A snapshot on its way to the store. needed_from: the oldest position of the log that it still needs."""
 
     runner: Runner
     needed_from: int
@@ -53,8 +53,10 @@ class _Taken(NamedTuple):
 
 
 class Recorder:
-    """Keeps what streams bring about. Used on the event loop; `rush`: pauses are this many times shorter; `fan_out`: to
-    whom alerts go, asked as they are recorded."""
+    """Records alerts and snapshots. Call it on the event loop.
+
+    rush: divides all pauses, for tests. fan_out: who receives alerts, asked when they are recorded.
+    """
 
     def __init__(
         self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, alerts: AlertQueue,
@@ -111,7 +113,7 @@ class Recorder:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
-        """Put alerts recorded by earlier processes in the registry."""
+        """Put alerts that earlier processes recorded in the registry."""
         known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
         await self.drained()
         self._registry.post_known(list(reversed(known)))
@@ -119,7 +121,7 @@ class Recorder:
     # -- snapshots and the log
 
     async def keep_snapshots(self, runners: Mapping[str, Runner]) -> None:
-        """Keep each stream's state now and then, one at a time so that none waits for the others. Never ends."""
+        """Store a snapshot of each stream regularly, one at a time so that no stream delays the others. Never ends."""
         while True:
             moved = [r for r in runners.values() if r.saved_position != r.stream.position]
             pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
@@ -135,7 +137,7 @@ class Recorder:
             await asyncio.sleep(pause_s)
 
     def _take(self, runner: Runner) -> _Taken | None:
-        """Take a snapshot; None where what was taken back is to be read from the log, and cannot be now."""
+        """Take a snapshot; None if it needs entries of the log that cannot be read now."""
         needed_from = runner.stream.needed_from
         try:
             return _Taken(runner, needed_from, runner.stream.snapshot())
@@ -144,20 +146,20 @@ class Recorder:
             return None
 
     async def store_pending(self, runner: Runner) -> None:
-        """Store what could not be stored when it ended, or was not before the process did."""
+        """Store sessions that could not be stored when they ended, and report a failure."""
         try:
             await runner.store_pending()
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+        except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
             self.report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def keep_synced(self) -> None:
-        """Put the log on the disk each second. Never ends."""
+        """Sync the log to disk each second. Never ends."""
         while True:
             await asyncio.sleep(SYNC_S)
             await self.sync()
 
     async def save(self, runners: Sequence[Runner]) -> None:
-        """Keep what is under way of streams that are let go, as far as store and log take it in time."""
+        """Save streams before they are released, as far as log and store allow within `PATIENCE_S`."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 kept = [runner for runner in runners if await is_persisted(runner.persisted())]
@@ -166,7 +168,7 @@ class Recorder:
             self.report(LogEvent.ALERTS_PENDING_AT_STOP)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
         self._store_thread.shutdown()
         self._sync_thread.shutdown()
 
@@ -191,7 +193,7 @@ class Recorder:
         await self._in_thread(self._sync_thread, lambda: self._log.drop(runner.name, needed_from))
 
     async def sync(self) -> bool:
-        """Put the log on the disk; return whether it is there."""
+        """Sync the log to disk; return whether that succeeded."""
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
         except (StoreBusy, OSError) as problem:
@@ -200,7 +202,7 @@ class Recorder:
         return True
 
     async def patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
-        """Do with the store what must be done before going on, however long it is busy."""
+        """Run a blocking call to the store, repeated while the store is busy."""
         while True:
             try:
                 return await self._in_thread(thread or self._store_thread, work)

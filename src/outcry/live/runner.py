@@ -1,7 +1,7 @@
-"""One stream in service: a feed's events to the log, from the log to the fold, from the fold to the registry.
+"""One stream in service: reads a feed's events, logs and applies them, and shows the result in the registry.
 
-Rule kept: the session that ended is in the store before the stream goes on, so that what comes next is measured against
-it, in a replay as in life.
+A completed session is stored before the stream continues, so that the next session is measured against it, live and in
+a replay alike.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ from outcry.trades.volume_gap_check import VolumeGapCheck
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
-#: Events of which many come together, and that are folded in once after all of them.
+#: Events that arrive in series; the sessions are refolded once after the last of them.
 _AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
-#: Events taken before the log is waited for: it writes them together.
+#: Events taken before waiting for the log, which writes them together.
 _MOST_UNKEPT = 256
-#: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
+#: The longest time a stream uses the event loop without a pause, as far as one event can be split.
 _LONGEST_TURN_S = 0.004
-#: What a feed may seem to suffer from while its rows cannot be logged, and nothing more is read of it.
+#: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
 _UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
-#: Standings that one more trade of the session does not change.
+#: Reasons that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
 
 
@@ -68,7 +68,11 @@ class StreamServices:
 
 
 class Runner:
-    """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
+    """Runs one stream: follows its feed, logs what it delivers, and stores completed sessions.
+
+    Call it on the event loop; only the view is computed on other threads. index: the calendar of the product. life:
+    when the contract can trade (ns UTC).
+    """
 
     def __init__(
         self, key: StreamKey, tick_e9: int, index: SessionIndex, life: TradingPeriod, services: StreamServices
@@ -82,12 +86,12 @@ class Runner:
         self.intake = Intake(tick_e9, index, self._day, life)
         self.health = Health()
         self.saved_position = 0
-        #: The present when this process took the stream up.
+        #: When this process acquired the stream.
         self.since_ns = services.clock.now_ns()
         self._storing = asyncio.Lock()
-        #: Minutes told of by bars alone, for a feed that begins.
+        #: Minutes known from bars alone, for a feed that is about to start.
         self.barred_ns: tuple[int, ...] = ()
-        #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
+        #: The code of the last loss, and whether the feed refused the login.
         self.lost_code = ""
         self.login_refused = False
         self._beat_ns = 0
@@ -96,7 +100,7 @@ class Runner:
         self._volume, self._lots = VolumeGapCheck(), 0
         self._days: dict[date, entries.Day] = {}
 
-    # -- what it says
+    # -- state
 
     def _applied(self, outcome: Outcome) -> None:
         """Show the new state, and queue the alerts that an entry fired."""
@@ -118,7 +122,10 @@ class Runner:
         return replace(row, recorded_ns=self.market_ns) if stream.own_clock else row
 
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
-        """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
+        """Restore the stream from a snapshot and its log, which is read on `thread`.
+
+        Sessions that had ended but were not stored stay pending. Raises `LogDamaged`, `OSError`.
+        """
         if snapshot is not None and self.stream.restore(*snapshot):
             self.saved_position = snapshot[0]
         async with aclosing(self.stream.replay(thread)) as outcomes:
@@ -129,30 +136,30 @@ class Runner:
 
     @property
     def market_ns(self) -> int:
-        """The feed's clock: the present, or for a replay how far it has come."""
+        """The clock of the feed (ns UTC): the present, or for a feed with its own clock how far it has come."""
         if self.stream.own_clock:
             return max(self._beat_ns, self.stream.time_ns)
         return self._services.clock.now_ns()
 
     @property
     def expired(self) -> bool:
-        """Whether the contract trades no more."""
+        """Whether the contract does not trade any more."""
         return self.market_ns >= self._life[1]
 
     @property
     def quality(self) -> Quality:
-        """What the session that runs, or ran last, was computed from: the worst of it."""
+        """The worst quality of the data that the current or last session is computed from."""
         current = self.stream.current
         ladder = current.ladder() if current else None
         return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
 
     @property
     def ended(self) -> bool:
-        """Whether the feed has no more to send, ever."""
+        """Whether the feed reported that it has ended for good."""
         return self.health.phase is Phase.ENDED
 
     def update_availability(self, now_s: float) -> None:
-        """Judge whether the stream answers live, and tell the registry."""
+        """Determine whether the stream answers live, and update the registry. now_s: time of the event loop."""
         market_ns = self.market_ns
         root = self.key.contract.root
         current = self.stream.current
@@ -165,7 +172,7 @@ class Runner:
         )
 
     def _reason(self, now_s: float, market_ns: int) -> str:
-        """Why the stream does not answer live, as a stable code; `live` where it does."""
+        """Return why the stream does not answer live, as a stable code; `live` if it does."""
         trouble = self.health.trouble(now_s)
         if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
             return "log_stalled"
@@ -190,7 +197,10 @@ class Runner:
     # -- the feed
 
     def begin(self, feed: ports.Feed) -> None:
-        """The feed is there: a new stream notes what it is. Raises `ValueError` for a name that says otherwise."""
+        """Log the properties of the feed as the first entry of a new stream.
+
+        Raises `ValueError` if the feed's name contradicts whether its trades are simulated.
+        """
         if feed.caps.invented != (feed.name in ports.SIMULATED_SOURCES):
             raise ValueError(
                 f"a feed of simulated trades is called {', '.join(ports.SIMULATED_SOURCES)}, and no other is"
@@ -200,7 +210,7 @@ class Runner:
             self.channel.simulated = self.stream.simulated
 
     async def _cursor(self) -> ports.Cursor:
-        """Where a feed is to begin: a little before the newest row, for what was under way."""
+        """Return where the feed should start: shortly before the newest row, to repeat trades that were in flight."""
         latest_ns = self.stream.latest_ns
         barred_ns, self.barred_ns = self.barred_ns, ()
         since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
@@ -254,8 +264,10 @@ class Runner:
         await self.stream.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
-        """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
-        one by one by the intake."""
+        """Raise `FeedLost` for an event with an impossible time, which would end current sessions.
+
+        The intake checks rows one by one.
+        """
         if self.stream.own_clock or isinstance(event, ports.Trades | ports.Bars | ports.Replaced):
             return
         latest_ns = self._services.clock.now_ns() + MAX_AHEAD_NS
@@ -270,7 +282,9 @@ class Runner:
                     self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
                     await self._enter(piece)
             case ports.Bars():
-                self._volume = VolumeGapCheck()  # their lots are in the feed's count, and not in ours
+                self._volume = (
+                    VolumeGapCheck()
+                )  # the feed's volume counter includes their lots, ours does not
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
                     await self._enter_bars(piece, event)
@@ -298,8 +312,10 @@ class Runner:
                 self.health.take(Sign.ENDED)
 
     def _quickly(self, rows: Rows) -> bool:
-        """Take trades that go on where those before left off, in the session that runs: nearly all do. False where
-        anything is to be looked at more closely, and nothing was taken then."""
+        """Take trades that directly continue the current session, as nearly all do; return whether they were taken.
+
+        False means that nothing was taken, and that the rows need a closer look.
+        """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
         piece = self.intake.plain(rows, self.stream.deadline_ns)
@@ -309,8 +325,10 @@ class Runner:
         return True
 
     async def settle(self) -> None:
-        """Store what has ended while nobody follows the feed: what was missed of it is a hole, until a feed that comes
-        back brings it after all."""
+        """Store sessions that ended while nobody follows the feed.
+
+        The missing time is logged as a gap, which the feed may fill when it returns.
+        """
         market_ns, stream = self.market_ns, self.stream
         while stream.deadline_ns <= market_ns:
             deadline_ns = stream.deadline_ns
@@ -320,14 +338,14 @@ class Runner:
             await self._pass_deadlines(deadline_ns)
 
     async def _breathe(self) -> None:
-        """Let others have the loop, when this stream has had it for long."""
+        """Let other tasks run if this stream has used the event loop for long."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._since_s > _LONGEST_TURN_S:
             await asyncio.sleep(0)
             self._since_s = loop.time()
 
     async def _enter(self, piece: SessionRows) -> None:
-        """Log and apply trades of one session, in parts that no deadline lies in."""
+        """Log and apply trades of one session, in batches that do not span a deadline."""
         rows = piece.rows
         while len(rows):
             await self._breathe()
@@ -341,6 +359,7 @@ class Runner:
             rows = rows[len(part) :]
 
     async def _enter_bars(self, piece: SessionRows, event: ports.Bars) -> None:
+        """Log and apply bars of one session, each as an entry of its own."""
         for at in range(len(piece.rows)):
             await self._breathe()
             row = piece.rows[at : at + 1]
@@ -352,19 +371,20 @@ class Runner:
             self.log(entries.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _beat(self, at_ns: int) -> None:
+        """Advance event time to an instant (ns UTC) without a trade."""
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
         if self.stream.due_ns <= at_ns:
             self.log(entries.Mark(at_ns))
 
     async def _pass_deadlines(self, at_ns: int) -> None:
-        """Store every session and trade date that is five minutes over at an instant, before anything after it."""
+        """Store each session and trade date that has been over for five minutes at an instant (ns UTC)."""
         while self.stream.deadline_ns <= at_ns:
             for what in self.log(entries.Mark(self.stream.deadline_ns)):
                 await self._store(what)
 
     async def _store(self, what: str) -> None:
-        """Store what has ended, once: whoever comes while it is being stored waits, and finds it done."""
+        """Store a completed session or trade date once; concurrent callers wait until it is stored."""
         async with self._storing:
             if what not in self.stream.pending or not await self._services.store(self, what):
                 return
@@ -373,10 +393,10 @@ class Runner:
                 opening = await self._services.opening(self.key, current.opening.session, None)
                 if opening != current.opening:
                     self.log(entries.Opened(opening.dump()))
-            self.log(entries.Stored(what))  # last: what is not done by then is done after a crash
+            self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
 
     async def _open(self, session: Session) -> None:
-        """Open the session a row belongs to, if it is the next."""
+        """Open the session that a row belongs to, if it comes after the current one."""
         current = self.stream.current
         if current is not None and session.open_ns <= current.opening.open_ns:
             return
@@ -428,19 +448,19 @@ class Runner:
             }
         return self._days[trade_date]
 
-    # -- keeping
+    # -- supervision
 
     async def store_pending(self) -> None:
-        """Store what could not be stored when it ended, or was not before the process did."""
+        """Store sessions and trade dates that could not be stored when they ended."""
         for what in list(self.stream.pending):
             await self._store(what)
 
     def lost_for_s(self, now_s: float) -> float:
-        """How long nothing was heard of a feed that is lost; 0 for one that is not."""
+        """Return for how long (seconds) nothing was received from a lost feed; 0 if it is not lost."""
         return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
 
     def drifted(self) -> int | None:
-        """How far the feed's clock and ours are apart, the first time that it is too far; None otherwise."""
+        """Return the difference (ns) of the feed's clock to ours when it first exceeds the limit, else None."""
         drift_ns = self.health.drift_ns
         latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
         drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
@@ -449,7 +469,7 @@ class Runner:
         return drift_ns if first else None
 
     def log_trouble(self) -> str | None:
-        """Why the log accepts nothing, when that begins; empty when it is over; None where nothing has changed."""
+        """Return why the log stalls when that starts, an empty text when it ends, None if nothing changed."""
         problem = self._services.log.stalled(self.name)
         if (problem is not None) == self._unlogged:
             return None
@@ -457,15 +477,16 @@ class Runner:
         return problem or ""
 
     def asked(self) -> None:
-        """The feed is to be tried again: what it refused before is over."""
+        """Clear an earlier refusal, because the feed is about to be tried again."""
         if self.health.phase is Phase.REFUSED:
             self.health.take(Sign.OPENED)
         self.lost_code, self.login_refused = "", False
 
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
-        """The feed will not have us, or nobody will have it."""
+        """Note that the feed refuses this stream, or that no process follows it. code: why; login: whether the login
+        failed."""
         self.health.refusal, self.login_refused = code, login
-        if self.health.phase is not Phase.REFUSED:  # else only why is another
+        if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes
             self.health.take(Sign.REFUSED)
         self.update_availability(now_s)
 

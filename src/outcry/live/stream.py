@@ -1,8 +1,8 @@
-"""One ordered stream: entries in, sessions folded, alerts out. No input or output of its own.
+"""The fold of one ordered stream: entries in, levels and alerts out. It does no input or output of its own.
 
-Rules kept: it holds at most two sessions, the one that runs and the one before until that is five minutes over;
-catching up for the first time latches alerts in silence, and so does a session whose beginning is missing; a trade
-that came more than five seconds late fires nothing.
+A stream has at most two sessions: the current one, and the one before until five minutes after its close. Alerts are
+latched without firing during the first catch-up and in a session whose beginning is missing. A trade received more than
+five seconds late fires nothing.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ from outcry.trades.feed import LIVE_TRADE, OVERLAP_NS
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick
 
-#: More holes than this are taken for one.
+#: More gaps than this are merged into one.
 _MOST_HOLES = 256
 
 #: Entries of the log from a position on, up to the one being applied.
@@ -42,15 +42,18 @@ History = Callable[[int], Iterable[log.LogEntry]]
 
 @dataclass(slots=True)
 class Outcome:
-    """What an entry brought about: alerts with the opening of their session, and what has ended and is to be stored
-    (`rth 2026-01-02`)."""
+    """The effects of an entry.
+
+    fired: alerts, each with the opening of its session. ended: sessions and trade dates to store, such as `rth
+    2026-01-02`.
+    """
 
     fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
     ended: list[str] = field(default_factory=list[str])
 
 
 class Stream:
-    """One contract of one feed. `tick_e9`: of the product; `history`: reads its own log."""
+    """The state of one contract of one feed. tick_e9: the tick of the product; history: reads the stream's own log."""
 
     def __init__(self, tick_e9: int, history: History) -> None:
         self._tick_e9, self._history = tick_e9, history
@@ -62,52 +65,55 @@ class Stream:
         self.begun_at = -1
         self.sessions: list[LiveSession] = []
         self._opened_at: list[int] = []
-        #: The overnight session that ended last: nothing more is measured against it, but it is shown.
+        #: The last overnight session that ended. It is still shown.
         self.night: tuple[date, Ladder] | None = None
-        #: Whether it has ever caught up: before that, nothing that fires is news.
+        #: Whether the stream has ever caught up. Alerts before that are old.
         self.warm = False
         self.quality = Quality.TICKS
         self.latest_ns = 0
-        #: Event time: of the newest row or mark.
+        #: Event time of the newest row or mark (ns UTC).
         self.time_ns = 0
         self.covered_ns = 0
         self.holes: list[Span] = []
         self.pending: list[str] = []
-        #: Trade dates with rows in the log that are not in the store for good, and the position of their first.
+        #: Trade dates whose rows are not finally stored yet, with the position of their first row.
         self.days: list[tuple[log.Day, int]] = []
         self.last_bar_ns = 0
-        #: Up to here what was traded came as bars.
+        #: Up to this instant (ns UTC) trades were delivered as bars.
         self.barred_ns = 0
-        #: Why the fold was given up, if it was: the instrument is degraded until the next session.
+        #: Why the fold stopped, if it did: the instrument is degraded until the next session.
         self.degraded = ""
-        #: Whether the sessions held are to be folded anew before anything else is asked or applied.
+        #: Whether the open sessions must be refolded before the next query or entry.
         self.amended = False
-        #: Chunks of rows with the time of their newest.
+        #: Batches of recent rows with the time of the newest row of each.
         self._recent: deque[tuple[int, Rows]] = deque()
-        #: When the earliest session or trade date held here has been over for five minutes, and is to be stored.
+        #: When the earliest open session or trade date has been over for five minutes and must be stored.
         self.deadline_ns = NEVER_NS
 
-    # -- what is asked of it
+    # -- queries
 
     @property
     def current(self) -> LiveSession | None:
-        """The session that runs, or ran last."""
+        """The current session, or the last one."""
         return self.sessions[-1] if self.sessions else None
 
     @property
     def due_ns(self) -> int:
-        """The event time from which a `Mark` has something to do; of a session without trades nothing is closed yet."""
+        """The event time (ns UTC) from which a `Mark` has an effect; a session without trades has nothing to close."""
         dues = [session.due_ns for session in self.sessions if not session.empty]
         return min([*dues, self.deadline_ns])
 
     @property
     def recent(self) -> Rows:
-        """Rows within two seconds of the newest, as they came."""
+        """Rows of the two seconds before the newest, in order of arrival."""
         return stream_snapshot.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
-        """What this stream has all trades of. A hole is told as no shorter than spans of several recordings are joined
-        over: this one is known, and no file of ours may close it."""
+        """Return the spans (ns UTC) of which the stream has every trade.
+
+        A gap leaves at least as much room as importing joins over: this gap is known, and no recording of ours may
+        close it.
+        """
         spans = [(self.covered_ns, self.time_ns)] if self.covered_ns else []
         for hole_from, hole_to in self.holes:
             spans = [
@@ -122,19 +128,21 @@ class Stream:
         return spans
 
     def lacks_beginning(self, opening: Opening) -> bool:
-        """Whether trades of a session's first five minutes are missing and those after them too: its levels cannot be
-        known then. A hole later in the session leaves them to be of what was seen."""
+        """Return whether a gap covers the end of a session's first five minutes, so that its levels are unknown.
+
+        Gaps later in the session do not count: its levels are those of what was received.
+        """
         edge_ns = opening.open_ns + GRACE_NS
         return any(first_ns <= edge_ns < last_ns for first_ns, last_ns in self.holes)
 
     def capture(self) -> Capture | None:
-        """The session that runs, as it stands; None before its first trade."""
+        """Capture the current session; None before its first trade."""
         self._settle()
         capture = self.current.capture() if self.current else None
         return replace(capture, overnight_ladder=self._night_of(capture.opening)) if capture else None
 
     def _night_of(self, opening: Opening) -> Ladder | None:
-        """The overnight session before a regular one."""
+        """Return the ladder of the overnight session before a regular one."""
         if opening.kind is not SessionKind.RTH:
             return None
         before = self.sessions[-2] if len(self.sessions) > 1 else None
@@ -144,18 +152,18 @@ class Stream:
 
     @property
     def folded_from(self) -> int:
-        """The position from which the log is read to fold the sessions held anew."""
+        """The position from which the log is read to refold the open sessions."""
         return min([self.position, *self._opened_at])
 
     @property
     def needed_from(self) -> int:
-        """The position from which the log is still needed: for the sessions held, and what is not stored yet."""
+        """The oldest position of the log that open sessions and unstored trade dates still need."""
         return min([self.position, *(at for _, at in self.days), *self._opened_at])
 
-    # -- what happens
+    # -- entries
 
     def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
-        """Apply trades of one session in order, the entry at `position`, and move on; `columns` are the rows'."""
+        """Apply trades of one session, in order, as the entry at `position`, and advance. columns: the same rows."""
         self._settle()
         if not self.days or self.days[-1][0] is not day:
             self._note_day(day)
@@ -163,7 +171,7 @@ class Stream:
         self.position += len(rows)
 
     def apply(self, entry: log.LogEntry) -> Outcome:
-        """Apply the entry at `position`, and move on."""
+        """Apply the entry at `position`, advance, and return its effects."""
         done = Outcome()
         if isinstance(entry, log.TradeRows):
             rows = entry.rows
@@ -245,7 +253,9 @@ class Stream:
         self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
         self._remember(newest_ns, rows)
         session = self._session_of(first_ns)
-        if session is None or self.degraded:  # long over: it is in the log, and will be in the recording
+        if (
+            session is None or self.degraded
+        ):  # long over: the trade is in the log, and will be in the recording
             return
         try:
             if columns.old is None:
@@ -269,7 +279,9 @@ class Stream:
         start_ns, newest = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         if not self.covered_ns:
             self.covered_ns = start_ns
-        if start_ns < self.latest_ns:  # trades of it may be known: the bar tells of all of it
+        if (
+            start_ns < self.latest_ns
+        ):  # some trades of this bar may be known already; the bar counts all of them
             self.amended = True
         self.last_bar_ns = max(self.last_bar_ns, newest)
         self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
@@ -319,12 +331,12 @@ class Stream:
         self._silence()
 
     def _silence(self) -> None:
-        """Let sessions fire alerts, or latch them in silence."""
+        """Set for each session whether alerts fire or are latched silently."""
         for session in self.sessions:
             session.silence(on=self._silent(session.opening))
 
     def _silent(self, opening: Opening) -> bool:
-        """Whether what fires is no news, or rests on a session whose beginning is missing."""
+        """Return whether alerts of a session are old, or its beginning is missing."""
         return not self.warm or self.lacks_beginning(opening)
 
     def _remember(self, newest_ns: int, rows: Rows) -> None:
@@ -334,8 +346,7 @@ class Stream:
             self._recent.popleft()
 
     def _settle(self) -> None:
-        """Fold the sessions held anew, as trades were taken back or told in the place of bars since it was last done:
-        once for however many."""
+        """Refold the open sessions once after trades were cancelled, corrected or replaced by bars."""
         if not self.amended:
             return
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
@@ -350,7 +361,7 @@ class Stream:
                 self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
             else:
                 session.amended(ladder)
-        self.amended = False  # last: a log that cannot be read now is read the next time
+        self.amended = False  # last: if the log cannot be read now, the next call tries again
 
     def _anew(self, opening: Opening, history: Sequence[log.LogEntry]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
@@ -363,14 +374,14 @@ class Stream:
                 fold_rows(fold, good, ticks, quality)
         return fold.ladder()
 
-    # -- cutting it
+    # -- snapshots
 
     def dump(self) -> bytes:
-        """All of it, as it stands before the entry at `position`."""
+        """Return the whole state before the entry at `position` as bytes."""
         return self.hold().encode()
 
     def hold(self) -> stream_snapshot.StreamSnapshot:
-        """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
+        """Copy the state within microseconds, to be encoded on another thread."""
         self._settle()
         parts = [
             (session.opening, at, session.state())
@@ -386,7 +397,7 @@ class Stream:
         return stream_snapshot.StreamSnapshot(parts, [rows for _, rows in self._recent], rest)
 
     def restore(self, position: int, data: bytes) -> bool:
-        """Become what a snapshot says; False where it cannot be read, and nothing has changed then."""
+        """Load a snapshot; return False and change nothing if it cannot be read."""
         try:
             self.load(position, data)
         except (ValueError, LookupError, TypeError):
@@ -394,7 +405,7 @@ class Stream:
         return True
 
     def load(self, position: int, data: bytes) -> None:
-        """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read, before it changes."""
+        """Load the state that `dump` wrote at a position. Raises `ValueError` before it changes anything."""
         found = stream_snapshot.read(data)
         sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
         recent, night = np.frombuffer(found.recent, LIVE_TRADE), stream_snapshot.night_of(found.night)
@@ -412,7 +423,7 @@ class Stream:
 
 
 def _merged(holes: Sequence[Span]) -> list[Span]:
-    """Holes in order, those that touch made one; of very many, all one: then nothing between them is vouched for."""
+    """Merge gaps that touch. Too many gaps become a single one, and nothing between them counts as complete."""
     found: list[Span] = []
     for first_ns, last_ns in sorted(holes):
         if found and first_ns <= found[-1][1]:
@@ -423,6 +434,6 @@ def _merged(holes: Sequence[Span]) -> list[Span]:
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
-    """`(first, last, watched)`: stretches of rows that are all too old, or all to be acted on."""
+    """Yield `(first, last, watched)`: runs of rows that are all too old to fire alerts, or none of them."""
     edges = [0, *(at for at in range(1, len(old)) if old[at] != old[at - 1]), len(old)]
     return [(a, b, not old[a]) for a, b in pairwise(edges)]
