@@ -1,7 +1,7 @@
-"""What a stream's log holds: every input of the fold, in the order in which it was applied.
+"""Entries of a stream's log: every input of the fold, in the order in which it was applied.
 
-Rule kept: an entry says all that applying it needs, so that a recovery asks nobody. A row is one entry, however rows
-were batched: positions, and with them everything computed, do not depend on batches.
+An entry contains everything that applying it needs, so recovery depends on no other source. Each row counts as one
+entry, so positions and results do not depend on batching.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -21,13 +21,15 @@ class Entry(msgspec.Struct, frozen=True, tag_field="is"):
 
     @property
     def count(self) -> int:
-        """How many positions it takes."""
+        """The number of positions that the entry takes."""
         return 1
 
 
 class Began(Entry, frozen=True, tag="began"):
-    """The first entry of a stream: which performance of a recording it is, if it is one, and what its times and
-    prices are worth. `lag_ns`: how late its trades come by the feed's own nature."""
+    """The first entry of a stream: properties of its feed.
+
+    run: which playing of a recording it is, empty for others. lag_ns: the delay that the feed always has.
+    """
 
     run: str
     own_clock: bool
@@ -36,33 +38,33 @@ class Began(Entry, frozen=True, tag="began"):
 
 
 class Taken(Entry, frozen=True, tag="taken"):
-    """A process has taken the stream up: whoever had it before can add nothing from here on."""
+    """A process has acquired the stream. The previous owner can append nothing after this entry."""
 
     by: str
 
 
 class Opened(Entry, frozen=True, tag="opened"):
-    """A session begins, measured against these references; or, while it runs, goes on against new ones."""
+    """A session opens with these references; or the current session continues with new ones."""
 
     opening: bytes
 
 
 class Day(msgspec.Struct, frozen=True, array_like=True):
-    """A trade date of the exchange, and when its last window ends (ns UTC)."""
+    """A trade date of the exchange, and the end of its last window (ns UTC)."""
 
     trade_date: str
     end_ns: int
 
 
 class TradeRows(Entry, frozen=True, tag="trades"):
-    """Trades of one session and trade date in the order they came: `LIVE_TRADE` rows as bytes."""
+    """Trades of one session and trade date, in order of arrival: `LIVE_TRADE` rows as bytes."""
 
     day: Day
     data: bytes
 
     @property
     def rows(self) -> Rows:
-        """Unpack them."""
+        """The rows as an array."""
         return np.frombuffer(self.data, LIVE_TRADE)
 
     @property
@@ -72,7 +74,7 @@ class TradeRows(Entry, frozen=True, tag="trades"):
 
 
 class BarRows(Entry, frozen=True, tag="bars"):
-    """Completed bars of one session and trade date: `records.BAR` rows as bytes, all of one length."""
+    """Completed bars of one session and trade date, all of one length: `records.BAR` rows as bytes."""
 
     day: Day
     data: bytes
@@ -82,7 +84,7 @@ class BarRows(Entry, frozen=True, tag="bars"):
 
     @property
     def rows(self) -> Rows:
-        """Unpack them."""
+        """The rows as an array."""
         return np.frombuffer(self.data, BAR)
 
     @property
@@ -92,8 +94,10 @@ class BarRows(Entry, frozen=True, tag="bars"):
 
 
 class Replacement(Entry, frozen=True, tag="replacement"):
-    """All trades of one session between two instants (half-open), in the place of the bars that told of that time:
-    `LIVE_TRADE` rows as bytes."""
+    """All trades of one session between two timestamps (half-open) that replace the bars of that time.
+
+    `LIVE_TRADE` rows as bytes.
+    """
 
     day: Day
     from_ns: int
@@ -102,25 +106,25 @@ class Replacement(Entry, frozen=True, tag="replacement"):
 
     @property
     def rows(self) -> Rows:
-        """Unpack them."""
+        """The rows as an array."""
         return np.frombuffer(self.data, LIVE_TRADE)
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """Event time has come to this instant (ns UTC) without a trade that says so."""
+    """Event time has reached this instant (ns UTC) without a trade."""
 
     at_ns: int
 
 
 class Caught(Entry, frozen=True, tag="caught"):
-    """History is complete up to this instant: what fires from here on is news."""
+    """History is complete up to this instant. Alerts fire from here on."""
 
     at_ns: int
     quality: Quality
 
 
 class Hole(Entry, frozen=True, tag="hole"):
-    """Trades between two instants (half-open) are missing."""
+    """Trades between two timestamps (half-open) are missing."""
 
     from_ns: int
     to_ns: int
@@ -128,14 +132,14 @@ class Hole(Entry, frozen=True, tag="hole"):
 
 
 class Mended(Entry, frozen=True, tag="mended"):
-    """They have come."""
+    """The missing trades between two timestamps have been delivered."""
 
     from_ns: int
     to_ns: int
 
 
 class Amended(Entry, frozen=True, tag="amended"):
-    """A trade was taken back or corrected, by the feed's number; price 10⁻⁹."""
+    """A trade was cancelled or corrected. id: the feed's number of the trade; price in 10⁻⁹."""
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -144,13 +148,13 @@ class Amended(Entry, frozen=True, tag="amended"):
 
 
 class Stored(Entry, frozen=True, tag="stored"):
-    """A session or trade date that had ended is in the store: `rth 2026-01-02`, `day 2026-01-02`."""
+    """A completed session or trade date is in the store, such as `rth 2026-01-02` or `day 2026-01-02`."""
 
     what: str
 
 
 class Lost(Entry, frozen=True, tag="lost"):
-    """As many entries as this were lost with a damaged file of the log."""
+    """Stands for entries that were lost with a damaged file of the log."""
 
     entries: int
 
@@ -181,12 +185,12 @@ _decoder = msgspec.msgpack.Decoder(LogEntry)
 
 
 def encode(entry: LogEntry) -> bytes:
-    """Write an entry."""
+    """Encode an entry."""
     return _encoder.encode(entry)
 
 
 def decode(frame: Frame) -> LogEntry:
-    """Read the entry of a frame; raise `LogDamaged`."""
+    """Decode the entry of a frame. Raises `LogDamaged`."""
     try:
         entry = _decoder.decode(frame.blob)
     except msgspec.DecodeError as problem:
@@ -199,9 +203,9 @@ def decode(frame: Frame) -> LogEntry:
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
-    """Leave out rows of other trade dates: they are stored for good, and how long the log has them is chance.
+    """Leave out rows of other trade dates. They are stored already, and stay in the log for an arbitrary time.
 
-    All of them where a trade was taken back: it may be one of those.
+    If a trade was amended, all rows are returned, because it may belong to any of those dates.
     """
     if any(isinstance(entry, Amended) for entry in entries):
         return entries
@@ -213,9 +217,11 @@ def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
 
 
 def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
-    """The rows of entries as they stand after all that was amended or replaced among them: what was cancelled is left
-    out; where bars came of a time some trades of which were known, the bars stand, for they tell of all of it; and
-    where trades took the place of bars, these stand, in their time."""
+    """Yield the rows of entries after all amendments and replacements among them.
+
+    Cancelled trades are left out. Bars replace trades of their time that came before them. Trades that replaced bars
+    count instead of these.
+    """
     kept: list[TradeRows | BarRows] = []
     replaced: list[Replacement] = []
     amended: dict[int, Amended] = {}
@@ -239,7 +245,7 @@ def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
 
 
 def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
-    """Leave out trades of a time of which bars came after them."""
+    """Leave out trades of a time for which bars came later."""
     first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
     bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
     if not bars:
@@ -264,8 +270,7 @@ def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
 def _in_place(
     kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
 ) -> list[TradeRows | BarRows]:
-    """Entries with trades for the bars that they replace, each piece in its time; of a time replaced twice, the newer
-    trades."""
+    """Put replacement trades in the place of their bars; the newer ones where a time was replaced twice."""
     found: list[TradeRows | BarRows] = [
         entry for entry in kept if isinstance(entry, TradeRows) and entry.data
     ]
@@ -306,9 +311,10 @@ def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
 
 
 def lost_spans(entries: Iterable[LogEntry], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
-    """The times (half-open, ns UTC) in which lost entries lie: from the row before them to the row after.
+    """Return the times (half-open, ns UTC) of lost entries: from the row before them to the row after.
 
-    since_ns, until_ns: where nothing is before or after them."""
+    since_ns, until_ns: the limits if there is no row before or after them.
+    """
     found: list[tuple[int, int]] = []
     before_ns, is_lost = since_ns, False
     for entry in entries:
@@ -324,7 +330,7 @@ def lost_spans(entries: Iterable[LogEntry], since_ns: int, until_ns: int) -> lis
 
 
 def opening_of(entry: Opened) -> Opening:
-    """The opening an entry holds; raise `LogDamaged`."""
+    """Decode the opening of an entry. Raises `LogDamaged`."""
     try:
         return Opening.load(entry.opening)
     except (ValueError, KeyError, TypeError) as problem:

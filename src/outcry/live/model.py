@@ -1,7 +1,7 @@
-"""Ports of the live engine: the log every input goes to first, snapshots, and the alerts that came of them.
+"""Stream keys, the log of streams, snapshots and alert rows, and the protocols that store them.
 
-Rules kept: input is logged before it is applied; a snapshot is never replaced by an older one; an alert is recorded
-once by its identity, in one transaction with the position its stream has reached.
+Input is logged before it is applied. A snapshot is never replaced by an older one. An alert is recorded once by its
+identity, in one transaction with the position that its stream has reached.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from outcry.market.instruments import Contract, Universe
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamKey:
-    """One ordered stream: whose feed, which feed, which contract. `owner` 0 is the operator."""
+    """The identity of an ordered stream: owner, feed and contract. Owner 0 is the operator."""
 
     owner: int
     feed: str
@@ -27,19 +27,19 @@ class StreamKey:
 
     @property
     def text(self) -> str:
-        """As file and column name it: `0/demo/ESZ2026`."""
+        """The key as used in file names and columns, such as `0/demo/ESZ2026`."""
         return f"{self.owner}/{self.feed}/{self.contract.key}"
 
     @classmethod
     def read(cls, text: str, universe: Universe) -> "StreamKey":
-        """The stream of that `text`. Raises `LookupError`, `ValueError`."""
+        """Parse `text`. Raises `LookupError`, `ValueError`."""
         owner, feed, contract = text.split("/")
         return cls(int(owner), feed, universe.contract(contract))
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What was appended at once: entries `first` to `first + count`, not included, as `blob`."""
+    """Entries that were appended together: `count` entries from position `first` on, encoded in `blob`."""
 
     first: int
     count: int
@@ -47,7 +47,7 @@ class Frame:
 
 
 class LogDamaged(Exception):
-    """A log holds what cannot be read, other than a torn end: names file, byte and what to do."""
+    """A log has unreadable entries before its end. The message names the file, the byte and the remedy."""
 
 
 class LogInUse(Exception):
@@ -55,84 +55,97 @@ class LogInUse(Exception):
 
 
 class LogTakenOver(Exception):
-    """Another process has written to a stream's log meanwhile: it is that one's now, and what we know of it is void."""
+    """Another process has written to the stream's log and owns it now; our state of the stream is void."""
 
 
 class TradeLog(Protocol):
-    """The log of every stream. Positions count entries from 0; a trade is one entry, however it was batched. What reads
-    or removes may raise `StoreBusy` where the log cannot be reached."""
+    """The log of every stream. Positions count entries from 0; a trade is one entry, however trades were batched.
+
+    Methods that read or remove entries may raise `StoreBusy` while the log is unavailable.
+    """
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """Streams with anything in their log, by `StreamKey.text`; of these partitions, or of all."""
+        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
         ...
 
     def last(self, key: str) -> int:
-        """The position after the newest entry; 0 for an empty log. Whoever takes a stream up asks this first: it looks
-        at the log itself, and where another process has written to it, it may be appended to again from here on."""
+        """Return the position after the newest entry, 0 for an empty log.
+
+        Call it first when a stream is acquired: it reads the log itself, and allows appending again after another
+        process has written.
+        """
         ...
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Add entries at `first`. Entries already there are kept as they are, so a repeat does nothing; a hole raises
-        `ValueError`, and so does what is there in part, for a blob cannot be split. When this returns, and `unkept` has
-        nothing to wait for, the entries survive the process. Raises `OSError` (a full disk), the log being as it was,
-        and `LogTakenOver`."""
+        """Append entries at position `first`.
+
+        Entries that exist already are left as they are, so a repetition does nothing. They survive the process once
+        `pending_write` has nothing to wait for. Raises `ValueError` for a gap or a partial overlap, `OSError` for a
+        full disk (the log is unchanged) and `LogTakenOver`.
+        """
         ...
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """What to wait for until all that was appended to a stream survives the process; None where it does. It raises
-        `LogTakenOver`, and then what was not kept by then never is; for a log that cannot be reached it waits. Until it
-        is over nothing that came of those entries is told to anybody. For the event loop of the engine."""
+        """Return an awaitable that completes once everything appended survives the process; None if it does already.
+
+        Nothing computed from these entries may be published before. The awaitable raises `LogTakenOver` if the entries
+        are lost to another process, and waits while the log is unavailable. For the event loop of the engine.
+        """
         ...
 
     def stalled(self, key: str) -> str | None:
-        """Why entries of a stream have waited for two seconds and more without any being kept; None where none has.
-        Never blocks."""
+        """Return why nothing of a stream was persisted for two seconds although entries wait, else None. Never blocks."""
         ...
 
     def check_ownership(self, key: str) -> None:
-        """Return if no other process has written to a stream since this one did, by the log itself. Raises
-        `LogTakenOver`. For what is written elsewhere on the strength of the log, just before it is."""
+        """Return if no other process has written to the stream since this one did. Raises `LogTakenOver`.
+
+        Call it right before other data is written that depends on the log.
+        """
         ...
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Frames there are now, from the one that holds `first` on; from the oldest kept where that one was dropped,
-        as its own `first` then tells. A torn end is what a crash left, and is cut off. Raises `LogDamaged`."""
+        """Yield the current frames from the one that contains `first` on, or from the oldest if that one was dropped.
+
+        An incomplete end, as a crash leaves it, is cut off. Raises `LogDamaged`.
+        """
         ...
 
     def cut(self, key: str) -> None:
-        """Begin a new file with the next entry, so that all before it can be dropped later."""
+        """Start a new file with the next entry, so that everything before it can be dropped."""
         ...
 
     def drop(self, key: str, before: int) -> None:
-        """Forget entries before a position, as far as whole files go. `last` stays as it is."""
+        """Remove the files that contain only entries before a position. `last` is unchanged."""
         ...
 
     def forget(self, key: str) -> None:
-        """Remove a stream's log: its next entry is at 0."""
+        """Remove a stream's log. Its next entry is at position 0."""
         ...
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """What was done to a stream's log since this was last asked, for an operator: a torn end moved away."""
+        """Return the repairs of a stream's log since the last call, as lines for the operator."""
         ...
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Put a damaged log together from what can be read, and return a line for each thing lost; none where it is
-        whole, or where this log cannot do it. Damaged files are renamed and stay.
+        """Rebuild a damaged log from its readable entries; return a line for each loss, none if the log is whole or
+        cannot be rebuilt. Damaged files are renamed and stay.
 
-        position: of the snapshot the stream goes on from, 0 without one. Lost entries before it become one frame with
-        the blob `lost(count)`; after it the log ends before the first lost entry."""
+        position: of the snapshot that the stream continues from, 0 without one. Lost entries before it become one frame
+        with the blob `lost(count)`; after it the log ends before the first lost entry.
+        """
         ...
 
     def quarantine(self, key: str) -> None:
-        """Let a stream's log begin at 0 as `forget` does, but rename files that a person may still want to read."""
+        """Remove a stream's log as `forget` does, but rename files that a person may want to read."""
         ...
 
     def sync(self) -> None:
-        """Put what was appended on the disk itself, so that it survives the machine too."""
+        """Sync everything appended to the disk, so that it survives a crash of the machine."""
         ...
 
 
-#: Which parameters are prices: 10⁻⁹ where alerts are kept, numbers where they are answered.
+#: Parameters that are prices: 10⁻⁹ in stored alerts, numbers in answers.
 PRICE_PARAMS = frozenset(
     {
         "tick",
@@ -154,12 +167,12 @@ PRICE_PARAMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """An alert as kept. `seq`: the order of commit, 0 before that. Prices 10⁻⁹, times ns UTC.
+    """An alert as stored. Prices in 10⁻⁹, times in ns UTC.
 
-    key: `<symbol>:<type>:<epoch_ms>`. params: as the interface gives them, prices in 10⁻⁹ where they are prices.
-    recorded_ns: when it was recorded, by the clock of its feed, which `at_ns` is of too (the present; for a recording
-    played back how far it has come; in the demonstration the simulated market's); None for one recorded before this was
-    kept. It is no part of what the alert is: the same trades give the same alert whenever they are played.
+    key: `<symbol>:<type>:<epoch_ms>`. params: as in the API, with prices in 10⁻⁹. seq: the order of commit, 0 before
+    it. recorded_ns: when the alert was recorded, by the clock of its feed as `at_ns` is; None for alerts stored by
+    versions without it. It is not part of the alert's identity: the same trades give the same alert whenever they are
+    played.
     """
 
     owner: int
@@ -182,8 +195,11 @@ class AlertRow:
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """To whom alerts go as they are recorded. `audience`: of a feed's owner and a root; `now_ns`: by the machine's
-    clock; `since_ns`: by the clock of the market; what fired before goes to nobody."""
+    """Who receives alerts as they are recorded.
+
+    audience: of a feed's owner and a root. now_ns: by the machine's clock. since_ns: by the market's clock; earlier
+    alerts are sent to nobody.
+    """
 
     audience: Callable[[int, str], Audience]
     now_ns: int
@@ -191,26 +207,26 @@ class FanOut:
 
 
 class AlertEntries(Protocol):
-    """Entries in the outbox, which change in the transaction that changes their alerts."""
+    """Outbox entries, which change in the same transaction as their alerts."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """Enter alerts just recorded for every subscription they are for."""
+        """Add newly recorded alerts for every subscription that receives them."""
         ...
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
-        """Remove alerts; their entries stay and are not sent any more."""
+        """Remove alerts. Their entries stay but are not sent any more."""
         ...
 
 
 class Snapshots(Protocol):
-    """The newest state of every stream, from which on its log is read. Each method may raise `StoreBusy`."""
+    """The newest snapshot of every stream. Each method may raise `StoreBusy`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Keep `(stream, position, bytes)`, each unless a later one is kept; does not move the revision."""
+        """Store `(stream, position, bytes)`, each unless a later one is stored. Does not change the revision."""
         ...
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
-        """The newest snapshot of a stream."""
+        """Return the position and bytes of a stream's newest snapshot."""
         ...
 
     def forget_snapshot(self, key: str) -> None:
@@ -219,29 +235,31 @@ class Snapshots(Protocol):
 
 
 class LiveStore(Protocol):
-    """Positions and alerts. Every method may raise `StoreBusy`."""
+    """Recorded positions and alerts. Every method may raise `StoreBusy`."""
 
     def position(self, key: str) -> int:
-        """The position up to which a stream's alerts are recorded; 0 where nothing is known of it."""
+        """Return the position up to which a stream's alerts are recorded; 0 for an unknown stream."""
         ...
 
     def forget_stream(self, key: str) -> None:
-        """Remove a stream's position; its alerts stay."""
+        """Remove a stream's position. Its alerts stay."""
         ...
 
     def forget_alerts(self, key: StreamKey) -> None:
-        """Remove the alerts of a stream that begins anew, to be fired and recorded again."""
+        """Remove the alerts of a stream that starts empty; they fire and are recorded again."""
         ...
 
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """Keep new alerts and the positions reached, in one transaction; return those that were new, with `seq`,
-        in the order given. One of the same owner, feed and key is known already and is left as it is; a position
-        already past is too. Does not move the revision.
+        """Record new alerts and the positions reached in one transaction; return the new alerts with `seq`, in order.
 
-        With `fan_out`, each new alert is entered in the same transaction in the outbox of every subscription that is
-        active or disabled, for its symbol and severity, and whose user is of the audience and not disabled."""
+        An alert with the same owner, feed and key is left as it is, and so is a later position. Does not change the
+        revision.
+
+        fan_out: adds each new alert in the same transaction to the outbox of every subscription that is active or
+        disabled, matches its symbol and severity, and whose user is in the audience and not disabled.
+        """
         ...
 
     def alerts(
@@ -249,9 +267,9 @@ class LiveStore(Protocol):
         first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
         newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
-        """Alerts of these owners, or everybody's, by `seq`."""
+        """Return alerts of these owners, or of all, by `seq`."""
         ...
 
     def last_seq(self) -> int:
-        """The newest alert's `seq`; 0 where there is none."""
+        """Return the `seq` of the newest alert; 0 if there is none."""
         ...

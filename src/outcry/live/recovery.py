@@ -1,8 +1,8 @@
-"""Streams taken up: from the snapshot and the log to a runner, and forgotten where they begin anew.
+"""Recovery of streams from their snapshot and log.
 
-Rules kept: a log that is damaged is set aside, never removed, and its stream goes on from the snapshot and what can be
-read; a stream that is taken up is what its log says; where several processes may write to a log, taking a stream
-up is itself an entry of it, so that whoever had it before can add nothing more; reading is done off the event loop.
+A damaged log is renamed, never removed, and its stream continues from the snapshot and the readable entries. Where
+several processes may write to a log, acquiring a stream is itself an entry, after which the previous owner can append
+nothing. Logs are read off the event loop.
 """
 
 import asyncio
@@ -26,13 +26,15 @@ from outcry.trades.session_index import SessionIndex
 
 T = TypeVar("T")
 
-#: Between two attempts to take a stream up; and how many there are where another process writes to it.
+#: Pause between two attempts to acquire a stream, and the number of attempts while another process writes to it.
 _AGAIN_S, _TRIES = 0.25, 8
 
 
 class Recovery:
-    """Takes streams up. For one event loop. `by`: the name under which this process takes streams up from others that
-    write to the same log; empty where there are none."""
+    """Recovers streams. For one event loop.
+
+    by: the name under which this process acquires streams in logs it shares with other processes; empty without others.
+    """
 
     def __init__(
         self, trades: TradeLog, snapshots: Snapshots, live: LiveStore, universe: Universe, calendar: Calendar,
@@ -45,12 +47,14 @@ class Recovery:
         self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
         self._threads.shutdown()
 
     async def runner(self, key: StreamKey) -> Runner:
-        """A stream as its log says, however long that cannot be reached. Raises `LogDamaged`, and `LogTakenOver` where
-        another process goes on writing to it."""
+        """Return a stream as its log describes it, retrying while the log is unavailable.
+
+        Raises `LogDamaged`, and `LogTakenOver` if another process keeps writing to the log.
+        """
         tries = _TRIES
         while True:
             try:
@@ -82,7 +86,7 @@ class Recovery:
         return runner
 
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
-        """The snapshot of a stream; None where there is none, or a damaged one: then the log is read instead."""
+        """Return the snapshot of a stream; None if there is none or it is damaged, so that the log is read instead."""
         found = await self.patiently(lambda: self._snapshots.snapshot(key.text))
         if found is None:
             return None
@@ -93,7 +97,7 @@ class Recovery:
             return None
 
     async def _note_lost(self, runner: Runner) -> None:
-        """Note the time of which entries were lost as a hole, so that no session counts as complete with it."""
+        """Log the time of lost entries as a gap, so that no session with it counts as complete."""
         first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
 
         def work() -> list[tuple[int, int]]:
@@ -112,10 +116,12 @@ class Recovery:
             lifetime_ns(self._universe, key.contract),
             self._services,
         )
-        last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
+        last = await self.patiently(
+            lambda: self._log.last(key.text)
+        )  # first: from here on this process owns the log
         snapshot = await self._snapshot(key)
         if snapshot is not None and snapshot[0] > last:
-            # a log taken away, or one of an older backup: what it held is asked of the feed again
+            # the log was removed or restored from an older backup: request its entries from the feed again
             if last and not plays_back(snapshot[1]):
                 raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
             self._recorder.report(
@@ -132,8 +138,10 @@ class Recovery:
         return runner
 
     async def runner_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
-        """The same for a feed that has come. A log that cannot be read ends with the performance that wrote it: another
-        one begins anew."""
+        """Return a stream for a feed, as `runner` does.
+
+        If the log of a played recording cannot be read, the stream of the next playing starts empty.
+        """
         try:
             return await self.runner(key)
         except (LogDamaged, ValueError, LookupError) as problem:
@@ -144,22 +152,22 @@ class Recovery:
             return await self.runner(key)
 
     async def begin_anew(self, key: StreamKey) -> None:
-        """Let a stream begin anew whose log cannot be used; its files are renamed."""
+        """Start a stream empty whose log is unusable. The files of the log are renamed."""
         await self.patiently(lambda: self._log.quarantine(key.text))
         await self.forget(key)
 
     async def forget(self, key: StreamKey) -> None:
-        """Let a stream begin anew."""
+        """Remove the log, the snapshot and the position of a stream, so that it starts empty."""
         await self.patiently(lambda: self._log.forget(key.text))
         await self.patiently(lambda: self._snapshots.forget_snapshot(key.text))
         await self.patiently(lambda: self._live.forget_stream(key.text))
 
     async def forget_alerts(self, key: StreamKey) -> None:
-        """Let the alerts of a stream that begins anew fire and be recorded again."""
+        """Remove the alerts of a stream that starts empty, so that they fire and are recorded again."""
         await self.patiently(lambda: self._live.forget_alerts(key))
 
     async def barred(self, runner: Runner) -> tuple[int, ...]:
-        """Minutes of a stream's days under way that only bars have told of, by its log."""
+        """Return the minutes (ns UTC) of unstored trade dates that the log knows from bars alone."""
         stream = runner.stream
         if not stream.barred_ns or stream.own_clock:
             return ()
@@ -175,7 +183,7 @@ class Recovery:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def patiently(self, work: Callable[[], T]) -> T:
-        """Ask log or store for something, however long it is busy, apart from what is recorded."""
+        """Run a blocking call to the log or the store on the recovery threads, repeated while the store is busy."""
         return await self._recorder.patiently(work, self._threads)
 
     def _index(self, root: str) -> SessionIndex:
@@ -185,5 +193,5 @@ class Recovery:
 
 
 def _lost(entries: int) -> bytes:
-    """What stands in the place of so many lost entries."""
+    """Return the encoded entry that replaces a number of lost entries."""
     return log.encode(log.Lost(entries))

@@ -31,11 +31,11 @@ _OF_A_LIVE_FEED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a stream answers live, and why not: a stable code.
+    """Whether a stream answers live, and if not, why.
 
-    Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
-    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or why the feed refuses.
-    `market_ns`: the feed's clock. `trade_date`: the one it stands in.
+    reason: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
+    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or the code of a feed's
+    refusal. market_ns: the feed's clock (ns UTC). trade_date: the current one of the stream.
     """
 
     live: bool
@@ -45,30 +45,32 @@ class Availability:
 
     @property
     def answers(self) -> bool:
-        """Whether it answers live to who names its contract: then it need not be the front one."""
+        """Whether the stream answers a request for its contract; the contract need not be the front one."""
         return self.live or self.reason == "not_front"
 
     @property
     def listed(self) -> bool:
-        """Whether its alerts are of a live feed: one that has not ended and not refused, though it may be troubled or
-        its session closed."""
+        """Whether alerts of the stream are shown as live.
+
+        A feed that has ended or refused is not listed. One that has trouble, or whose session is closed, is.
+        """
         return self.reason in _OF_A_LIVE_FEED
 
 
 class Channel:
-    """One stream as the registry shows it. `version` moves with everything that changes its answers.
+    """One stream in the registry. `version` increases with every change of its answers.
 
-    `peek` computes the view (None before the session's first trade); it is called under the stream's lock, once a
-    version, whoever asks.
+    peek: computes the view, None before the session's first trade. It is called once per version, under the stream's
+    lock.
     """
 
     def __init__(self, key: StreamKey, *, simulated: bool, peek: Callable[[], LiveView | None]) -> None:
         self.key, self.simulated = key, simulated
         self.version = 0
-        #: The position of its log at which this process took the stream up: of two who did, the later goes before.
+        #: The log position at which this process acquired the stream; of two processes the later one takes precedence.
         self.acquired_at = 0
         self.availability = Availability(live=False, reason="connecting", market_ns=0, trade_date=None)
-        #: Why the feed does not send this, in its own code; empty while it does.
+        #: The feed's own code for why it does not send this stream; empty while it does.
         self.feed_code = ""
         #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
         self.cached_answers: dict[object, Any] = {}
@@ -76,8 +78,8 @@ class Channel:
         self._seen: tuple[int, LiveView | None] = (-1, None)
 
     def view(self) -> LiveView | None:
-        """The session as it stands; safe from any thread."""
-        version = self.version  # before looking: what moves meanwhile is looked at again
+        """Return the view of the current session. Safe from any thread."""
+        version = self.version  # read first: a change during the computation is then computed again
         if self._seen[0] != version:
             self._seen = (version, self._peek())
         return self._seen[1]
@@ -85,41 +87,41 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class VisibleChannel:
-    """A channel as one caller sees it."""
+    """A channel that a caller may see, and where the caller's access comes from."""
 
     channel: Channel
     source: LiveSource
 
 
 class Registry:
-    """All channels and the newest alerts. Written by the engine's thread, read by any."""
+    """All channels and the newest alerts. The engine's thread writes, any thread reads."""
 
     def __init__(self) -> None:
-        #: By owner and root: of a thousand users' feeds nobody looks at more than their own and the operator's.
+        #: By owner and root, because a caller sees only their own feeds and the operator's.
         self._channels: dict[int, dict[str, dict[StreamKey, Channel]]] = {}
         self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_CACHED)
         self._lock = threading.Lock()
-        #: Moves when a channel comes, goes, or changes its availability: cached answers no longer hold.
+        #: Increases when a channel is added, removed or changes its availability, which invalidates cached answers.
         self.generation = 0
-        #: Moves with every alert.
+        #: `seq` of the newest alert.
         self.alert_seq = 0
         self._listeners: list[Callable[[], None]] = []
         self._followers: list[Callable[[StreamKey], None]] = []
 
-    # -- written by the engine
+    # -- for the engine
 
     def put(self, channel: Channel) -> None:
-        """Show a channel."""
+        """Add a channel."""
         roots = self._channels.setdefault(channel.key.owner, {})
         roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
         self._moved(channel.key)
 
     def shows(self, key: StreamKey) -> bool:
-        """Whether a stream is in the registry."""
+        """Return whether a stream has a channel."""
         return self.channel(key) is not None
 
     def drop(self, key: StreamKey) -> None:
-        """Take a channel off, and its alerts."""
+        """Remove a channel and its alerts."""
         with self._lock:
             others = (
                 row
@@ -131,7 +133,7 @@ class Registry:
             self._moved(key)
 
     def set_availability(self, channel: Channel, availability: Availability) -> None:
-        """Say how a channel stands; readers are told if whether it is live, or why not, has changed."""
+        """Set a channel's availability. Listeners are called if its reason or trade date changed."""
         before, channel.availability = channel.availability, availability
         if (before.live, before.reason, before.trade_date) != (
             availability.live,
@@ -147,7 +149,7 @@ class Registry:
             follower(key)
 
     def post(self, alerts: Sequence[AlertRow]) -> None:
-        """Show alerts that have been recorded, in order of `seq`."""
+        """Add alerts that have been recorded, in order of `seq`."""
         with self._lock:
             self._alerts.extend(alerts)
             if alerts:
@@ -156,7 +158,7 @@ class Registry:
             listener()
 
     def post_known(self, alerts: Sequence[AlertRow]) -> None:
-        """Show alerts recorded before this process began, in order of `seq`; those shown already are left out."""
+        """Add alerts that earlier processes recorded, in order of `seq`, without those that are present."""
         with self._lock:
             shown = {row.seq for row in self._alerts}
             whole = sorted(
@@ -167,31 +169,31 @@ class Registry:
                 self.alert_seq = max(self.alert_seq, whole[-1].seq)
 
     def on_alerts(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever alerts were posted, on the engine's thread."""
+        """Call `listener` on the engine's thread whenever alerts are added."""
         self._listeners.append(listener)
 
     def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
-        """Call `follower` with each channel that comes, goes or changes its availability, on the engine's thread."""
+        """Call `follower` on the engine's thread with each channel that is added, removed or changes its availability."""
         self._followers.append(follower)
 
-    # -- read by anyone
+    # -- for readers
 
     def reason_counts(self) -> dict[str, int]:
-        """How many channels stand how."""
+        """Count the channels by the reason of their availability."""
         every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
         return dict(Counter(channel.availability.reason for channel in every))
 
     def keys(self, owner: int | None = None) -> list[StreamKey]:
-        """Every stream that is shown, or those of one owner."""
+        """Return every stream with a channel, or those of one owner."""
         owned = self._channels.values() if owner is None else [self._channels.get(owner, {})]
         return [key for roots in list(owned) for kept in list(roots.values()) for key in list(kept)]
 
     def channel(self, key: StreamKey) -> Channel | None:
-        """A stream's channel, if it is shown."""
+        """Return a stream's channel, None if it has none."""
         return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
 
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[VisibleChannel]:
-        """Every channel the scope may see, its own first; live or not."""
+        """Yield every channel that the scope may see, live or not, the user's own first."""
         owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
         roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
         for name in roots:
@@ -202,7 +204,7 @@ class Registry:
                         yield VisibleChannel(channel, source)
 
     def find(self, scope: Scope, root: str, contract: Contract | None) -> VisibleChannel | None:
-        """The channel that answers live: the caller's own before a shared one; of the contract, if one is named."""
+        """Return the channel that answers live, the user's own before a shared one; of `contract` if it is given."""
         return next(
             (
                 seen
@@ -214,11 +216,11 @@ class Registry:
         )
 
     def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
-        """Alerts of the trade date each channel of the scope stands in, newest first."""
+        """Return the alerts of the current trade date of each channel that the scope may see, newest first."""
         return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
 
     def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
-        """Alerts of the trade date each of these channels stands in, of feeds that are live; newest first."""
+        """Return the alerts of the current trade date of these channels, if their feed is live, newest first."""
         wanted = {
             (c.key.owner, c.key.feed, c.key.contract.key): c.availability.trade_date
             for c in channels
@@ -233,7 +235,7 @@ class Registry:
         ]
 
     def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
-        """Alerts recorded after one of that `seq`, in order, and whether memory reaches back that far."""
+        """Return the alerts after a `seq`, in order, and whether memory holds all of them."""
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)
@@ -242,7 +244,10 @@ class Registry:
 
 
 def live_source(scope: Scope, key: StreamKey) -> LiveSource | None:
-    """How a scope sees a stream: its own feed is personal, the operator's is shared if granted live."""
+    """Return how a scope may see a stream; None if it may not.
+
+    The user's own feed is personal. The operator's feed is shared if it is granted live.
+    """
     if key.owner == scope.user_id:
         return "personal"
     return "shared" if key.owner == OPERATOR and scope.sees_live(key.contract.root) else None
