@@ -1,7 +1,7 @@
-"""Decides whether a session is complete: whether its own market explains every stretch without trade.
+"""Decides whether a session is complete: whether usual trading activity explains every gap without trades.
 
-Rule kept: one function judges sessions of every file and feed, from the minutes in which the contract traded. A gap is
-a hole if it is longer than the trade usual for the product at that hour of the week explains (decision 0035).
+The same function applies to all files and feeds, using the minutes in which the contract traded. A gap is a hole if it
+is longer than the product's usual activity at that hour of the week explains (decision 0035).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,22 +21,22 @@ from outcry.trades.coverage import Span
 
 #: A gap up to this length is never a hole, as a session completes five minutes after its close.
 SHORTEST_HOLE_MINUTES = 5
-#: A gap is a hole if its chance is below e⁻¹⁵ (one in three million), taking each minute for itself.
+#: A gap is a hole if its probability is below e⁻¹⁵ (one in three million), with independent minutes.
 _LIMIT = 15.0
-#: No product counts as trading in more of its minutes than this: then a hole begins after five minutes.
+#: Upper limit of the usual share of minutes with a trade; with it a hole begins after five minutes.
 _BUSIEST = 0.95
-#: The front contract trades in at least this part of the minutes usual at that hour, however quiet the day.
+#: The front contract trades in at least this part of its usual minutes, even on a quiet day.
 _QUIETEST_FRONT = 0.15
-#: Sessions of so many days before are recent; the default counts as one further hour.
+#: Sessions of this many days count as recent; the default counts as one further hour.
 RECENT = timedelta(days=56)
 _DEFAULT_MINUTES = 60
-_DAY_HOURS = range(2, 17)  # outside regular hours, by the product's clock; the rest is night
+_DAY_HOURS = range(2, 17)  # in the product's time zone, outside regular hours; the rest is night
 
 Minutes = NDArray[np.int64]
 
 
 class Usual:
-    """How often a product trades at each hour of the week, from its recent sessions and the default of its table."""
+    """How often a product trades at each hour of the week, from recent sessions and its default activity."""
 
     def __init__(self, product: Product, session: Session, recorded: Iterable[Traded]) -> None:
         self._product, self._kind = product, session.kind
@@ -56,7 +56,7 @@ class Usual:
                 self._seen[hour] = before[0] + traded, before[1] + opened
 
     def share(self, hour: int) -> float:
-        """The share of minutes with a trade at an hour of the week, of the busiest contract of each day."""
+        """Return the share of minutes with a trade at an hour of the week, of each day's busiest contract."""
         regular, day, night = self._product.activity
         outside = day if hour % 24 in _DAY_HOURS else night
         default = (regular if self._kind is SessionKind.RTH else outside) / 100
@@ -65,7 +65,7 @@ class Usual:
 
 
 def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:
-    """Return how a session traded by hour. minutes: those with a trade since 1970, ascending, each once."""
+    """Return the activity of a session by hour. minutes: minutes since 1970 with a trade, ascending, unique."""
     found: dict[int, tuple[int, int]] = {}
     for opened, closed in _in_minutes(session):
         for hour, first, last in _hours(opened, closed, zone):
@@ -78,11 +78,11 @@ def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:
 def unexplained(
     minutes: Minutes, session: Session, product: Product, usual: Usual, *, front: bool, uncovered: Sequence[Span] = (),
 ) -> list[Span]:  # fmt: skip
-    """Return the gaps (half-open, ns UTC, in order) that usual trade does not explain.
+    """Return the gaps (half-open, ns UTC, in order) that usual activity does not explain.
 
-    minutes: as `activity_of` takes them. front: whether the product's trade is in them; another contract may trade as
-    rarely as its own session shows. uncovered: stretches that no file spans: there only the usual trade of the front
-    counts, however little it traded otherwise.
+    minutes: as `activity_of` takes them. front: whether it is the front contract; another contract may trade as
+    rarely as its own session shows. uncovered: times that no file covers; in them only the
+    front's usual activity counts, however quiet the session.
     """
     level = _level(activity_of(minutes, session, product.zone), usual, front=front)
     holes: list[Span] = []
@@ -95,7 +95,7 @@ def unexplained(
 
 
 def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
-    """Stretches of minutes without trade, longer than the shortest hole."""
+    """Yield gaps in minutes without trades that are longer than the shortest hole."""
     for opened, closed in _in_minutes(session):
         inside = minutes[np.searchsorted(minutes, opened) : np.searchsorted(minutes, closed)]
         edges = np.concatenate([[opened - 1], inside, [closed]])
@@ -104,15 +104,17 @@ def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
 
 
 def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
-    """The session's trade against the usual, at most 1: of the hours in which anything traded, the one in the middle.
-    Empty hours do not count, for they may be a hole."""
+    """Return the session's activity relative to the usual, at most 1: the median over hours with trades.
+
+    Hours without trades do not count, because they may be a hole.
+    """
     shares = [traded / (opened * usual.share(hour)) for hour, traded, opened in activity if traded]
     level = min(1.0, median(shares)) if shares else 1.0
     return max(level, _QUIETEST_FRONT) if front else level
 
 
 def _surprise(first: int, last: int, zone: str, usual: Usual, level: float) -> float:
-    """How unlikely it is that nothing trades from one minute until another: −ln of its chance."""
+    """Return −ln of the probability that nothing trades from minute `first` until `last`."""
     return sum(
         -log(1 - min(_BUSIEST, level * usual.share(hour))) * (end - start)
         for hour, start, end in _hours(first, last, zone)
@@ -126,7 +128,7 @@ def _in_minutes(session: Session) -> list[tuple[int, int]]:
 
 
 def _hours(first: int, last: int, zone: str) -> list[tuple[int, int, int]]:
-    """Minutes from `first` until `last`, cut by hour: `(hour of the week, first, last)`; zones are hours apart."""
+    """Split minutes from `first` until `last` by hour: `(hour of the week, first, last)`."""
     found: list[tuple[int, int, int]] = []
     for hour in range(first // 60, -(-last // 60)):
         local = datetime.fromtimestamp(hour * 3600, UTC).astimezone(ZoneInfo(zone))
@@ -135,14 +137,14 @@ def _hours(first: int, last: int, zone: str) -> list[tuple[int, int, int]]:
 
 
 def hole_text(hole: Span, zone: str) -> str:
-    """A hole by the product's clock: `2013-10-10 11:00 to 16:15 America/New_York`."""
+    """Return a hole in the product's time zone: `2013-10-10 11:00 to 16:15 America/New_York`."""
     first, last = (datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone)) for at in hole)
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {end} {zone}"
 
 
 def by_minute(rows_ns: Sequence[NDArray[np.int64]]) -> Minutes:
-    """The minutes (since 1970) in which rows were, ascending, each once."""
+    """Return the minutes (since 1970) that contain rows, ascending and unique."""
     if not rows_ns:
         return np.zeros(0, np.int64)
     return np.unique(np.concatenate(rows_ns))

@@ -1,8 +1,8 @@
-"""What data the operator has, and to whom it is granted.
+"""Datasets of the operator, and the grants that let users see them.
 
-Rules kept: whoever's recordings they are, an operator sees how much there is of them and nothing of what is in them; a
-grant names somebody who exists, products there are, and an order of dates that can be; what is shown live or within a
-day of the close rests on a licence the operator has declared, and that he did is kept.
+An operator sees how much data each owner has, but not its content. A grant must name an existing grantee, known
+products and a valid range of dates. Data shown live or within a day of the close needs a licence that the operator has declared;
+the declaration is stored.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ from outcry.sessions.store_model import DatasetRow, SessionStore
 
 LONGEST_EMBARGO_HOURS = 10 * 366 * 24
 Grantee = Literal["everyone", "tier", "user", "key"]
-#: What an operator declares with a grant that needs a licence; kept with it, so that what was declared can be shown.
+#: Declaration by the operator for a grant that needs a licence; stored with the grant.
 ATTESTATION = (
     "I have a licence of class {licence} from the data's owner. It allows me to show this data to the users of this "
     "grant with this embargo."
@@ -32,7 +32,7 @@ _EVENTS_SHOWN = 200
 
 
 class GrantRefused(Exception):
-    """A grant cannot be made as wished: `code` says why, `field` which entry is at fault.
+    """A grant is invalid. `code`: the reason; `field`: the form field that causes it.
 
     Codes: `product`, `live_dates`, `dates`, `embargo`, `tier`, `user`, `key`, `embargo_needs_attestation`, `licence`.
     """
@@ -44,8 +44,11 @@ class GrantRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What shall be granted. `name`: the tier, the user's address, or the first characters of a key. `roots` empty: all
-    products. `licence`: the class of licence that the operator declares to have for it, None if he declares none."""
+    """Terms of a new grant.
+
+    name: the tier, the user's email address, or the first characters of a key. roots: empty for all products. licence:
+    the class of licence the operator declares; None without a declaration.
+    """
 
     grantee: Grantee
     name: str
@@ -59,35 +62,35 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What users have of their own: how many have anything, and how many sessions in all."""
+    """Number of users with data of their own, and of their sessions in total."""
 
     users: int
     sessions: int
 
 
 class Datasets:
-    """The data there is and its grants. `roots`: the products there are. All methods may raise `StoreBusy`."""
+    """Lists datasets and manages grants. roots: of all known products. All methods may raise `StoreBusy`."""
 
     def __init__(self, sessions: SessionStore, accounts: AccountStore, roots: Collection[str]) -> None:
         self._sessions, self._accounts, self._roots = sessions, accounts, roots
 
     def known(self) -> tuple[Sequence[DatasetRow], Others]:
-        """The operator's datasets, and how much users have of their own."""
+        """Return the operator's datasets, and the totals of users' own data."""
         rows = self._sessions.datasets()
         others = [row for row in rows if row.owner != OPERATOR]
         counted = Others(len({row.owner for row in others}), sum(row.sessions for row in others))
         return [row for row in rows if row.owner == OPERATOR], counted
 
     def grants(self) -> Sequence[GrantRow]:
-        """Those in force."""
+        """Return the active grants."""
         return self._accounts.grants()
 
     def events(self) -> Sequence[GrantEvent]:
-        """The newest of what was granted and withdrawn, newest first."""
+        """Return the latest grants and revocations, newest first."""
         return self._accounts.grant_events(_EVENTS_SHOWN)
 
     def grant(self, terms: Terms, now_ns: int, by: str) -> GrantRow:
-        """Grant something; `by`: who does. Raises `GrantRefused`."""
+        """Create a grant. by: who creates it. Raises `GrantRefused`."""
         if any(root not in self._roots for root in terms.roots):
             raise GrantRefused("product", "roots")
         live = terms.scope == "live"
@@ -110,7 +113,7 @@ class Datasets:
         return replace(row, id=number)
 
     def withdraw(self, grant_id: int, now_ns: int, by: str) -> bool:
-        """Take a grant back; False where none of that number is in force. `by`: who does."""
+        """Revoke a grant; return False if there is no active grant of that id. by: who revokes it."""
         return self._accounts.revoke_grant(grant_id, now_ns, by=by)
 
     def _subject(self, terms: Terms) -> str:
@@ -133,7 +136,7 @@ class Datasets:
 
 
 def _attested(licence: LicenceClass | None, grantee: str) -> str:
-    """What is declared with a grant that needs a licence. Raises `GrantRefused`."""
+    """Return the declaration for a grant that needs a licence. Raises `GrantRefused`."""
     if licence is None:
         raise GrantRefused("embargo_needs_attestation", "licence")
     if licence not in LICENCE_CLASSES or not licence_allows(licence, grantee):

@@ -1,8 +1,7 @@
-"""Gives the demonstration a past: simulated sessions, folded and kept as if they had been recorded.
+"""Creates the demo's history: simulated sessions, folded and stored as if they had been recorded.
 
-Rules kept: they go under the source of the feed that invents them, so that everything computed from them says so and
-they can be removed by its name; a contract with sessions of any other source is left alone. They are kept as sessions
-only, without tape: the trades can be had again from the seed at any time.
+Their source is the simulator's feed, so that answers mark them as simulated and they can be removed by that name. A
+contract with sessions of another source is skipped. They have no tape, because the seed reproduces their trades.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +18,13 @@ from outcry.sessions.store_model import SessionRow, SessionStore
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick, volume_of
 
-#: Sessions of a contract that are over, with all their trades in order of time (prices, times and sizes as `TRADE`).
+#: Returns a contract's completed sessions with all their trades in order of time (dtype `TRADE`).
 Past = Callable[[Contract], Iterable[tuple[Session, Rows]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was kept: how many sessions; contracts left alone, for they have sessions of another source."""
+    """Result: the number of stored sessions, and contracts skipped because they have sessions of another source."""
 
     sessions: int
     left_alone: tuple[Contract, ...]
@@ -35,7 +34,7 @@ def write_history(
     store: SessionStore, products: Mapping[str, Product], contracts: Iterable[Contract], past: Past, *,
     source: str, now_ns: int,
 ) -> Written:  # fmt: skip
-    """Fold the past of contracts and keep it as the operator's, in one transaction. Raises `StoreBusy`."""
+    """Fold the history of contracts and store it as the operator's, in one transaction. Raises `StoreBusy`."""
     rows: list[SessionRow] = []
     left_alone: list[Contract] = []
     for contract in contracts:

@@ -1,6 +1,6 @@
-"""When a product trades, as a person asks it: what is open now, until when, and what opens next.
+"""Opening hours of a product for display: what is open now, until when, and what opens next.
 
-Rule kept: it is the calendar's word, never a feed's: a market whose feed is silent is open all the same.
+They come from the calendar, not from feeds: a market whose feed is idle is still open.
 """
 
 from dataclasses import dataclass
@@ -10,15 +10,18 @@ from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.ladder import BRACKET_MINUTES, bracket_windows, letter
 from outcry.market.units import NANOS_PER_SECOND
 
-#: The longest stretch without regular hours is shorter.
+#: Longer than any period without regular hours.
 _AROUND = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A product's hours at an instant (times ns UTC). `session`: the one open now, None in a break and while closed.
-    `letter`: of its bracket, which ends at `bracket_ends_ns`. `opens_ns`: when trading goes on, where it does not now.
-    `regular_ns`: when regular hours open next; None where the calendar knows of none."""
+    """A product's hours at one time. Times ns UTC.
+
+    session: the open session; None in a break or while closed. letter: of its bracket, which ends at
+    `bracket_ends_ns`. opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours;
+    None if the calendar has none.
+    """
 
     session: Session | None
     letter: str
@@ -28,13 +31,13 @@ class Hours:
 
 
 class OpeningHours:
-    """Asks the calendar about single products. Roots are the universe's; an unknown one raises `KeyError`."""
+    """Computes the hours of products from the calendar. An unknown root raises `KeyError`."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
 
     def at(self, root: str, now_ns: int) -> Hours:
-        """The hours of a product at an instant."""
+        """Return the hours of a product at a time (ns UTC)."""
         session = self._calendar.session_at(root, now_ns)
         day = _date(now_ns)
         ahead = self._calendar.sessions(root, day - timedelta(days=1), day + _AROUND)
@@ -50,13 +53,13 @@ class OpeningHours:
         )
 
     def sessions_since(self, root: str, made_on: date, today: date) -> int:
-        """How many regular sessions ago a level was made: 0 in that of `today`, 1 in the one before."""
+        """Return how many RTH sessions ago a level was created: 0 in the session of `today`, 1 in the one before."""
         found = self._calendar.sessions(root, made_on, today)
         return len({each.trade_date for each in found if each.kind is SessionKind.RTH} - {made_on})
 
 
 def bracket_at(session: Session, at_ns: int) -> tuple[int, int] | None:
-    """The bracket an instant lies in, counted from 0, and when it ends (ns UTC)."""
+    """Return the index of the bracket at a time, and its end (ns UTC)."""
     windows = bracket_windows(session.segments, BRACKET_MINUTES)
     return next(((index, end) for index, (start, end) in enumerate(windows) if start <= at_ns < end), None)
 

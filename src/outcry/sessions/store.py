@@ -1,6 +1,6 @@
 """Accounts, recordings and sessions in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rule kept: each write is one transaction that also moves `revision` on.
+Each write is one transaction that also increments `revision`.
 """
 
 import json
@@ -28,9 +28,9 @@ from outcry.sessions.store_model import (
 )
 from outcry.trades.records import Quality
 
-_AT_ONCE = 500  # values in one statement: fewer than any database takes
-_PATIENCE_S = 30.0  # a source may have years of alerts
-HANDLE_BYTES = 32  # of what passkeys know a user by
+_AT_ONCE = 500  # values per statement: below the limit of every database
+_PATIENCE_S = 30.0  # removing years of a source's alerts takes long
+HANDLE_BYTES = 32  # length of the user handle of passkeys
 
 
 class SqlStore(SqlKeys, SqlGrants):
@@ -113,7 +113,7 @@ class SqlStore(SqlKeys, SqlGrants):
         return checksums.built(found, schema.sessions.name, _session)
 
     def damaged(self) -> list[Damaged]:
-        """Recordings and sessions that do not match their checksums."""
+        """Return recordings and sessions that do not match their checksums."""
         return [*self._recordings(_all)[1], *self._sessions(_all)[1]]
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
@@ -128,11 +128,11 @@ class SqlStore(SqlKeys, SqlGrants):
             )
 
     def all_sessions(self) -> Sequence[SessionRow]:
-        """Every session of everyone, but the damaged ones."""
+        """Return all intact sessions of all owners."""
         return self._sessions(_all)[0]
 
     def add_checksums(self) -> int:
-        """Give rows written by an earlier Outcry their checksums; return how many."""
+        """Add checksums to rows written by an earlier version; return how many."""
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
             tables = (schema.recordings, schema.sessions, schema.alerts)
             return sum(checksums.add_missing(connection, table) for table in tables)
@@ -287,7 +287,7 @@ def _identity(recording: RecordingId) -> dict[str, Any]:
 
 
 def _forget_imports(connection: Connection, owner: int, fresh: Sequence[RecordingId]) -> None:
-    """Forget the imports that once brought rows of recordings which hold them no more."""
+    """Delete imports whose rows are no longer in the recordings they went to."""
     imports, known = schema.imports, schema.import_recordings
     for start in range(0, len(fresh), 50):
         part = fresh[start : start + 50]
@@ -323,11 +323,11 @@ def _tuples(text: str) -> tuple[Any, ...]:
 
 
 def _replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Delete the rows of the same identity, then insert: one form for both databases."""
+    """Delete rows with the same primary key, then insert. This works in both databases."""
     if not rows:
         return
     identity = list(table.primary_key.columns)
-    for start in range(0, len(rows), 100):  # SQLite 3.40 takes at most 32,766 bound values in a statement
+    for start in range(0, len(rows), 100):  # SQLite 3.40 allows at most 32,766 bound values per statement
         part = rows[start : start + 100]
         wanted = [tuple(row[column.name] for column in identity) for row in part]
         connection.execute(table.delete().where(tuple_(*identity).in_(wanted)))

@@ -1,7 +1,7 @@
-"""The port for what is kept in the database: accounts, recordings, sessions.
+"""Interface of the database for recordings and sessions.
 
-Every method may raise `StoreBusy`. `revision()` grows with every committed change an answer may rest on, by
-whichever process, and is cheap enough to ask several times a second: caches of what the store holds are keyed by it.
+Every method may raise `StoreBusy`. `revision()` grows with every committed change that can affect an answer, by any
+process. It is cheap enough to call several times a second, and caches of stored data are keyed by it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,18 +15,18 @@ from outcry.market.calendar import SessionKind
 from outcry.sessions.tape_model import TapeFile
 from outcry.trades.records import Quality
 
-#: Contract, trade date, source and quality: what no two recordings of an owner share.
+#: Contract, trade date, source and quality: unique among the recordings of an owner.
 RecordingId = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingRow:
-    """One tape file: what one source said of one contract on one trade date. `owner` 0 is the operator.
+    """A recording: the tape file with one source's data of one contract on one trade date. Owner 0 is the operator.
 
-    `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder;
-    `spans`: from and until (ns UTC) which the files and feeds it came from held all there was; `from_feed`: whether a
-    live feed is among them, which then was away in between; `digest`: the file's SHA-256 in hexadecimal, empty where it
-    was written before digests were stored.
+    first_ns, last_ns: first and last event. Counts are rows. path: relative to the tape folder. spans: start and end
+    (ns UTC) of the times its files and feeds cover completely. from_feed: whether one of them is a live feed, so that
+    it was disconnected between spans. digest: SHA-256 of the file in hexadecimal; empty if it was written before
+    digests were stored.
     """
 
     owner: int
@@ -48,26 +48,25 @@ class RecordingRow:
 
     @property
     def file(self) -> TapeFile:
-        """The tape file, to be read."""
+        """The tape file."""
         return TapeFile(self.path, self.digest)
 
     @property
     def id(self) -> "RecordingId":
-        """What no two recordings of an owner share."""
+        """The identity among the recordings of an owner."""
         return self.contract, str(self.trade_date), self.source, self.quality.value
 
 
-#: Hour of the week in the product's zone (0 is Monday, 0:00), minutes of it with a trade, minutes it was open.
+#: Rows of: hour of the week in the product's time zone (0 is Monday 0:00), minutes with a trade, open minutes.
 Activity = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A folded session: its window, its source, and its profile as `core.snapshot` bytes. `owner` 0 is the operator.
+    """A folded session: its window, source, and profile as `market.snapshot` bytes. Owner 0 is the operator.
 
-    `short`: the close was brought forward. `complete`: its close was five minutes past when it was folded, and it has
-    no holes. `holes`: windows (half-open, ns UTC, in order) that usual trade does not explain. `activity`: in how many
-    minutes it traded, by hour.
+    short: it closed early. complete: it was folded at least five minutes after its close and has no holes. holes: gaps
+    (half-open, ns UTC, in order) that usual activity does not explain. activity: minutes with trades by hour.
     """
 
     owner: int
@@ -95,7 +94,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Traded:
-    """How a complete session traded. volume: lots."""
+    """Volume (lots) and activity of a complete session."""
 
     contract: str
     trade_date: date
@@ -106,7 +105,7 @@ class Traded:
 
 @dataclass(frozen=True, slots=True)
 class DamagedSession:
-    """A stored session that does not match its checksum, by what its row says now: it is answered nowhere."""
+    """A stored session that does not match its checksum. No answer uses it. Values are as its row has them now."""
 
     owner: int
     root: str
@@ -117,8 +116,7 @@ class DamagedSession:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """Sessions of one owner, contract, source and kind, counted: how many, how many of them complete, and the first and
-    last trade date."""
+    """Count of the sessions of one owner, contract, source and kind: all, complete ones, first and last trade date."""
 
     owner: int
     root: str
@@ -135,53 +133,51 @@ class SessionStore(Protocol):
     """Recordings and the sessions folded from them."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything was committed that an answer may rest on; a sign-in is no such
-        thing."""
+        """Return a number that changes with every commit that can affect an answer. A sign-in cannot."""
         ...
 
     def import_known(self, owner: int, digest: str) -> bool:
-        """Whether a file of these bytes was imported for this owner before."""
+        """Return whether a file with this digest was imported for this owner before."""
         ...
 
     def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
-        """The recordings that import brought rows of; none where it was before this was stored."""
+        """Return the recordings that an import added rows to; empty for imports before this was stored."""
         ...
 
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
-        """Recordings of a contract between two trade dates, both included."""
+        """Return the recordings of a contract between two trade dates, both included."""
         ...
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
-        """Sessions of one contract between two trade dates, both included; none that is damaged."""
+        """Return the intact sessions of one contract between two trade dates, both included."""
         ...
 
     def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
-        """How the complete sessions of a product traded between two trade dates, both included."""
+        """Return volume and activity of a product's complete sessions between two trade dates, both included."""
         ...
 
     def all_recordings(self) -> Sequence[RecordingRow]:
-        """Every recording there is, but those whose row is damaged."""
+        """Return all recordings except those with a damaged row."""
         ...
 
     def has_damaged_recordings(self) -> bool:
-        """Whether the row of any recording is damaged: `all_recordings` lacks it then."""
+        """Return whether the row of any recording is damaged, so that `all_recordings` leaves it out."""
         ...
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
-        """Store the digest of a recording's file, unless another file has taken its place. Does not move the
-        revision."""
+        """Store the digest of a recording's file, unless another file has replaced it. Keeps the revision."""
         ...
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
-        """Put these sessions in the place of all that were kept of a contract, in one transaction."""
+        """Replace all stored sessions of a contract in one transaction."""
         ...
 
     def tape_paths(self) -> frozenset[str]:
-        """Every tape file a recording names."""
+        """Return all tape files that recordings name."""
         ...
 
     def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
-        """Those of these tape files that a recording names: what a crash left over is none of them."""
+        """Return which of these tape files a recording names. Files left over from a crash are not among them."""
         ...
 
     def commit_import(
@@ -196,33 +192,35 @@ class SessionStore(Protocol):
         brought: Sequence[RecordingId] = (),
         fresh: Sequence[RecordingId] = (),
     ) -> None:
-        """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity.
+        """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
 
-        `digest` empty: what it came from is no file, and need not be known again. `brought`: recordings that hold rows
-        of the file; `fresh`: those that hold rows of no other file now, so that an import which once brought some has
-        to be taken in again."""
+        digest: empty if the source is not a file, so that it need not be recognised later. brought: recordings with
+        rows of the file. fresh: those with rows of no other file now; earlier imports into them must be repeated.
+        """
         ...
 
     def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
-        """Remove everything a source brought, whoever owns it, in one transaction: recordings and sessions, and what
-        `also` removes of the source. Return the tape files that nothing names any more, to be removed after this. For
-        feeds: an imported file stays known as such."""
+        """Delete all recordings and sessions of a source, of all owners, in one transaction.
+
+        also: deletes further rows of the source in it. Returns the tape files that are no longer named, for the caller
+        to remove. For feeds only: imported files stay recorded as imported.
+        """
         ...
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
-        """All sessions of a product of these owners, oldest first; none that is damaged."""
+        """Return the intact sessions of a product of these owners, oldest first."""
         ...
 
     def sessions_and_damaged(
         self, owners: Sequence[int], root: str
     ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
-        """The same, and the damaged ones, from one reading."""
+        """Return `sessions` and the damaged ones, from one read."""
         ...
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
-        """The products these owners have sessions of."""
+        """Return the roots of products that these owners have sessions of."""
         ...
 
     def datasets(self) -> Sequence[DatasetRow]:
-        """What there is of everyone, counted, by owner, contract, source and kind; oldest contract first."""
+        """Return counts of all sessions by owner, contract, source and kind, oldest contract first."""
         ...

@@ -1,6 +1,6 @@
-"""The port for the tape: trades and bars as they came, one file a contract, trade date, source and quality.
+"""Interface of the tape: trades and bars as received, one file per contract, trade date, source and quality.
 
-A file is written whole, then named by a recording in the store; what no recording names is nobody's and may be swept.
+A file is complete before a recording in the store names it. Files that no recording names may be removed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from outcry.trades.records import Quality, Rows
 
 
 class TapeDamaged(Exception):
-    """A tape file is missing, cannot be read or is not the file that was stored: names the file and what to do."""
+    """A tape file is missing, unreadable or not the file that was stored. The message names it and what to do."""
 
 
 class TapeInUse(Exception):
@@ -23,7 +23,8 @@ class TapeInUse(Exception):
 class TapeFile(NamedTuple):
     """A finished file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
 
-    The digest is empty for a file written before Outcry stored digests; nothing is compared then."""
+    digest: empty for a file written before Outcry stored digests; it is then not compared.
+    """
 
     path: str
     digest: str
@@ -40,7 +41,7 @@ class TapeWriter(Protocol):
         ...
 
     def close(self) -> TapeFile:
-        """Finish: the bytes are on disk when this returns."""
+        """Finish the file; its bytes are on disk when this returns."""
         ...
 
     def abandon(self) -> None:
@@ -54,7 +55,7 @@ class Tape(Protocol):
     def begin(
         self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
     ) -> TapeWriter:
-        """Start a new file; it replaces no other."""
+        """Start a new file. It replaces no existing file."""
         ...
 
     def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
@@ -66,24 +67,25 @@ class Tape(Protocol):
         ...
 
     def set_aside(self, path: str) -> None:
-        """Rename a damaged file, so that no later sweep removes it and a person can still look at it."""
+        """Rename a damaged file, so that `sweep` keeps it and a person can inspect it."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file that no recording names any more."""
+        """Remove a file that no recording names."""
         ...
 
     def retire(self, path: str) -> None:
-        """Note that the store is about to name a file no more: the next `sweep` removes it if that came true."""
+        """Mark a file that the store is about to stop naming; the next `sweep` removes it if no recording names it."""
         ...
 
     def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
-        """Remove those files that were begun or retired and no recording names; return how many. So does a crash leave
-        none of them behind. `named`: says which of some files recordings name.
+        """Remove files that were begun or retired and that no recording names, such as after a crash; return how many.
 
-        No other file is touched, whatever the store says: it may be another store. Only inside `exclusively()`."""
+        named: returns which of the given paths recordings name. Other files are never touched, because the store may
+        be a different one. Call only inside `exclusively()`.
+        """
         ...
 
     def exclusively(self) -> AbstractContextManager[None]:
-        """Be the only process that writes, until the block ends. Raises `TapeInUse`."""
+        """Lock the tape for writing by this process until the block ends. Raises `TapeInUse`."""
         ...

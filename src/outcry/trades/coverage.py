@@ -1,7 +1,7 @@
-"""Which part of a session its recordings span: where a live feed was away.
+"""The parts of a session that its recordings cover.
 
-Rule kept: a file spans the time from its first to its last row, a feed the time it was connected; spans that meet
-within the grace of five minutes join (decisions: a session is completed five minutes after its close).
+A file covers the time from its first to its last row; a feed covers the time it was connected. Spans at most five
+minutes apart are merged, because a session completes five minutes after its close.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from outcry.market.units import NANOS_PER_MINUTE
 
 GRACE_NS = 5 * NANOS_PER_MINUTE
 
-#: First and last instant (ns UTC) between which a file says all there was.
+#: Start and end (ns UTC) of a time for which a recording is complete.
 Span = tuple[int, int]
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans in order, those that overlap or meet within the grace made one."""
+    """Return spans in order, merging those that overlap or are at most `GRACE_NS` apart."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + GRACE_NS:
@@ -27,8 +27,8 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
-    """Return the stretches of a session's trading (half-open, ns UTC, in order), longer than the grace, that no span
-    covers."""
+    """Return the trading time of a session that no span covers, as half-open windows (ns UTC, in order) longer than
+    `GRACE_NS`."""
     whole = joined(spans)
     found: list[Span] = []
     for opened, closed in session.segments:

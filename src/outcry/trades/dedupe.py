@@ -1,8 +1,8 @@
-"""Joins what the tape has with what a file brings, so that nothing is lost and nothing counted twice.
+"""Merges stored rows with rows of a file, without loss and without counting a row twice.
 
-Trades: by multiset, only against what is on tape. Two equal trades in one file are two trades (real files hold
-them); the same two in a second file are the same trades. Bars: one a stamp, the fuller one where two differ, for a
-bar exported while it was still forming has less volume.
+Trades are compared as multisets with the stored ones. Two equal trades in one file are two trades (real files contain
+them); the same two in a second file are the same trades. Of two bars with one timestamp the one with more volume is
+kept, because a bar exported while it was forming has less.
 """
 
 import numpy as np
@@ -16,8 +16,7 @@ _IDENTITY = ["ts_event", "price", "size", "side", "sequence"]
 
 
 def join(kept: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
-    """Return both in order of time, and the times of those rows of `new` that were there already. Either may be
-    unsorted."""
+    """Return all rows in order of time, and the times of rows in `new` that are duplicates. Inputs may be unsorted."""
     if quality is Quality.TICKS:
         known = _known(kept, new)
         both = np.concatenate([kept, new[~known]])
@@ -29,7 +28,7 @@ def join(kept: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
 
 
 def _known(kept: Rows, new: Rows) -> NDArray[np.bool_]:
-    """Which rows of `new` the tape holds: of equal rows, the first as many as are in `kept`."""
+    """Return a mask of rows in `new` that are also in `kept`: of n equal rows there, the first n in `new`."""
     if not len(kept):
         return np.zeros(len(new), bool)
     identity = np.dtype([(name, new.dtype[name]) for name in _IDENTITY])
@@ -37,9 +36,9 @@ def _known(kept: Rows, new: Rows) -> NDArray[np.bool_]:
     for name in _IDENTITY:
         both[name] = np.concatenate([kept[name], new[name]])
     _, kinds = np.unique(both, return_inverse=True)
-    held = np.bincount(kinds[: len(kept)], minlength=int(kinds.max()) + 1)
+    stored = np.bincount(kinds[: len(kept)], minlength=int(kinds.max()) + 1)
     mine = kinds[len(kept) :]
     order = np.argsort(mine, kind="stable")
     occurrence = np.empty(len(new), np.int64)
     occurrence[order] = np.arange(len(new)) - np.searchsorted(mine[order], mine[order])
-    return occurrence < held[mine]
+    return occurrence < stored[mine]

@@ -1,11 +1,10 @@
-"""The port for a live feed: history, then what happens now, on one stream a contract.
+"""Interface of a live feed: one stream per contract, with history first and live events after it.
 
-An adapter opens a stream from a cursor, sends the history since then as rows flagged `BACKFILL`, says `CaughtUp`, and
-goes on with live rows. It delivers at least once: after a reconnect it may repeat what lies after its cursor, and the
-service recognises repeats there, and only there. It never leaves a hole in silence: what it cannot bring is a `Gap`.
+An adapter opens a stream from a cursor, sends the history since then as rows flagged `BACKFILL`, sends `CaughtUp`, and
+continues with live rows. Delivery is at least once: after a reconnect it may repeat rows after its cursor, and the
+service removes duplicates only there. Data it cannot deliver is reported as a `Gap`.
 
-Errors: `FeedLost` when the connection is gone and worth trying again, `FeedRefused` when trying again is of no use
-until a person has done something.
+`FeedLost`: the connection is lost; retry. `FeedRefused`: a retry is useless until a person acts.
 """
 
 from collections.abc import AsyncIterator
@@ -18,14 +17,14 @@ import numpy as np
 from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
 
-#: Feeds whose trades nobody made. What was computed from them is known by this name, live and in the store.
+#: Names of feeds with simulated trades. Live and stored data from them carries the name as its source.
 SIMULATED_SOURCES = frozenset({"simulator"})
 
-#: A cursor lies this far before the newest row known, for what was under way when the feed broke.
+#: A cursor lies this far before the newest known row, to cover rows in transit when the feed broke.
 OVERLAP_NS = 2_000_000_000
 
-#: One trade of a live feed: as `records.TRADE`, with the time it was received (ns UTC) and the feed's own number for
-#: it (0 where it has none) by which it may be amended.
+#: One trade of a live feed: as `records.TRADE`, with the time of receipt (ns UTC) and the feed's id, by which it may be
+#: amended (0 without one).
 LIVE_TRADE = np.dtype(
     [
         ("ts_event", "<i8"),
@@ -41,14 +40,14 @@ LIVE_TRADE = np.dtype(
 
 
 class RowFlag(IntFlag):
-    """`flags` of a live row."""
+    """Flags of a live row."""
 
     BACKFILL = 1  # history: sent before `CaughtUp`, or to repair a gap
-    ESTIMATED_TIME = 2  # the feed gives no exchange time; `ts_event` is our own
+    ESTIMATED_TIME = 2  # the feed has no exchange time; `ts_event` is our own
 
 
 class Resume(StrEnum):
-    """How a feed can go on after an interruption."""
+    """How a feed can resume after an interruption."""
 
     BY_TIME = "by_time"
     BY_ID = "by_id"
@@ -56,7 +55,7 @@ class Resume(StrEnum):
 
 
 class Backfill(StrEnum):
-    """What history of the session a feed brings when opened."""
+    """History of the session that a feed delivers when opened."""
 
     TICKS = "ticks"
     BARS_1S = "bars_1s"
@@ -66,13 +65,13 @@ class Backfill(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeedCaps:
-    """What a feed can do. resolution_ns: of its event times. reach_ns: how far back its history goes, 0: none.
+    """Capabilities of a feed.
 
-    from_cursor: its history begins at the cursor, or a `Gap` says from where; False for a program that pushes what it
-    has without a look at the cursor.
-    lag_ns: how late its rows come by its own nature (a file written now and then). own_clock: its time is not the
-    present (a replay, a simulation): whether a session is open is judged by the times it sends. invented: its trades
-    are made up, and everything computed from them says so.
+    resolution_ns: of its event times. reach_ns: how far back its history goes; 0 without history. lag_ns: its usual
+    delay, for example of a file written at intervals. own_clock: its time is not the present (a replay or simulation);
+    whether a session is open depends on the times it sends. invented: its trades are simulated, and answers say so.
+    from_cursor: its history starts at the cursor, or a `Gap` reports from where; False for a program that pushes its
+    data regardless of the cursor.
     """
 
     resolution_ns: int
@@ -90,11 +89,11 @@ class FeedCaps:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where to begin: rows at or after `since_ns` (event time). `last_id`: the newest number known, 0: none.
+    """Position to start from: rows at or after `since_ns` (event time). last_id: the newest known id; 0 without one.
 
-    barred_ns: starts of minutes of days under way that only bars have told of, given to a feed that begins: it may send
-    trades in their place (`Replaced`). answered_ns: when the session answered now begins, its overnight included (ns
-    UTC), 0: not known. A feed whose history is bars sends trades in their place from there on.
+    barred_ns: starts of minutes of open trade dates that only bars cover; a starting feed may replace them with trades
+    (`Replaced`). answered_ns: start of the current session including its overnight (ns UTC), 0 if unknown; a feed whose
+    history is bars replaces bars from there on.
     """
 
     since_ns: int
@@ -105,7 +104,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Trades:
-    """Trades in the order they came, dtype `LIVE_TRADE`."""
+    """Trades in order of arrival, dtype `LIVE_TRADE`."""
 
     rows: Rows
 
@@ -121,10 +120,10 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """History is complete up to `at_ns`, in this quality; from here on it is live.
+    """History is complete up to `at_ns`, in this quality; what follows is live.
 
-    After an interruption it also ends the overlap, if it is not before the newest row known: an equal row that comes
-    later is another trade.
+    After an interruption it also ends the overlap, unless `at_ns` is before the newest known row. An equal row after it
+    is another trade.
     """
 
     at_ns: int
@@ -133,7 +132,7 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Between two instants (ns UTC, half-open) trades are missing, and why."""
+    """Trades are missing in a half-open window (ns UTC). why: the reason."""
 
     from_ns: int
     to_ns: int
@@ -142,7 +141,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """All trades between two instants (ns UTC, half-open) have been sent now."""
+    """All trades of a half-open window (ns UTC) have been sent now."""
 
     from_ns: int
     to_ns: int
@@ -150,9 +149,11 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """All that was traded between two instants (ns UTC, half-open, at edges of bars), trade by trade: it takes the
-    place of the bars that told of this time so far. `rows` as in `Trades`, in order of time, none outside; there may be
-    none. Sent after `CaughtUp`, oldest time first, in pieces of some thousand rows."""
+    """All trades of a half-open window (ns UTC, at bar boundaries); they replace the bars of that time.
+
+    rows: as in `Trades`, in order of time, all inside the window; may be empty. Sent after `CaughtUp`, oldest window
+    first, some thousand rows at a time.
+    """
 
     from_ns: int
     to_ns: int
@@ -161,7 +162,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """The exchange took back a trade or corrected it, named by the feed's number. New price 10⁻⁹, size lots."""
+    """The exchange busted or corrected a trade, named by the feed's id. New price in 10⁻⁹, size in lots."""
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -171,27 +172,29 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The link lives, and by the feed's clock it is `at_ns`: nothing earlier is still to come, but by accident."""
+    """The connection works. at_ns: time of the feed's clock; earlier events are no longer expected."""
 
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeCounter:
-    """The feed's own count of lots of the trade date up to `at_ns`: what we have must add up to it."""
+    """The feed's own volume of the trade date up to `at_ns`, in lots. The received volume must reach it."""
 
     at_ns: int
     volume_lots: int
 
 
-#: The code of a `Status` before news of the past.
+#: Code of a `Status` before late events of the past.
 CATCHING_UP = "catching_up"
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Whether the subscription stands; `code` is stable, `text` for a person. With the code `CATCHING_UP` what follows
-    is news, but of the past: the stream is not live until another status follows."""
+    """State of the subscription. code: stable; text: for a person.
+
+    After the code `CATCHING_UP` new events are in the past, and the stream is not live until another status follows.
+    """
 
     subscribed: bool
     code: str
@@ -200,7 +203,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The feed has no more to send, ever: a recording is over."""
+    """The feed is finished, for example at the end of a recording."""
 
     at_ns: int
 
@@ -211,7 +214,7 @@ Event = (
 
 
 class FeedLost(Exception):
-    """The connection is gone; worth trying again. `code` is stable."""
+    """The connection is lost; retry. code: stable."""
 
     retry = True
 
@@ -221,31 +224,31 @@ class FeedLost(Exception):
 
 
 class FeedRefused(FeedLost):
-    """The feed will not have us (a login that failed): no use trying again until a person has acted."""
+    """The feed refused access, for example after a failed login. A retry is useless until a person acts."""
 
     retry = False
 
 
 class LoginRefused(FeedRefused):
-    """The login was refused twice running, or has ended: the person has to sign in anew, with other entries perhaps."""
+    """The login was refused twice in a row, or has expired. The user must sign in again."""
 
 
 class Feed(Protocol):
-    """One connection to one source. `name` is short, lower case, and names the source in answers and on the tape."""
+    """One connection to one source. name: short, lower case; the source in answers and on the tape."""
 
     name: str
     caps: FeedCaps
-    #: Which performance of a recording this is; a stream begun by another one starts over. Empty: there is but one.
+    #: Identifies one replay of a recording; a stream of another run starts over. Empty if there is only one run.
     run: str
 
     async def contracts(self) -> list[Contract]:
-        """The contracts this feed can bring now; empty: whichever are asked for."""
+        """Return the contracts this feed can deliver now; empty: any contract requested."""
         ...
 
     def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """Stream a contract from a cursor. Raises `FeedLost` or `FeedRefused` when it breaks."""
+        """Stream a contract from a cursor. Raises `FeedLost` or `FeedRefused`."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connection; open streams end."""
+        """Close the connection and end open streams."""
         ...

@@ -1,7 +1,7 @@
-"""What a feed that began again may repeat, told from what is new.
+"""Removes rows that a feed repeats after a reconnect.
 
-Rules kept (docs/feeds.md): a feed delivers at least once, so what lies in the overlap is recognised, there only, and by
-multiset: two equal trades are two trades. What bars have told already is not told again by trades.
+A feed delivers at least once, so rows in the overlap are compared as multisets: two equal trades are two trades. Trades
+of a time already covered by bars are dropped (docs/feeds.md).
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ Identity = tuple[int, int, int, bytes, int]
 
 
 class Overlap:
-    """One contract's. `barred_ns`: before this instant bars have told what was traded."""
+    """The overlap of one contract. barred_ns: before this time bars already cover what was traded."""
 
     def __init__(self) -> None:
         self._known: Counter[Identity] = Counter()
@@ -25,42 +25,43 @@ class Overlap:
 
     @property
     def waits(self) -> bool:
-        """Whether anything may still be repeated."""
+        """Whether rows may still be repeated."""
         return bool(self._known)
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
-        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows that are known. Bars up to
-        `last_bar_ns` are known, and with them what was traded before `barred_ns`."""
+        """Start the overlap after a reconnect.
+
+        Rows up to `latest_ns` may repeat those in `recent`. Bars up to `last_bar_ns` are already stored, and cover
+        trades before `barred_ns`.
+        """
         self._known = Counter(_identities(recent))
         self._until_ns, self._bars_until_ns, self.barred_ns = latest_ns, last_bar_ns, barred_ns
 
     def caught_up(self, at_ns: int) -> None:
-        """History is complete up to an instant; if it is not before what is known, the overlap is behind."""
+        """End the overlap if history is complete up to the newest stored row or later."""
         if at_ns >= self._until_ns:
             self._known = Counter()
 
     def trades(self, rows: Rows) -> Rows:
-        """What is new of `LIVE_TRADE` rows."""
-        rows = rows[
-            rows["ts_event"] >= self.barred_ns
-        ]  # added to bars of the same time they would count twice
+        """Return the new rows of dtype `LIVE_TRADE`."""
+        rows = rows[rows["ts_event"] >= self.barred_ns]  # bars of the same time already count them
         if self._known and len(rows):
             first_ns = int(rows["ts_event"].min())
             if first_ns <= self._until_ns:
                 return self._unknown(rows)
-            if first_ns > self._until_ns + OVERLAP_NS:  # nobody repeats what is that old
+            if first_ns > self._until_ns + OVERLAP_NS:  # no feed repeats rows beyond its overlap
                 self._known = Counter()
         return rows
 
     def bars(self, rows: Rows, bar_ns: int) -> Rows:
-        """What is new of `records.BAR` rows of `bar_ns` each."""
+        """Return the new rows of dtype `records.BAR`. bar_ns: length of a bar."""
         fresh = rows[rows["ts_event"] > self._bars_until_ns]
         if len(fresh):
             self.barred_ns = max(self.barred_ns, int(fresh["ts_event"].max()) + bar_ns)
         return fresh
 
     def _unknown(self, rows: Rows) -> Rows:
-        """Leave out what is known: of equal rows, as many as are."""
+        """Return rows without duplicates: n equal known rows remove n rows."""
         keep = np.ones(len(rows), bool)
         for at in np.flatnonzero(rows["ts_event"] <= self._until_ns):
             identity = next(_identities(rows[at : at + 1]))

@@ -1,10 +1,9 @@
-"""The wire form of a pushed feed: a feed's events as one process sends them to another over HTTP, and what is
-refused.
+"""Wire format of a pushed feed: events that one process sends to another over HTTP, and their validation.
 
-A push is one MessagePack map: whose run it is, the contract, the feed's `FeedCaps`, the number of its first event,
-and events as `[kind, body]`; rows travel as their own little-endian bytes. Events are numbered from 0 in each run
-and contract, so a push that comes twice is recognised, however it was cut.
-Rule kept: a push is read whole or not at all; whatever bytes it holds, reading ends in a `Push` or `InvalidRequest`.
+A push is one MessagePack map: the run, the contract, the feed's `FeedCaps`, the number of its first event, and events
+as `[kind, body]`. Rows are little-endian bytes. Events are numbered from 0 in each run and contract, so repeated events
+are recognised however they are batched. A push is accepted or rejected as a whole: any bytes give a `Push` or
+`InvalidRequest`.
 """
 
 import re
@@ -42,39 +41,39 @@ from outcry.trades.validation import LATEST_NS, MOST_LOTS, fault_of
 MEDIA_TYPE = "application/msgpack"
 MOST_BODY_BYTES = 4 * 2**20
 MOST_EVENTS = 10_000
-#: How long a service waits for events to be taken before it answers how far it has come.
+#: How long the service waits for events to be accepted before it responds with its progress.
 WAIT_S = 5.0
-#: The same between processes of a service, where whoever waits for one that was killed must not wait long.
+#: The same between processes of a service, shorter because the other process may have been killed.
 OWNER_WAIT_S = 1.0
-#: Trades of the last seconds (event time) are kept by whoever may have to repeat them: twice and more what the service
-#: compares them with.
+#: Trades of the last seconds (event time) that a sender keeps for repetition: more than twice the overlap the service
+#: compares.
 KEPT_NS = 5 * NANOS_PER_SECOND
-#: A link over which nothing comes for this long is stale; so a pusher with nothing to say says so more often.
+#: A connection without data for this long is stale, so an idle sender sends keep-alives more often.
 SILENCE_S = 15.0
 KEEP_ALIVE_S = 4.0
-#: From this share of a quota on its user is warned.
+#: Share of a quota from which its user is warned.
 WARN_PERCENT = 80
 
 _LONGEST_SESSION = 64
 _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
-_MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
+_MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock that is further off would put trades into another session
 
 
 class Origin(StrEnum):
-    """Who pushes, as the processes of a service tell one another."""
+    """The sender of a push."""
 
-    PROGRAM = (
-        "program"  #: somebody's own, with a key: names of feeds that the service brings itself are not for it
-    )
-    PROCESS = "process"  #: one of the service's
-    RUNNER = "runner"  #: likewise, and it alone runs this feed now: whoever did before is through
+    PROGRAM = "program"  #: a user's program with a key; it may not use names of the service's own feeds
+    PROCESS = "process"  #: a process of the service
+    RUNNER = "runner"  #: a process of the service that now runs this feed alone, in place of any earlier one
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Said to a service that has forgotten a run, as after a restart, or of a run that goes on from another: events
-    with numbers below `until` may have been sent before; history stood at `caught_up` then. after: the run it goes on
-    from, whose pusher is no more: it need not be waited for."""
+    """Marks a repeated push, for a service that has lost a run by a restart, or a run that continues another one.
+
+    Events with numbers below `until` may have been sent before; `caught_up` was the state of history then. after: the
+    run it continues, whose sender has ended and need not be waited for.
+    """
 
     until: int
     caught_up: CaughtUp | None = None
@@ -83,9 +82,9 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Some events of one contract. `session` names the run they belong to; `first` is the number of the first.
+    """Events of one contract. session: the run they belong to. first: number of the first event.
 
-    again: set where the run does not begin with `first`, and yet the service is to take it from there.
+    again: set if the run does not start with `first` but the service must accept it from there.
     """
 
     session: str
@@ -97,13 +96,13 @@ class Push:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its rows, which is about what they take in the log."""
+        """Size of its rows in bytes, about the same as in the log."""
         return sum(event.rows.nbytes for event in self.events if isinstance(event, Trades | Bars | Replaced))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a user's feeds have of the disk and of streams, and the most they may. limit_bytes: 0 for as many as fit."""
+    """Disk space and streams that a user's feeds use, and their limits. limit_bytes: 0 for no limit."""
 
     used_bytes: int
     limit_bytes: int
@@ -112,12 +111,12 @@ class Usage:
 
     @property
     def is_near(self) -> bool:
-        """Whether 80 % of either is used."""
+        """Whether 80 % of either limit is used."""
         return self._share_percent >= WARN_PERCENT
 
     @property
     def is_over(self) -> bool:
-        """Whether no more bytes are taken."""
+        """Whether the limit of bytes is reached."""
         return bool(self.limit_bytes) and self.used_bytes >= self.limit_bytes
 
     @property
@@ -127,17 +126,17 @@ class Usage:
 
 
 class Intake(Protocol):
-    """Where pushes go. `universe`: the contracts it takes."""
+    """Receiver of pushes. universe: the contracts it accepts."""
 
     universe: Universe
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
-        """Hand over events and wait until they are taken, at most about `WAIT_S`; return the number of the first
-        that is not. Raises `InvalidRequest`, and `Occupied` where a push of this contract is under way."""
+        """Pass on events and wait up to about `WAIT_S` until they are accepted; return the number of the first that is
+        not. Raises `InvalidRequest`, and `Occupied` if another push of this contract is in progress."""
         ...
 
     async def usage(self, owner: int) -> Usage | None:
-        """What an owner has of a quota; None where there is none, or where it is counted elsewhere."""
+        """Return an owner's usage; None without a quota, or if it is counted elsewhere."""
         ...
 
 
@@ -185,24 +184,24 @@ _EVENT = msgspec.msgpack.Decoder(_WireEvent)
 
 
 def is_feed_name(name: str) -> bool:
-    """Whether a pushed feed may go by this name: it names folders, too."""
+    """Return whether a pushed feed may have this name, which is also used for folders."""
     return _FEED_NAME.fullmatch(name) is not None
 
 
 def write_push(push: Push) -> bytes:
-    """Return a push as it travels."""
+    """Encode a push."""
     events = [_written(event) for event in push.events]
     key, caps = push.contract.key, push.caps
     return msgspec.msgpack.encode(_WirePush(push.session, key, caps, push.first, events, push.again))
 
 
 def write_event(event: Event) -> bytes:
-    """Return one event as it travels."""
+    """Encode one event."""
     return msgspec.msgpack.encode(_written(event))
 
 
 def read_event(data: bytes) -> Event:
-    """Read what `write_event` wrote. Raises `InvalidRequest`; what the event says is not judged."""
+    """Decode the result of `write_event`, without validating the event. Raises `InvalidRequest`."""
     try:
         return _event(0, _EVENT.decode(data))
     except (ValueError, RecursionError) as problem:
@@ -210,7 +209,7 @@ def read_event(data: bytes) -> Event:
 
 
 def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
-    """Read a push and check all of it. Raises `InvalidRequest`; its details say why, and at which event."""
+    """Decode and validate a push. Raises `InvalidRequest` with the reason and the event in its details."""
     if len(body) > MOST_BODY_BYTES:
         raise refused("too_large")
     try:
@@ -226,7 +225,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
         raise refused("unknown_contract")
     resolution_ns, reach_ns = wire.caps.resolution_ns, wire.caps.reach_ns
     if wire.caps.invented or not (1 <= resolution_ns <= NANOS_PER_DAY and 0 <= reach_ns <= LATEST_NS):
-        raise refused("caps")  # nobody invents but the service's own simulator
+        raise refused("caps")  # only the service's own simulator may simulate
     window_ns = lifetime_ns(universe, contract)
     if not wire.caps.own_clock and now_ns >= window_ns[1]:
         raise refused("expired")
@@ -240,7 +239,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
 
 
 def keep_recent(kept: deque[Trades], newest: Trades) -> None:
-    """Add trades to those kept in case they must be repeated, and let go of what is older than `KEPT_NS`."""
+    """Add trades to those kept for repetition, and drop trades older than `KEPT_NS`."""
     kept.append(newest)
     horizon_ns = int(newest.rows["ts_event"].max()) - KEPT_NS
     while int(kept[0].rows["ts_event"].max()) < horizon_ns:
@@ -248,7 +247,7 @@ def keep_recent(kept: deque[Trades], newest: Trades) -> None:
 
 
 def refused(reason: str, **details: int) -> InvalidRequest:
-    """Build the error of a refused push. `reason` is a stable code, and the catalogues have a message for each."""
+    """Return the error of a refused push. reason: a stable code with a translated message."""
     return InvalidRequest(f"invalid_request.{reason}", reason=reason, **details)
 
 
@@ -272,7 +271,7 @@ def _bytes(rows: Rows, dtype: np.dtype[Any]) -> bytes:
 
 
 def _read(number: int, wire: _WireEvent, latest_ns: int, window_ns: tuple[int, int]) -> Event:
-    """Read and judge one event; `number` is its place in the push."""
+    """Decode and validate one event. number: its index in the push."""
     event = _event(number, wire)
     fault = fault_of(event, latest_ns, window_ns)
     if fault:

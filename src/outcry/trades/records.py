@@ -1,6 +1,6 @@
-"""The records that cross every port: batches of trades and bars, and who brought them.
+"""Row formats of trades and bars, and batches of them.
 
-Rule kept: a batch holds one contract and one quality, prices are `price_e9`, times nanoseconds UTC.
+A batch has one contract and one quality. Prices are in 10⁻⁹, times in ns UTC.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ Rows = NDArray[np.void]
 
 
 class Quality(StrEnum):
-    """What a recording is made of, best first; bars never become ticks."""
+    """Resolution of a recording, best first."""
 
     TICKS = "ticks"
     BARS_1S = "bars_1s"
@@ -48,12 +48,12 @@ class Quality(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 is best."""
+        """Rank of the quality; 0 is best."""
         return list(Quality).index(self)
 
     @property
     def length_ns(self) -> int:
-        """How long after its stamp a row is known: a trade at once, a bar, stamped at its start, at its end."""
+        """Duration of a row: 0 for a trade, the length of a bar, which is stamped at its start."""
         return _LENGTH_NS[self]
 
     @property
@@ -67,7 +67,7 @@ _LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of one contract, in file order. `place` names where in the file they begin, for errors."""
+    """Rows of one contract, in file order. place: where they start in the file, for error messages."""
 
     contract: Contract
     quality: Quality

@@ -1,7 +1,6 @@
-"""The reference tables as files: ours in the package, and the operator's own dated overrides beside his data.
+"""Loads the reference tables: those of the package, and the operator's dated overrides in the data folder.
 
-Rule kept: the tables are read once, at start, and refused whole (`BadReference`, naming file, row and column)
-rather than used in part.
+Tables are read once at start. A fault rejects the whole table with `BadReference`, which names file, row and column.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ __all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
 
 
 class UnknownVariant(BadReference):
-    """The settings ask for regular hours that no row of `sessions.csv` has."""
+    """The settings name regular hours that no row of `sessions.csv` has."""
 
     def __init__(self, root: str, variant: str, known: tuple[str, ...]) -> None:
         super().__init__("session_variants", 1, f"{root} has no variant {variant!r}")
@@ -32,14 +31,14 @@ class UnknownVariant(BadReference):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What is traded and when."""
+    """The traded products and their calendar."""
 
     universe: Universe
     calendar: Calendar
 
 
 def load_reference(folder: Path | None = None, *, variants: dict[str, str] | None = None) -> Reference:
-    """Read the packaged tables, and `overrides.csv` of `folder` if it is there; its rows go before ours.
+    """Read the packaged tables, and `overrides.csv` of `folder` if it exists; its rows take precedence.
 
     variants: root → variant of its regular hours, such as `{"ES": "cash"}`. Raise `BadReference` for a bad
     table.

@@ -1,6 +1,6 @@
-"""Operations on rows of trades and bars as arrays, on their way into the fold.
+"""Array operations on rows of trades and bars before they are folded.
 
-Rule kept: an off-tick price is set aside and counted, never rounded; rows are folded in order of time.
+Rows with an off-tick price are quarantined and counted, never rounded. Rows are folded in order of time.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Column = NDArray[Any]
 
 
 def in_order(rows: Rows, latest_ns: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """Rows in order of time, and for each whether it came after a later one; `latest_ns`: the latest before them."""
+    """Return rows in order of time, and a mask of late ones. latest_ns: time of the latest row before them."""
     times = rows["ts_event"]
     if not len(rows) or (times[0] >= latest_ns and not (times[1:] < times[:-1]).any()):
         return rows, np.zeros(len(rows), bool)
@@ -25,7 +25,7 @@ def in_order(rows: Rows, latest_ns: int) -> tuple[Rows, NDArray[np.bool_]]:
 
 
 def on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[Column], int]:
-    """The rows whose every price is a whole number of ticks, those prices in ticks, and how many rows are not."""
+    """Return the rows whose prices are all on a tick, those prices in ticks, and the number of other rows."""
     names = ["price"] if quality is Quality.TICKS else ["open", "high", "low", "close"]
     ticks = [rows[name] // tick_e9 for name in names]
     off = np.zeros(len(rows), bool)
@@ -37,7 +37,7 @@ def on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[Colu
 
 
 def volume_of(rows: Rows, quality: Quality) -> int:
-    """Lots traded in the rows, however many: a sum beyond 64 bits does not begin again at 0."""
+    """Return the volume of rows in lots, without overflow beyond 64 bits."""
     lots = rows["size" if quality is Quality.TICKS else "volume"]
     if not len(lots):
         return 0
@@ -47,7 +47,7 @@ def volume_of(rows: Rows, quality: Quality) -> int:
 
 
 def bars_of(rows: Rows, quality: Quality) -> Rows:
-    """Trades as the bars that tell of them, stamped at their start; only those in which anything traded."""
+    """Return bars computed from trades, stamped at their start, without empty ones."""
     rows = rows[np.argsort(rows["ts_event"], kind="stable")]
     starts = rows["ts_event"] // quality.length_ns * quality.length_ns
     firsts = np.flatnonzero(np.diff(starts, prepend=-1))
@@ -63,7 +63,7 @@ def bars_of(rows: Rows, quality: Quality) -> Rows:
 
 
 def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality) -> None:
-    """Fold rows whose prices are given in ticks: one column of a trade, open, high, low and close of a bar."""
+    """Fold rows. ticks: their prices in ticks; one column for trades, open, high, low and close for bars."""
     if quality is Quality.TICKS:
         fold.trades(rows["ts_event"], ticks[0], rows["size"])
     else:

@@ -1,6 +1,6 @@
-"""What an event of a feed can say at all: times, prices and sizes that can be, rows that fit together.
+"""Validation of feed events: plausible times, prices and sizes, and consistent rows.
 
-Rule kept: a fault is named by a stable word, of the first thing that is wrong.
+A fault is a stable code for the first error found.
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ LATEST_NS = 84_006 * NANOS_PER_DAY  # 2200
 AFTERWARDS_NS = (
     366 * NANOS_PER_DAY
 )  # a feed may go on saying that it is there after its contract's last trade
-MOST_LOTS = 2**53  # a whole number in every program that reads our answers
-MOST_BAR_LOTS = 2**40  # far above any bar that was; the sum of a session's bars still is a number of 64 bits
+MOST_LOTS = 2**53  # exact in every JSON reader
+MOST_BAR_LOTS = 2**40  # far above any real bar; the sum of a session's bars still fits into 64 bits
 _MOST_PRICE_E9 = 10**18
 _MOST_TEXT = 300
 _SIDES = np.array([b"B", b"A", b"N"])
@@ -38,8 +38,11 @@ _FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
 
 
 def fault_of(event: Event, latest_ns: int, lifetime_ns: tuple[int, int]) -> str:
-    """What is wrong with an event, empty where nothing is. Nothing in it may be later than `latest_ns`, nor than a year
-    after the contract; its rows lie in the window in which that can trade (ns UTC)."""
+    """Return the code of the first fault of an event; empty if it is valid.
+
+    No time may be after `latest_ns`, or more than a year after the contract's last trade. Rows must be inside
+    `lifetime_ns`, the window (ns UTC) in which the contract can trade.
+    """
     last_word_ns = min(latest_ns, lifetime_ns[1] + AFTERWARDS_NS)
 
     def timely(*at_ns: int) -> str:
@@ -126,7 +129,7 @@ def _are_prices(values: NDArray[np.int64]) -> bool:
 
 
 def is_time(at_ns: int, latest_ns: int) -> bool:
-    """Whether an instant (ns UTC) can be one of an event."""
+    """Return whether a time (ns UTC) is plausible for an event."""
     return _EARLIEST_NS <= at_ns <= latest_ns
 
 

@@ -1,27 +1,29 @@
-"""A feed's own count of lots against ours: the one way to see trades that were lost without a word.
+"""Detects lost trades by comparing a feed's volume counter with the volume received.
 
-Rule kept (docs/feeds.md): counts are compared by how they grow; a count that runs ahead of its trades is none that was
-lost, so ours has two seconds of event time to reach it.
+Growth is compared, not absolute values. The counter may run ahead of its trades, so the volume received has two seconds
+of event time to reach it (docs/feeds.md).
 """
 
 from outcry.trades.feed import OVERLAP_NS, VolumeCounter
 
-#: From and until (ns UTC) trades are missing.
+#: Start and end (ns UTC) of a time with missing trades.
 Hole = tuple[int, int]
 
 
 class VolumeGapCheck:
-    """One stream's. `ours` is always the lots taken in so far, from any beginning."""
+    """Compares the counter of one stream."""
 
     def __init__(self) -> None:
-        self._ahead = 0  # theirs less ours, where both agreed
+        self._ahead = 0  # counter minus received volume when both last agreed
         self._agreed_ns: int | None = None
         self._newest = 0
         self._unmet: VolumeCounter | None = None
 
     def check(self, count: VolumeCounter, ours: int) -> Hole | None:
-        """A count came; return where trades are missing, if it shows that they are."""
-        if self._agreed_ns is None or count.volume_lots < self._newest:  # the first, or a new trade date
+        """Return the time with missing trades if a new count proves one. ours: lots received since any fixed start."""
+        if (
+            self._agreed_ns is None or count.volume_lots < self._newest
+        ):  # the first count, or a new trade date
             self._agree(count, ours)
             return None
         self._newest = count.volume_lots

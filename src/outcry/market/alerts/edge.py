@@ -1,7 +1,7 @@
-"""An edge seen from its own auction: how far beyond it something traded, whichever side it bounds.
+"""Upper and lower edges of an auction, with distances measured outwards from either.
 
-Owns the mirror between upper and lower edges, so that each machine states its rule once. Rules §6: `arm` is the
-distance price must keep before an edge counts as approached anew.
+Alert machines use these distances, so that each rule is written once for both sides. `arm` is the distance price must
+move away before an edge can be approached again (rules §6).
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from outcry.market.opening import Prior
 TOLERANCE_TICKS = 2
 LEAST_ARM_TICKS = 8
 
-#: No price is quiet: the machine has not yet seen how the session opened.
+#: An empty band: every price needs evaluation until the session has opened.
 ALERT = Quiet(0, 0, 0)
-#: Earlier than anything.
+#: Earlier than any event.
 LONG_AGO_NS = -NEVER_NS
 
 VA_PARAMS = (
@@ -24,41 +24,41 @@ VA_PARAMS = (
 
 
 def arm_ticks(prior: Prior | None) -> int:
-    """A tenth of the prior value area rounded up, and never fewer than eight ticks."""
+    """Return a tenth of the prior value area, rounded up, at least eight ticks."""
     width = prior.vah - prior.val if prior else 0
     return max(LEAST_ARM_TICKS, -(-width // 10))
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A price that bounds an auction from above (`sign` 1) or below (−1). Beyond it is positive, inside negative."""
+    """A price that bounds an auction from above (`sign` 1) or below (−1). Distances beyond it are positive."""
 
     ticks: int
     sign: int
     arm: int
 
     def beyond(self, price_ticks: int) -> int:
-        """Ticks a price lies beyond the edge; 0 at it, negative inside."""
+        """Return how many ticks a price is beyond the edge; 0 at it, negative inside."""
         return self.sign * (price_ticks - self.ticks)
 
     def furthest(self, seen: Observation) -> int:
-        """Ticks beyond of the outermost price traded."""
+        """Return the distance of the outermost traded price beyond the edge, in ticks."""
         return seen.high - self.ticks if self.sign > 0 else self.ticks - seen.low
 
     def nearest(self, seen: Observation) -> int:
-        """Ticks beyond of the innermost price traded."""
+        """Return the distance of the innermost traded price beyond the edge, in ticks."""
         return seen.low - self.ticks if self.sign > 0 else self.ticks - seen.high
 
     def opened_beyond(self, first: Observation) -> bool:
-        """Whether a session whose first observation is this one opened beyond: its open decides, not its range."""
+        """Return whether a session opened beyond the edge, by the open of its first observation."""
         return self.beyond(first.opened) > 0
 
     def touched(self, seen: Observation) -> bool:
-        """Whether anything traded within the tolerance."""
+        """Return whether any price within the tolerance of the edge traded."""
         return self.furthest(seen) >= -TOLERANCE_TICKS and self.nearest(seen) <= TOLERANCE_TICKS
 
     def quiet(self, inner: int = -BEYOND_TICKS, outer: int = BEYOND_TICKS, until_ns: int = NEVER_NS) -> Quiet:
-        """The band strictly between so many ticks beyond the edge."""
+        """Return the band strictly between `inner` and `outer` ticks beyond the edge."""
         if self.sign > 0:
             return Quiet(self.ticks + inner, self.ticks + outer, until_ns)
         return Quiet(self.ticks - outer, self.ticks - inner, until_ns)
@@ -72,16 +72,16 @@ class ValueEdge(Edge):
 
     @staticmethod
     def of(prior: Prior, *, upper: bool) -> "ValueEdge":
-        """VAH (upper) or VAL of a prior session."""
+        """Return the VAH (upper) or VAL of a prior session."""
         return ValueEdge(prior.vah if upper else prior.val, 1 if upper else -1, arm_ticks(prior), prior)
 
     @property
     def ref(self) -> str:
-        """Its label."""
+        """The label of the edge."""
         return "VAH" if self.sign > 0 else "VAL"
 
     def in_value(self, price_ticks: int) -> bool:
-        """Whether a price lies in the value area; its edges belong to it."""
+        """Return whether a price is in the value area, edges included."""
         return self.prior.val <= price_ticks <= self.prior.vah
 
     def params(

@@ -1,7 +1,7 @@
-"""`ib-break-up` and `ib-break-down`: the first trade beyond the initial balance, once a side (rules §6).
+"""`ib-break-up` and `ib-break-down`: the first trade beyond the initial balance, once per side (rules §6).
 
-Rules kept: nothing before the first hour is over; the balance is the caller's, who counts late trades into it; without
-a trade in the first hour there is none, and nothing to break.
+Neither fires during the first hour. Without a trade in the first hour there is no balance to break. The caller
+computes the balance and includes late trades.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ PARAMS = (
 
 
 class Phase(StrEnum):
-    """Whether there is a balance, and whether this side of it held."""
+    """Whether there is a balance, and whether this side is broken."""
 
     FORMING = "forming"
     ABSENT = "absent"
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation, or a late trade of the first hour, says of it."""
+    """Result of an observation, or of a late trade of the first hour."""
 
     FORMED = "first hour over, something traded in it"
     EMPTY = "first hour over, nothing traded in it"
@@ -44,15 +44,15 @@ class Sign(StrEnum):
 TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.FORMING, Sign.FORMED): Phase.WATCHING,
     (Phase.FORMING, Sign.EMPTY): Phase.ABSENT,
-    (Phase.ABSENT, Sign.FORMED): Phase.WATCHING,  # a late trade was the first of the hour
+    (Phase.ABSENT, Sign.FORMED): Phase.WATCHING,  # a late trade is the first one of the hour
     (Phase.ABSENT, Sign.EMPTY): Phase.ABSENT,
     (Phase.WATCHING, Sign.FORMED): Phase.WATCHING,
-    (Phase.WATCHING, Sign.EMPTY): Phase.ABSENT,  # the only trade of the hour was taken back
+    (Phase.WATCHING, Sign.EMPTY): Phase.ABSENT,  # the only trade of the hour was busted
     (Phase.WATCHING, Sign.BROKE): Phase.BROKEN,
     (Phase.BROKEN, Sign.FORMED): Phase.BROKEN,
     (Phase.BROKEN, Sign.EMPTY): Phase.BROKEN,
 }
-#: What is not watched does not break, and nothing breaks twice.
+#: Only a watched side can break, and only once.
 NEVER = frozenset({
     (Phase.FORMING, Sign.BROKE),
     (Phase.ABSENT, Sign.BROKE),
@@ -61,7 +61,7 @@ NEVER = frozenset({
 
 
 class Balance:
-    """What both sides are measured against: the balance (high, low) once there is one, the session's high and low."""
+    """The initial balance (high, low) once it exists, and the session's high and low; shared by both sides."""
 
     __slots__ = ("extremes", "hour_ns", "ib")
 
@@ -72,7 +72,7 @@ class Balance:
 
 
 class BalanceBreak:
-    """One side of the balance."""
+    """State machine of one side of the balance."""
 
     __slots__ = ("_balance", "_phase", "_upper", "quiet", "ref", "type")
 
@@ -85,7 +85,7 @@ class BalanceBreak:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return what was measured, if this fires."""
+        """Return the alert's parameters if it fires, else None."""
         if seen.slot_ns < self._balance.hour_ns:
             return None
         if self._phase is Phase.FORMING:
@@ -95,7 +95,7 @@ class BalanceBreak:
         return said
 
     def revised(self) -> None:
-        """The balance was given, or moved by a late trade."""
+        """Update the state after the balance was set, or changed by a late trade."""
         if self._phase is not Phase.FORMING:
             self._move(Sign.FORMED if self._balance.ib else Sign.EMPTY)
         self.quiet = self._band()
@@ -109,9 +109,7 @@ class BalanceBreak:
             return None
         self._move(Sign.BROKE)
         session_high, session_low = self._balance.extremes
-        half = -(
-            -(high - low) // 2
-        )  # half of an odd number of ticks: away from the balance, to a price that can trade
+        half = -(-(high - low) // 2)  # half ticks are rounded away from the balance
         return {
             "level": high if self._upper else low,
             "reached": seen.high if self._upper else seen.low,
@@ -139,10 +137,10 @@ class BalanceBreak:
         return Quiet(low - 1, BEYOND_TICKS, NEVER_NS)
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes; the balance is kept beside it."""
+        """Return the arguments of `restore`. The balance is stored separately."""
         return [self._phase.value]
 
     def restore(self, phase: str) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase = Phase(phase)
         self.quiet = self._band()

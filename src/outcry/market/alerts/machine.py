@@ -1,7 +1,7 @@
-"""What the alert machines share: what they are shown, what they say, and how a transition is looked up.
+"""Types shared by the alert state machines: observations, fired alerts, quiet bands and transitions.
 
-Rules kept (rules §6): a machine is driven by event time alone; it latches from the very observation that fired, never
-from a later price; every pair of phase and sign is in its table, or named as one that cannot happen.
+Machines use event time only. A machine changes state at the observation that fires, not at a later price. Every pair of
+phase and sign is in its table, or listed as impossible (rules §6).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 Severity = Literal["info", "warn", "critical"]
 Value = int | str | bool | None | list[int]
 
-#: No trade is above this, none below its negative: an open side of a quiet band.
+#: Larger than any price: the open side of a quiet band.
 BEYOND_TICKS = 2**62
 NEVER_NS = 2**63 - 1
 
@@ -34,7 +34,7 @@ class AlertType(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """As the interface gives it."""
+        """The severity in answers."""
         if self in {
             AlertType.IB_BREAK_UP, AlertType.IB_BREAK_DOWN, AlertType.VA_REJECT_HIGH, AlertType.VA_REJECT_LOW
         }:  # fmt: skip
@@ -46,10 +46,10 @@ class AlertType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A trade, whose four prices are one, or a completed bar. Times ns UTC, prices ticks.
+    """A trade (all four prices are equal) or a completed bar. Times ns UTC, prices ticks.
 
-    at_ns: time of the trade, or end of the bar. slot_ns: the instant that decides its bracket: time of the trade, or
-    start of the bar.
+    at_ns: time of the trade, or end of the bar. slot_ns: time that determines its bracket: time of the trade, or start
+    of the bar.
     """
 
     at_ns: int
@@ -65,16 +65,17 @@ class Observation:
         return "bar" if self.slot_ns < self.at_ns else "trade"
 
     def nearest(self, price_ticks: int) -> int:
-        """Return the traded price nearest to a price: that price itself where the range of a bar holds it."""
+        """Return the traded price nearest to a price. A bar trades every price of its range."""
         return min(max(price_ticks, self.low), self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """An alert. `key_ms`: the milliseconds of its key, unique for its type within the session.
+    """A fired alert. key_ms: milliseconds in its key, unique for its type within the session.
 
-    at_ns: exchange time of the trade that fired it, or the close of the bar that confirmed it. price: that trade's or
-    close's. ref: label of the level, or the date it was made. `params`: what was measured; prices in ticks.
+    at_ns: exchange time of the trade that fired it, or end of the bar that confirmed it. price_ticks: price of that
+    trade or close. ref: label of the level, or the date of its session. params: measured values; prices in ticks.
+    bracket: index of its bracket.
     """
 
     type: AlertType
@@ -88,14 +89,14 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Nothing happens to a trade strictly between `low` and `high` (ticks) and before `until_ns`."""
+    """A band in which trades change nothing: strictly between `low` and `high` (ticks), before `until_ns`."""
 
     low: int
     high: int
     until_ns: int
 
     def join(self, other: "Quiet") -> "Quiet":
-        """Where both are quiet."""
+        """Return the intersection of two bands."""
         return Quiet(max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns))
 
 
@@ -103,7 +104,7 @@ SILENCE = Quiet(-BEYOND_TICKS, BEYOND_TICKS, NEVER_NS)
 
 
 class MissingTransition(Exception):
-    """A pair of phase and sign that no table names: a fault of this program."""
+    """A pair of phase and sign is missing in a transition table. This is a bug."""
 
 
 Phase = TypeVar("Phase", bound=StrEnum)
@@ -111,8 +112,8 @@ Sign = TypeVar("Sign", bound=StrEnum)
 
 
 def move(table: Mapping[tuple[Phase, Sign], Phase], phase: Phase, sign: Sign) -> Phase:
-    """Look the next phase up; raise `MissingTransition` for a pair that is not in the table."""
+    """Return the next phase. Raises `MissingTransition` for a pair that is not in the table."""
     try:
         return table[phase, sign]
     except KeyError:
-        raise MissingTransition(f"no way on from {phase!r} by {sign!r}") from None
+        raise MissingTransition(f"no transition from {phase!r} by {sign!r}") from None

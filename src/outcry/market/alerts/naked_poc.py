@@ -1,7 +1,6 @@
 """`naked-poc`: price tests a point of control that no regular session has traded at since (rules §4, §6).
 
-Rules kept: a trade at the very price, or a bar whose range holds it; a gap over it is no test. Once tested it is
-consumed.
+A trade at exactly that price, or a bar whose range includes it, is a test. A gap over it is not. Each level fires once.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "d
 
 
 class Phase(StrEnum):
-    """Where price stands to the level."""
+    """Position of the price relative to the level."""
 
     UNOPENED = "unopened"
     PRICE_BELOW = "price_below"
@@ -33,7 +32,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation says of it."""
+    """Result of an observation."""
 
     BELOW = "traded below it"
     ABOVE = "traded above it"
@@ -49,7 +48,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.PRICE_ABOVE, Sign.BELOW): Phase.PRICE_BELOW,
     (Phase.PRICE_ABOVE, Sign.AT): Phase.TESTED,
 }
-#: A side is told when price comes to it; a level that was tested is consumed.
+#: A side is a sign only when it changes, and a tested level has no further signs.
 NEVER = frozenset({
     (Phase.PRICE_BELOW, Sign.BELOW),
     (Phase.PRICE_ABOVE, Sign.ABOVE),
@@ -60,7 +59,7 @@ NEVER = frozenset({
 
 
 class NakedPoc:
-    """One naked point of control."""
+    """State machine of one naked point of control."""
 
     __slots__ = ("_at_open", "_level", "_phase", "quiet", "ref", "type")
 
@@ -73,7 +72,7 @@ class NakedPoc:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return what was measured, if this fires."""
+        """Return the alert's parameters if it fires, else None."""
         level = self._level
         if self._phase is Phase.TESTED:
             return None
@@ -115,10 +114,10 @@ class NakedPoc:
                 return SILENCE
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [self._phase.value, self._at_open]
 
     def restore(self, phase: str, at_open: int) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase, self._at_open = Phase(phase), at_open
         self.quiet = self._band()

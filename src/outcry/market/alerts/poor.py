@@ -1,8 +1,8 @@
-"""`poor-high` and `poor-low`: price comes back to an extreme where an auction ended unfinished (rules §5, §6).
+"""`poor-high` and `poor-low`: price returns to an extreme where the auction was unfinished (rules §5, §6).
 
-Rules kept: the first observation within the tolerance fires, as `repaired` if it went at least one tick beyond, else
-as `revisit`; after a revisit the level arms again an hour later at the earliest, at least `arm` away. A trade beyond
-while the level rests, or a jump over the tolerance, repairs it without a word. Repaired is final.
+The first observation within the tolerance fires: as `repaired` if it traded at least one tick beyond, else as
+`revisit`. After a revisit the level rearms once an hour has passed and price is at least `arm` away. A trade beyond
+it before that, or a jump over the tolerance, repairs it without an alert. Repaired is final.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "event", "extremeTpos", "t
 
 
 class Phase(StrEnum):
-    """What the level waits for."""
+    """State of the level."""
 
     ARMED = "armed"
     RESTING = "resting"
@@ -28,7 +28,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation says of it."""
+    """Result of an observation."""
 
     REVISITED = "within tol, not beyond (fires: revisit)"
     REPAIRED = "within tol and beyond (fires: repaired)"
@@ -46,7 +46,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.NEAR, Sign.PASSED): Phase.REPAIRED,
     (Phase.NEAR, Sign.FAR): Phase.ARMED,
 }
-#: A level says something only while armed, and nothing once repaired; the rest is looked for where it is waited for.
+#: A level fires only while armed, and never after its repair. Other signs occur only in the phase that expects them.
 NEVER = frozenset({
     *product((Phase.RESTING, Phase.NEAR, Phase.REPAIRED), (Sign.REVISITED, Sign.REPAIRED)),
     *product((Phase.ARMED, Phase.NEAR, Phase.REPAIRED), (Sign.RESTED,)),
@@ -56,7 +56,7 @@ NEVER = frozenset({
 
 
 class PoorExtreme:
-    """One poor high (`upper`) or low."""
+    """State machine of one poor high (`upper`) or poor low."""
 
     __slots__ = ("_edge", "_fired_ns", "_level", "_phase", "quiet", "ref", "type")
 
@@ -70,7 +70,7 @@ class PoorExtreme:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return what was measured, if this fires."""
+        """Return the alert's parameters if it fires, else None."""
         edge = self._edge
         said = None
         furthest = edge.furthest(seen)
@@ -116,10 +116,10 @@ class PoorExtreme:
                 return SILENCE
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [self._phase.value, self._fired_ns]
 
     def restore(self, phase: str, fired_ns: int) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase, self._fired_ns = Phase(phase), fired_ns
         self.quiet = self._band()

@@ -1,7 +1,7 @@
-"""The alert machines of one regular session, driven by its observations and by the closes of bars and brackets.
+"""All alert machines of one RTH session, driven by trades and by the closes of bars and brackets (rules §6).
 
-Owns what concerns more than one machine: the order of what one event fires, the keys, that a reject mutes the test of
-its edge and acceptance disarms its reject, and the band in which nothing happens. Rules §6.
+This module coordinates the machines: the order of alerts from one event, alert keys, and the band in which no machine
+changes. A reject mutes the test of its edge, and acceptance disarms its reject.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,28 +23,28 @@ from outcry.market.units import NANOS_PER_MS
 
 
 class Machine(Protocol):
-    """What watches observations. `quiet`: where it says nothing and stays as it is."""
+    """A state machine driven by observations. quiet: the band in which it neither fires nor changes."""
 
     type: AlertType
     ref: str
     quiet: Quiet
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return what was measured, if this fires."""
+        """Return the alert's parameters if it fires, else None."""
         ...
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes, one argument an item."""
+        """Return the arguments of `restore`."""
         ...
 
     @property
     def restore(self) -> Callable[..., None]:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         ...
 
 
 class _Family:
-    """Machines of one kind in the order in which they speak, and where all of them are quiet."""
+    """Machines of one kind in the order in which they fire, and the band in which none of them changes."""
 
     __slots__ = ("machines", "quiet")
 
@@ -54,15 +54,15 @@ class _Family:
         self.refresh()
 
     def refresh(self) -> None:
-        """A machine moved."""
+        """Recompute the band after a machine changed."""
         self.quiet = _joined([machine.quiet for machine in self.machines])
 
 
 class SessionAlerts:
-    """The machines of one regular session.
+    """The alert machines of one RTH session.
 
-    Without a prior session there is no value to measure against: only the initial balance speaks. Events are to come
-    in order of time; a bar is closed before a bracket that ends with it.
+    Without a prior session only initial balance alerts can fire. Events must be in order of time; a bar closes before
+    the bracket that ends with it.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -93,10 +93,10 @@ class SessionAlerts:
     def traded(
         self, seen: Observation, bracket: int, ib: tuple[int, int] | None, extremes: tuple[int, int]
     ) -> list[Fired]:
-        """Show what was traded; return what fires, in order.
+        """Evaluate a trade or bar; return the alerts it fires, in order.
 
-        bracket: index of the bracket it belongs to. ib: high and low (ticks) once the first hour is over and
-        something was traded in it, else None. extremes: the session's high and low, this included.
+        bracket: index of its bracket. ib: high and low (ticks) of the initial balance after the first hour; None
+        before or without one. extremes: the session's high and low, including this observation.
         """
         if ib != self._balance.ib:
             self.revise_ib(ib)
@@ -118,7 +118,7 @@ class SessionAlerts:
         return fired
 
     def bar_closed(self, at_ns: int, close_ticks: int, bracket: int) -> list[Fired]:
-        """A five-minute bar in which something traded ended at `at_ns`, in the bracket of that index."""
+        """Evaluate a five-minute bar with trades that ended at `at_ns`; return the alerts it fires."""
         fired: list[Fired] = []
         for reject, test in zip(self._rejects, self._tests, strict=True):
             said = reject.bar_closed(at_ns, close_ticks)
@@ -129,7 +129,7 @@ class SessionAlerts:
         return fired
 
     def bracket_closed(self, index: int, at_ns: int, close_ticks: int | None) -> list[Fired]:
-        """Bracket `index` ended at `at_ns`; `close_ticks` is None where nothing traded in it."""
+        """Evaluate a bracket that ended at `at_ns`; `close_ticks` is None if nothing traded in it."""
         fired: list[Fired] = []
         for accept, reject in zip(self._accepts, self._rejects, strict=True):
             accepted = accept.bracket_closed(index, close_ticks)
@@ -137,7 +137,7 @@ class SessionAlerts:
                 continue
             if accepted:
                 reject.accepted()
-                said = accept.told()
+                said = accept.params()
                 fired += self._fired(accept, at_ns, close_ticks, index, said) if said is not None else []
             elif not accept.is_beyond(close_ticks):
                 reject.returned()
@@ -145,25 +145,25 @@ class SessionAlerts:
         return fired
 
     def quiet(self) -> Quiet:
-        """Strictly inside it, with `ib` as last given, `traded` fires nothing and changes nothing: it may be left out.
+        """Return the band in which `traded` neither fires nor changes anything while `ib` stays the same.
 
-        A bar lies inside if its whole range does.
+        A bar is inside the band if its whole range is.
         """
         return self._quiet
 
     def revise_ib(self, ib: tuple[int, int] | None) -> None:
-        """The initial balance (high, low) was given, or moved by a late trade."""
+        """Set the initial balance (high, low), or change it after a late trade."""
         self._balance.ib = ib
         for side in self._breaks:
             side.revised()
         self._refresh()
 
     def silence(self, *, on: bool) -> None:
-        """While on, machines move and latch as ever, and nothing is returned: for trades from before the start."""
+        """Suppress alerts while machines change as usual: for trades from before the start."""
         self._silent = on
 
     def dump(self) -> object:
-        """All that changes, as lists of whole numbers and strings; equal states dump equal."""
+        """Return the state as lists of integers and strings. Equal states give equal dumps."""
         return [
             int(self._silent),
             list(self._balance.ib or ()),
@@ -173,7 +173,7 @@ class SessionAlerts:
 
     @staticmethod
     def load(opening: Opening, state: object) -> "SessionAlerts":
-        """Take up a session that opened so, where `dump` left off."""
+        """Restore the result of `dump`, given the same opening."""
         silent, ib, keys, machines = cast("tuple[int, list[int], list[int], list[list[Any]]]", state)
         made = SessionAlerts(opening)
         made._silent = bool(silent)
@@ -191,7 +191,7 @@ class SessionAlerts:
         self, by: Machine | EdgeAccept, at_ns: int, price_ticks: int, bracket: int, said: Mapping[str, Value]
     ) -> list[Fired]:
         key_ms = max(at_ns // NANOS_PER_MS, self._keys[by.type] + 1)
-        self._keys[by.type] = key_ms  # in silence too: keys are those of a run that heard everything
+        self._keys[by.type] = key_ms  # while silent too, so that keys do not depend on it
         return [] if self._silent else [Fired(by.type, at_ns, price_ticks, by.ref, said, bracket, key_ms)]
 
     def _refresh(self) -> None:
@@ -209,7 +209,7 @@ def _within(quiet: Quiet, seen: Observation) -> bool:
 
 
 def _joined(bands: Iterable[Quiet]) -> Quiet:
-    """Where all are quiet. Conditions and not `max`: it runs at every trade that moves a machine."""
+    """Return the intersection of bands. Comparisons are faster than `max` here, and every change needs it."""
     low, high, until_ns = SILENCE.low, SILENCE.high, SILENCE.until_ns
     for band in bands:
         low = band.low if band.low > low else low

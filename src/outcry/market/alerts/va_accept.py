@@ -1,8 +1,8 @@
 """`va-accept-above` and `va-accept-below`: price is accepted outside the prior value area (rules §6).
 
-Rules kept: two completed brackets, one right after the other, both closing at least one tick beyond the edge; a bracket
-in which nothing traded comes between. Counts again only after a bracket closed back inside. Two a session and side are
-told; later ones are found all the same, for acceptance silences the reject of its edge.
+Acceptance: two consecutive completed brackets close at least one tick beyond the edge. A bracket without trades
+interrupts them. It counts again only after a bracket has closed back inside. Two alerts
+per session and side are reported; later acceptances still disarm the reject of their edge.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """How far acceptance has come."""
+    """Progress of the acceptance."""
 
     WAITING = "waiting"
     ONCE = "once"
@@ -25,7 +25,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What the close of a bracket says of it."""
+    """Result of a bracket close."""
 
     BEYOND = "closed beyond"
     BEYOND_AGAIN = "the next one closed beyond (fires)"
@@ -38,7 +38,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.WAITING, Sign.BEYOND): Phase.ONCE,
     (Phase.WAITING, Sign.BACK): Phase.WAITING,
     (Phase.WAITING, Sign.EMPTY): Phase.WAITING,
-    (Phase.ONCE, Sign.BEYOND): Phase.ONCE,  # not the next one: brackets between were never told of
+    (Phase.ONCE, Sign.BEYOND): Phase.ONCE,  # not consecutive: brackets between them were not reported
     (Phase.ONCE, Sign.BEYOND_AGAIN): Phase.ACCEPTED,
     (Phase.ONCE, Sign.BEYOND_UNTOLD): Phase.ACCEPTED,
     (Phase.ONCE, Sign.BACK): Phase.WAITING,
@@ -47,12 +47,12 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.ACCEPTED, Sign.BACK): Phase.WAITING,
     (Phase.ACCEPTED, Sign.EMPTY): Phase.ACCEPTED,
 }
-#: A second close is one only after a first.
+#: A second close needs a first one.
 NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, Sign.BEYOND_UNTOLD)))
 
 
 class EdgeAccept:
-    """Acceptance beyond one edge."""
+    """State machine of acceptance beyond one edge."""
 
     __slots__ = ("_count", "_edge", "_index", "_phase", "ref", "type")
 
@@ -62,10 +62,10 @@ class EdgeAccept:
         self._edge = edge
         self._phase = Phase.WAITING
         self._count = 0
-        self._index = -1  # of the newest bracket that closed beyond
+        self._index = -1  # index of the newest bracket that closed beyond
 
     def bracket_closed(self, index: int, close_ticks: int | None) -> bool:
-        """Bracket `index` is over (None: nothing traded in it): return whether price is accepted with it."""
+        """Evaluate the close of a bracket (None: nothing traded); return whether it completes an acceptance."""
         if close_ticks is None:
             self._move(Sign.EMPTY)
             return False
@@ -81,21 +81,21 @@ class EdgeAccept:
         self._move(Sign.BEYOND_AGAIN if self._count <= MOST else Sign.BEYOND_UNTOLD)
         return True
 
-    def told(self) -> Mapping[str, Value] | None:
-        """What was measured of the newest acceptance, if it fires."""
+    def params(self) -> Mapping[str, Value] | None:
+        """Return the alert's parameters of the newest acceptance; None beyond the limit per session and side."""
         return self._edge.params(brackets=[self._index - 1, self._index]) if self._count <= MOST else None
 
     def is_beyond(self, close_ticks: int) -> bool:
-        """Whether a close counts as outside, at least one tick beyond the edge."""
+        """Return whether a close is at least one tick beyond the edge."""
         return self._edge.beyond(close_ticks) >= 1
 
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [self._phase.value, self._count, self._index]
 
     def restore(self, phase: str, count: int, index: int) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase, self._count, self._index = Phase(phase), count, index

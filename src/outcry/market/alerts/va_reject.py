@@ -1,9 +1,9 @@
-"""`va-reject-high` and `va-reject-low`: price leaves the prior value area and is soon closed back in it (rules §6).
+"""`va-reject-high` and `va-reject-low`: price leaves the prior value area and soon closes back inside (rules §6).
 
-Rules kept: from inside, a trade at least one tick beyond the edge, then a completed five-minute close at least one
-tick inside within 30 minutes of it, before acceptance. Ready again 30 minutes later at the earliest, by a trade at
-least `arm` inside; two a session. An edge that price was accepted beyond says nothing until a bracket closes back;
-once it has fired, that time and that trade are still asked for, after such a bracket.
+From inside value, price trades at least one tick beyond the edge; within 30 minutes, and before acceptance, a
+five-minute bar closes at least one tick inside. The edge rearms after 30 minutes by a trade `arm` inside, up to
+two alerts a session. After acceptance beyond it, the edge is disarmed until a bracket closes back inside; if it has
+fired before, it must then rearm as well.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """Where price stands to the edge."""
+    """Position of the price relative to the edge."""
 
     UNOPENED = "unopened"
     OUTSIDE = "outside"
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation, a five-minute close or a bracket says of it."""
+    """Result of an observation, a five-minute close or a bracket close."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"
@@ -65,7 +65,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.LAPSED, Sign.BACK): Phase.INSIDE,
     (Phase.RESTING, Sign.RESTED): Phase.RETURNING,
     (Phase.RETURNING, Sign.DEEP): Phase.INSIDE,
-    (Phase.UNOPENED, Sign.ACCEPTED): Phase.DISARMED,  # brackets may close on trades too stale to be shown
+    (Phase.UNOPENED, Sign.ACCEPTED): Phase.DISARMED,  # brackets may close on trades too old to be evaluated
     (Phase.OUTSIDE, Sign.ACCEPTED): Phase.DISARMED,
     (Phase.INSIDE, Sign.ACCEPTED): Phase.DISARMED,
     (Phase.PROBING, Sign.ACCEPTED): Phase.DISARMED,
@@ -82,8 +82,8 @@ def _all_but(*phases: Phase) -> tuple[Phase, ...]:
     return tuple(phase for phase in Phase if phase not in phases)
 
 
-#: Each sign is looked for only in the phase that waits for it. Price cannot be accepted twice without the return
-#: between that makes the edge ready again.
+#: Each sign occurs only in the phase that expects it. Price cannot be accepted twice without a return in between, which
+#: rearms the edge.
 NEVER = frozenset({
     *product(_all_but(Phase.UNOPENED), (Sign.OPENED, Sign.OPENED_BEYOND)),
     *product(_all_but(Phase.OUTSIDE), (Sign.ENTERED,)),
@@ -98,7 +98,7 @@ NEVER = frozenset({
 
 
 class EdgeReject:
-    """The reject of one edge."""
+    """State machine of the reject of one edge."""
 
     __slots__ = (
         "_count", "_edge", "_extreme", "_fired_ns", "_phase", "_poked_ns", "_poked_slot_ns", "quiet", "ref", "type",
@@ -114,7 +114,7 @@ class EdgeReject:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> None:
-        """A poke is seen by the range of an observation, every return by its close; nothing fires here."""
+        """Evaluate a trade or bar. A probe counts by its range, a return by its close. Never fires."""
         edge = self._edge
         if self._phase is Phase.UNOPENED:
             self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
@@ -136,8 +136,8 @@ class EdgeReject:
         self.quiet = self._band()
 
     def bar_closed(self, at_ns: int, close_ticks: int) -> Mapping[str, Value] | None:
-        """A five-minute bar ended at `at_ns` (ns UTC): return what was measured, if this fires."""
-        # a bar is closed some time after its end: a poke that came meanwhile belongs to the next
+        """Evaluate a five-minute bar that ended at `at_ns` (ns UTC); return the alert's parameters if it fires."""
+        # a bar becomes final after its end; a probe since then belongs to the next bar
         if self._phase is not Phase.PROBING or self._poked_slot_ns >= at_ns:
             return None
         said = None
@@ -156,12 +156,12 @@ class EdgeReject:
         return said
 
     def accepted(self) -> None:
-        """Price was accepted beyond this edge."""
+        """Disarm the edge, because price was accepted beyond it."""
         self._move(Sign.ACCEPTED)
         self.quiet = self._band()
 
     def returned(self) -> None:
-        """A bracket closed on the inner side of the edge, or at it."""
+        """Rearm the edge after a bracket closed inside it or at it."""
         if self._phase is Phase.DISARMED:
             self._move(Sign.RETURNED_AFTER if self._count else Sign.RETURNED)
             self.quiet = self._band()
@@ -190,7 +190,7 @@ class EdgeReject:
                 return SILENCE
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [
             self._phase.value, self._count, self._extreme, self._poked_ns, self._poked_slot_ns, self._fired_ns,
         ]  # fmt: skip
@@ -198,7 +198,7 @@ class EdgeReject:
     def restore(
         self, phase: str, count: int, extreme: int, poked_ns: int, poked_slot_ns: int, fired_ns: int
     ) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase, self._count, self._extreme = Phase(phase), count, extreme
         self._poked_ns, self._poked_slot_ns, self._fired_ns = poked_ns, poked_slot_ns, fired_ns
         self.quiet = self._band()

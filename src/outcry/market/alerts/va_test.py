@@ -1,8 +1,8 @@
-"""`va-test-high` and `va-test-low`: price touches an edge of the prior value area after having been away (rules §6).
+"""`va-test-high` and `va-test-low`: price returns to an edge of the prior value area (rules §6).
 
-Rules kept: the first observation within the tolerance, after one at least `arm` away on either side, fires; it arms
-again 15 minutes later at the earliest, and by the same distance; three a session. A session that opens beyond the
-edge waits until price has been in value. A touch within 5 minutes of a reject of the edge latches and says nothing.
+The first observation within the tolerance fires, if price was at least `arm` away before, on either side. The edge
+rearms after 15 minutes by the same distance, up to three times a session. A session that opens beyond the edge must
+trade in value first. A touch within 5 minutes of a reject of the edge counts as fired but is not reported.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """What the edge waits for."""
+    """State of the edge."""
 
     UNOPENED = "unopened"
     OUTSIDE = "outside"
@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation says of it."""
+    """Result of an observation."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"
@@ -56,7 +56,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.RESTING, Sign.RESTED): Phase.NEAR,
 }
 _OPENED = (Phase.OUTSIDE, Phase.NEAR, Phase.ARMED, Phase.RESTING, Phase.SPENT)
-#: Each sign is looked for only in the phase that waits for it.
+#: Each sign occurs only in the phase that expects it.
 NEVER = frozenset({
     *product(_OPENED, (Sign.OPENED, Sign.OPENED_BEYOND)),
     *product((Phase.UNOPENED, Phase.NEAR, Phase.ARMED, Phase.RESTING, Phase.SPENT), (Sign.ENTERED,)),
@@ -70,7 +70,7 @@ NEVER = frozenset({
 
 
 class EdgeTest:
-    """The test of one edge."""
+    """State machine of the test of one edge."""
 
     __slots__ = ("_count", "_edge", "_from", "_latched_ns", "_phase", "_rejected_ns", "quiet", "ref", "type")
 
@@ -79,13 +79,13 @@ class EdgeTest:
         self.ref = edge.ref
         self._edge = edge
         self._phase = Phase.UNOPENED
-        self._from = 0  # the side price is on while armed: 1 beyond the edge, −1 not
+        self._from = 0  # side of the price while armed: 1 beyond the edge, −1 inside
         self._count = 0
         self._latched_ns = self._rejected_ns = LONG_AGO_NS
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return what was measured, if this fires."""
+        """Return the alert's parameters if it fires, else None."""
         edge = self._edge
         said = None
         if self._phase is Phase.UNOPENED:
@@ -103,7 +103,7 @@ class EdgeTest:
         return said
 
     def rejected(self, at_ns: int) -> None:
-        """A reject of this edge fired: what follows within 5 minutes is the same event."""
+        """Mute tests for 5 minutes after a reject of this edge, because they belong to the same event."""
         self._rejected_ns = at_ns
 
     def _approached(self, seen: Observation) -> Mapping[str, Value] | None:
@@ -148,11 +148,11 @@ class EdgeTest:
                 return SILENCE
 
     def dump(self) -> list[int | str]:
-        """What `restore` takes."""
+        """Return the arguments of `restore`."""
         return [self._phase.value, self._from, self._count, self._latched_ns, self._rejected_ns]
 
     def restore(self, phase: str, came_from: int, count: int, latched_ns: int, rejected_ns: int) -> None:
-        """Take up where `dump` left off."""
+        """Restore the state that `dump` returned."""
         self._phase, self._from, self._count = Phase(phase), came_from, count
         self._latched_ns, self._rejected_ns = latched_ns, rejected_ns
         self.quiet = self._band()
