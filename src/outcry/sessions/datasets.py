@@ -1,8 +1,8 @@
 """Datasets of the operator, and the grants that let users see them.
 
 An operator sees how much data each owner has, but not its content. A grant must name an existing grantee, known
-products and a valid range of dates. Data shown live or within a day of the close needs a licence that the operator has declared;
-the declaration is stored.
+products and a valid range of dates. Data shown live or within a day of the close needs a licence that the operator has
+declared; the declaration is stored.
 """
 
 from collections.abc import Collection, Sequence
