@@ -21,9 +21,9 @@ from outcry.database.errors import StoreBusy
 
 BUSY_SECONDS = 5.0
 DATABASE_FILE = "outcry.sqlite3"
-#: Which revision a transaction increments: that of answers (sessions, keys, grants), that of people (sign-ins and personal
-#: settings), or none. A sign-in must not invalidate every cached answer.
-Moves = Literal["answers", "people", "nothing"]
+#: Which revision a transaction increments: that of answers (sessions, keys, grants), that of people (sign-ins and
+#: personal settings), or none. A sign-in must not invalidate every cached answer.
+ChangeScope = Literal["answers", "people", "nothing"]
 
 
 def sqlite_url(folder: Path) -> URL:
@@ -100,7 +100,9 @@ class Database:
             raise busy(problem) from problem
 
     @contextmanager
-    def write(self, moves: Moves = "answers", *, patience_s: float | None = None) -> Generator[Connection]:
+    def write(
+        self, moves: ChangeScope = "answers", *, patience_s: float | None = None
+    ) -> Generator[Connection]:
         """Run one transaction, which also increments a revision.
 
         `patience_s`: how long each statement may take on PostgreSQL, if longer than the usual three seconds.

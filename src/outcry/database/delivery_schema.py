@@ -70,8 +70,8 @@ attempts = Table(
 )
 
 #: The delivery queue of each subscription. `worker`: the claim that leases it until `leased_until_ns`, a new name each
-#: time, empty if unclaimed. `due_ns`: when to claim it next, NULL if nothing is pending. It is never later than the first
-#: due message, so that claiming need not read the messages of paused queues.
+#: time, empty if unclaimed. `due_ns`: when to claim it next, NULL if nothing is pending. It is never later than the
+#: first due message, so that claiming need not read the messages of paused queues.
 lanes = Table(
     "lanes",
     metadata,

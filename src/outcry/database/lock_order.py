@@ -44,7 +44,7 @@ def lock_user(connection: Connection, user_id: int) -> None:
 
 
 def lock_queues(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Hold lanes; their subscriptions are not removed meanwhile."""
+    """Lock the delivery queues of subscriptions, which also keeps the subscriptions from being removed."""
     if connection.dialect.name == "postgresql":
         for query in _IN_ORDER:
             connection.execute(query, {"ids": list(subscription_ids)})
@@ -53,7 +53,7 @@ def lock_queues(connection: Connection, subscription_ids: Sequence[int]) -> None
 def lock_queues_of(
     connection: Connection, subscription_ids: Any, values: Mapping[str, Any] | None = None
 ) -> None:
-    """Hold the lanes of as many subscriptions as a query finds."""
+    """Lock the delivery queues of all subscriptions that a query selects."""
     if connection.dialect.name == "postgresql":
         number = schema.lanes.c.subscription_id
         held = select(number).where(number.in_(subscription_ids)).order_by(number).with_for_update()

@@ -35,7 +35,7 @@ def migrate(engine: Engine) -> bool:
     """Apply missing migrations; return whether there were any. Raises `SchemaTooNew` and `NotUnicode`."""
     if current(engine) == HEAD:
         return False
-    from alembic import command  # noqa: PLC0415 - a fifth of a second that a database in order need not pay
+    from alembic import command  # noqa: PLC0415 - takes 0.2 s, which an up-to-date database need not pay
     from alembic.config import Config  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415
 
