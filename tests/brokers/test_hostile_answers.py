@@ -20,11 +20,11 @@ from outcry.feeds.ibkr.tws import _Receiver, _StrictDecoder
 from outcry.feeds.massive.protocol import history_rows, live_rows, read_answer, read_frame
 from outcry.feeds.massive.transport import Rest as MassiveRest
 from outcry.feeds.projectx import protocol as projectx
-from outcry.feeds.projectx.rest import Rest as ProjectXRest
-from outcry.feeds.projectx.symbols import quoted_alike
+from outcry.feeds.projectx.rest import ProjectXRest
+from outcry.feeds.projectx.symbols import same_quote_unit
 from outcry.feeds.tastytrade import events
-from outcry.feeds.tastytrade.rest import Entries as TastytradeEntries
-from outcry.feeds.tastytrade.rest import Rest as TastytradeRest
+from outcry.feeds.tastytrade.rest import Credentials as TastytradeCredentials
+from outcry.feeds.tastytrade.rest import TastytradeRest
 from outcry.feeds.tastytrade.symbols import read_future
 from outcry.feeds.tradovate import protocol
 from outcry.feeds.tradovate.login import Entries as TradovateEntries
@@ -94,7 +94,7 @@ def test_projectx(number: object) -> None:
     trade = {"price": 1, "timestamp": "2026-11-18T15:00:00Z", "type": 0, "volume": 1}
     for name in ("price", "volume"):
         refused(lambda name=name: projectx.trade_rows(trade | {name: number}, 0))
-    assert projectx.counted({"volume": number, "timestamp": "2026-11-18T15:00:00Z"}) is None
+    assert projectx.parse_volume_counter({"volume": number, "timestamp": "2026-11-18T15:00:00Z"}) is None
 
 
 @pytest.mark.parametrize("name", ["o", "h", "l", "c", "v"])
@@ -107,8 +107,10 @@ def test_projectx_bars(name: str) -> None:
 
 
 def test_projectx_ticks_and_times() -> None:
-    refused(lambda: quoted_alike(load_reference().universe, ES, projectx.Listed("", "", Decimal(HUGE))))
-    refused(lambda: projectx.ns_of("2026-99-18T15:00:00Z"))
+    refused(
+        lambda: same_quote_unit(load_reference().universe, ES, projectx.ListedContract("", "", Decimal(HUGE)))
+    )
+    refused(lambda: projectx.parse_time_ns("2026-99-18T15:00:00Z"))
     bar = projectx.Bar("9999-01-01T00:00:00Z", *[Decimal(1)] * 5)
     refused(lambda: projectx.bar_rows([bar]))
 
@@ -206,9 +208,9 @@ async def _projectx(place: str) -> None:
 
 
 async def _tastytrade(place: str) -> None:
-    rest = TastytradeRest(TastytradeEntries("secret", "token"), {"api": place}, Clock(), 1.0)
+    rest = TastytradeRest(TastytradeCredentials("secret", "token"), {"api": place}, Clock(), 1.0)
     try:
-        await rest.streamer()
+        await rest.quote_token()
     finally:
         await rest.close()
 

@@ -28,15 +28,15 @@ from outcry.feeds.projectx.adapter import ADAPTER
 from outcry.feeds.projectx.firms import FIRMS
 from outcry.feeds.projectx.protocol import (
     Answer,
-    Listed,
+    ListedContract,
     bar_rows,
-    counted,
     login_problem,
-    ns_of,
+    parse_time_ns,
+    parse_volume_counter,
     read_answer,
     trade_rows,
 )
-from outcry.feeds.projectx.symbols import chosen, id_of, quoted_alike
+from outcry.feeds.projectx.symbols import contract_id, find_listed, same_quote_unit
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
     CaughtUp,
@@ -98,25 +98,25 @@ def equals_the_tape(made: ProjectXPeer, contract: Contract, one: Following, sinc
 
 def test_every_product_has_a_name_of_its_own() -> None:
     universe = load_reference().universe
-    assert id_of(universe, ES) == "CON.F.US.EP.Z26"
-    assert id_of(universe, NQ) == "CON.F.US.ENQ.Z26"
-    assert id_of(universe, Contract("GC", 2027, 2)) == "CON.F.US.GCE.G27"
-    assert id_of(universe, Contract("ES", 2102, 3)) == "CON.F.US.EP.H02"
-    assert id_of(universe, Contract("XX", 2026, 12)) is None
-    names = {id_of(universe, Contract(root, 2026, 12)) for root in universe.products}
+    assert contract_id(universe, ES) == "CON.F.US.EP.Z26"
+    assert contract_id(universe, NQ) == "CON.F.US.ENQ.Z26"
+    assert contract_id(universe, Contract("GC", 2027, 2)) == "CON.F.US.GCE.G27"
+    assert contract_id(universe, Contract("ES", 2102, 3)) == "CON.F.US.EP.H02"
+    assert contract_id(universe, Contract("XX", 2026, 12)) is None
+    names = {contract_id(universe, Contract(root, 2026, 12)) for root in universe.products}
     assert None not in names
     assert len(names) == len(universe.products)
 
 
 def test_the_vendors_own_list_decides() -> None:
     universe = load_reference().universe
-    ours, micro = Listed("CON.F.US.EP.Z26", "ESZ6"), Listed("CON.F.US.MES.Z26", "MESZ6")
-    renamed = Listed("CON.F.US.EPX.Z26", "ESZ6")
-    assert chosen(universe, ES, [micro, renamed, ours]) is ours
-    assert chosen(universe, ES, [micro, renamed]) is renamed
-    assert chosen(universe, ES, [Listed("CON.F.US.EPX.Z36", "ESZ6")]) is None  # ten years later
-    assert chosen(universe, ES, [Listed("CON.F.US.EPX.Z26/../..", "ESZ6")]) is None
-    assert chosen(universe, ES, []) is None
+    ours, micro = ListedContract("CON.F.US.EP.Z26", "ESZ6"), ListedContract("CON.F.US.MES.Z26", "MESZ6")
+    renamed = ListedContract("CON.F.US.EPX.Z26", "ESZ6")
+    assert find_listed(universe, ES, [micro, renamed, ours]) is ours
+    assert find_listed(universe, ES, [micro, renamed]) is renamed
+    assert find_listed(universe, ES, [ListedContract("CON.F.US.EPX.Z36", "ESZ6")]) is None  # ten years later
+    assert find_listed(universe, ES, [ListedContract("CON.F.US.EPX.Z26/../..", "ESZ6")]) is None
+    assert find_listed(universe, ES, []) is None
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,19 @@ def test_the_vendors_own_list_decides() -> None:
 def test_names_and_ticks_are_as_the_vendors_documentation_has_them(name: str, id_: str, tick: str) -> None:
     universe = load_reference().universe
     contract = Contract(name[:-2], 2025, "FGHJKMNQUVXZ".index(name[-2]) + 1)
-    assert id_of(universe, contract) == id_
-    assert quoted_alike(universe, contract, Listed(id_, name, Decimal(tick)))
+    assert contract_id(universe, contract) == id_
+    assert same_quote_unit(universe, contract, ListedContract(id_, name, Decimal(tick)))
     assert Decimal(tick).scaleb(9) == universe.products[contract.root].tick_e9
 
 
 def test_a_product_quoted_in_another_unit_is_refused() -> None:
     universe = load_reference().universe
     corn = Contract("ZC", 2026, 12)
-    assert quoted_alike(universe, corn, Listed("", "", Decimal("0.25")))
-    assert quoted_alike(universe, corn, Listed("", "", Decimal("0.125")))
-    assert quoted_alike(universe, corn, Listed("", ""))  # it does not say
-    assert not quoted_alike(universe, corn, Listed("", "", Decimal("0.0025")))
-    assert not quoted_alike(universe, corn, Listed("", "", Decimal(25)))
+    assert same_quote_unit(universe, corn, ListedContract("", "", Decimal("0.25")))
+    assert same_quote_unit(universe, corn, ListedContract("", "", Decimal("0.125")))
+    assert same_quote_unit(universe, corn, ListedContract("", ""))  # it does not say
+    assert not same_quote_unit(universe, corn, ListedContract("", "", Decimal("0.0025")))
+    assert not same_quote_unit(universe, corn, ListedContract("", "", Decimal(25)))
 
 
 # -- entries
@@ -201,13 +201,13 @@ def test_what_is_said_of_it_without_its_library() -> None:
     ],
 )
 def test_times_are_read_to_their_last_digit(text: str, ns: int) -> None:
-    assert ns_of(text) == ns
+    assert parse_time_ns(text) == ns
 
 
 @pytest.mark.parametrize("text", ["", "now", "2026-11-18", "2026-11-18T15:00:00.12345678901Z"])
 def test_a_time_that_cannot_be_read(text: str) -> None:
     with pytest.raises(FeedLost) as found:
-        ns_of(text)
+        parse_time_ns(text)
     assert found.value.code == "protocol"
 
 
@@ -249,9 +249,9 @@ def test_a_trade_that_cannot_be_read(data: object) -> None:
 
 def test_a_quote_without_a_count_counts_nothing() -> None:
     quote = {"volume": 5, "timestamp": "2026-11-18T15:00:00Z"}
-    assert counted(quote) == VolumeCounter(NOW_NS, 5)
+    assert parse_volume_counter(quote) == VolumeCounter(NOW_NS, 5)
     for partial in ({"lastPrice": 1.0, "timestamp": "2026-11-18T15:00:00Z"}, {"volume": 5}, None, []):
-        assert counted(partial) is None
+        assert parse_volume_counter(partial) is None
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_a_cursor_ahead_of_the_vendors_clock_leaves_nothing_out() -> None:
 def test_full_pages_are_asked_for_until_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool
 ) -> None:
-    monkeypatch.setattr(rest, "PAGE", 100)
+    monkeypatch.setattr(rest, "PAGE_BARS", 100)
 
     async def work() -> None:
         made = peer()
@@ -391,14 +391,14 @@ def test_full_pages_are_asked_for_until_nothing_is_left(
 
 def test_requests_for_bars_are_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four may be asked for in a second of this clock: twelve take two seconds at least, here a tenth."""
-    monkeypatch.setattr(rest, "PAGE", 50)
-    monkeypatch.setattr(rest, "WITHIN_S", 4.0)
+    monkeypatch.setattr(rest, "PAGE_BARS", 50)
+    monkeypatch.setattr(rest, "PERIOD_S", 4.0)
 
     async def work() -> None:
         made = peer()
         async with desk(made) as at:
-            at.feed._rest._asked = type(at.feed._rest._asked)(maxlen=4)  # type: ignore[attr-defined]
-            monkeypatch.setattr(rest, "MOST_ASKED", 4)
+            at.feed._rest._request_times = type(at.feed._rest._request_times)(maxlen=4)  # type: ignore[attr-defined]
+            monkeypatch.setattr(rest, "MAX_REQUESTS", 4)
             began_s = asyncio.get_running_loop().time()
             await caught_up(at, ES, NOW_NS - 600 * SECOND)
             asked = len(made.bar_requests)

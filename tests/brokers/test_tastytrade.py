@@ -38,7 +38,7 @@ from tests.brokers.tastytrade_desk import (
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.tastytrade import stream as streams
 from outcry.feeds.tastytrade.adapter import ADAPTER
-from outcry.feeds.tastytrade.rest import Entries, Streamer
+from outcry.feeds.tastytrade.rest import Credentials, QuoteToken
 from outcry.feeds.tastytrade.symbols import (
     EXCHANGES,
     read_future,
@@ -135,8 +135,8 @@ def test_entries_that_cannot_be_right() -> None:
 
 
 def test_what_holds_secrets_does_not_show_them() -> None:
-    assert "hidden" not in repr(Entries("hidden", "hidden"))
-    assert "hidden" not in repr(Streamer("wss://x", "hidden"))
+    assert "hidden" not in repr(Credentials("hidden", "hidden"))
+    assert "hidden" not in repr(QuoteToken("wss://x", "hidden"))
 
 
 # -- what it brings
@@ -261,7 +261,7 @@ def test_a_past_that_is_not_what_was_traded_is_not_believed(keeps_ns: int, first
 
 def test_more_than_can_be_held_is_bars_and_older_than_is_kept_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 sales, by the counts of candles: bars to the edge of a minute, at most so many trades from it on."""
-    monkeypatch.setattr(streams, "MOST_ASKED", 300)
+    monkeypatch.setattr(streams, "MAX_SALES", 300)
     tapes = {ES: walk(ES, 1)}
 
     async def work(desk: Desk) -> None:

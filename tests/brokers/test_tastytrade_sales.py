@@ -122,7 +122,7 @@ def test_a_past_that_begins_when_nobody_expects_it_is_waited_for_the_next_time()
         await desk.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
         assert (await reader.lost()).code == "vendor_error"
         again = Reader(feed)
-        await asyncio.sleep(2 * streams.DOUBT_S / RUSH)
+        await asyncio.sleep(2 * streams.UNKNOWN_HISTORY_S / RUSH)
         assert not again.of(CaughtUp)
         await again.caught_up()
 
@@ -179,13 +179,13 @@ _sensible = {"index": 5, "time": NOW // MS, "price": Decimal("6700.25"), "size":
 )
 def test_whatever_is_sent_is_read_or_said_not_to_be(told: list[dict[str, Any]]) -> None:
     clock = PeerClock(FixedPeer())
-    sales, candles = series.Sales(Decimal(1), clock, deque(), 0), series.Candles(Decimal(1))
+    sales, candles = series.SaleSeries(Decimal(1), clock, deque(), 0), series.CandleSeries(Decimal(1))
     for changed in told:
         event = {**_sensible, **changed}
         with contextlib.suppress(FeedLost):
-            sales.take_in(event)
+            sales.receive(event)
         with contextlib.suppress(FeedLost):
-            candles.take_in(event)
+            candles.receive(event)
     rows, amends = sales.live()
     past = sales.past()
     assert (rows["size"] > 0).all()
@@ -211,7 +211,7 @@ def test_what_cannot_be_read_is_said_and_leaves_the_other_stream() -> None:
 
 
 def test_a_reader_that_is_slow_loses_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "MOST_WAITING", 300)
+    monkeypatch.setattr(channels, "MAX_WAITING", 300)
     tapes = {ES: walk(ES, 1), NQ: walk(NQ, 2)[:20]}
 
     async def work(desk: Desk) -> None:

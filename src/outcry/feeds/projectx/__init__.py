@@ -1,1 +1,1 @@
-"""ProjectX, the platform of TopstepX and other firms: trades over a SignalR hub, history as bars of a second."""
+"""Live feed of ProjectX, the platform of TopstepX and other firms: trades over SignalR, history as one-second bars."""

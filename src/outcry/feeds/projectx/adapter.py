@@ -1,4 +1,4 @@
-"""What can be said of ProjectX without its library, and how a feed of it is made."""
+"""Adapter of ProjectX: its form fields and capabilities, without loading its library."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ CAPS = FeedCaps(
 
 
 class ProjectXAdapter:
-    """ProjectX, through a SignalR client. Not from a server: TopstepX forbids it."""
+    """Implements `Adapter`. Not hosted: TopstepX forbids connections from a server."""
 
     library = "pysignalr"
     caps = CAPS
@@ -50,7 +50,7 @@ class ProjectXAdapter:
         )
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """A feed of ProjectX; nothing is asked of it yet. Places: `api` and `hub`, both `http://host:port`."""
+        """Create a feed without connecting yet. Endpoint names: `api` and `hub`, both `http://host:port`."""
         firm = FIRMS.get(given.get("firm", "") or "topstepx")
         if firm is None:
             raise InvalidCredential("rejected", "firm")

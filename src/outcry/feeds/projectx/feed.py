@@ -1,9 +1,8 @@
-"""The feed of ProjectX: bars of a second over HTTP, then the hub's trades.
+"""Live feed of ProjectX: one-second bars over HTTP, then trades from the hub.
 
-Rules kept: the subscription stands before the cut is chosen, a whole second of the vendor's clock. What was traded
-before it comes as bars, the last seconds of them once they are over; trades that came meanwhile wait, so that what is
-told is at no moment with a hole. After an interruption bars tell of the seconds missed, in place of what is known of
-them.
+The feed subscribes first and then chooses the cut, a whole second of the vendor's clock. Everything before the cut
+comes as bars; those of the last seconds are requested once the seconds are over. Trades received meanwhile wait, so
+that the stream never has a hole. After an interruption, bars replace what was known of the seconds missed.
 """
 
 import asyncio
@@ -13,8 +12,8 @@ from dataclasses import dataclass, field
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.projectx.firms import Firm
 from outcry.feeds.projectx.hub import Hub
-from outcry.feeds.projectx.rest import Rest
-from outcry.feeds.projectx.symbols import chosen, quoted_alike
+from outcry.feeds.projectx.rest import ProjectXRest
+from outcry.feeds.projectx.symbols import find_listed, same_quote_unit
 from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.feeds.stream_channel import StreamChannel
 from outcry.market.instruments import Contract
@@ -34,47 +33,54 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Quality, Rows
 
-#: The vendor has a bar by then, at the latest; what is nearer to the present is asked for later.
-SETTLED_NS = 10 * NANOS_PER_SECOND
-#: From the answer that tells the vendor's time until all that is traded is seen live, and until the cut; and from the
-#: cut until its bars are asked for.
-WHOLE_NS, CUT_NS, OVER_NS = NANOS_PER_SECOND, 5 * NANOS_PER_SECOND, 2 * NANOS_PER_SECOND
-#: How often bars are asked for again that are not there yet, and after how long.
-MOST_ASKED, AGAIN_S = 6, 2.0
-#: Bars handed over at a time.
-PIECE = 5_000
+#: The vendor has a bar at the latest this long after its second; newer bars are requested later.
+SETTLING_NS = 10 * NANOS_PER_SECOND
+#: From the response with the vendor's time: until live trades are complete, and until the cut. Then from the cut
+#: until its bars are requested.
+COMPLETE_AFTER_NS, CUT_AFTER_NS, CUT_BARS_AFTER_NS = (
+    NANOS_PER_SECOND,
+    5 * NANOS_PER_SECOND,
+    2 * NANOS_PER_SECOND,
+)
+#: Attempts to get missing bars, and the pause between two.
+MAX_ATTEMPTS, RETRY_S = 6, 2.0
+#: Bars per event.
+BATCH_ROWS = 5_000
 
 
 @dataclass(slots=True)
-class Seam:
-    """Between bars and trades: bars up to `edge_ns` have been told, trades are told from `cut_ns` on, and the seconds
-    between as soon as they are over. From `whole_ns` on the subscription has everything. `held`: what waits."""
+class BackfillSeam:
+    """The seam between bars and live trades.
+
+    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on; the seconds between follow as bars once
+    they are over. The subscription is complete from `whole_ns` on. `deferred` are the events waiting for those bars.
+    """
 
     edge_ns: int
     whole_ns: int
     cut_ns: int
-    held: list[Event] = field(default_factory=list[Event])
+    deferred: list[Event] = field(default_factory=list[Event])
     newest_ns: int = 0
-    #: Seconds before the cut in which something was traded: of each there must be a bar.
-    seen: set[int] = field(default_factory=set[int])
+    #: Seconds before the cut with live trades; each must get a bar.
+    traded_seconds: set[int] = field(default_factory=set[int])
 
-    def take(self, event: Trades) -> None:
-        """Keep trades for later; those before the cut come as bars."""
+    def defer(self, event: Trades) -> None:
+        """Store trades at or after the cut; note the seconds of those before it, which come as bars."""
         rows = event.rows
         times = rows["ts_event"]
         before = (times >= self.whole_ns) & (times < self.cut_ns)
-        self.seen.update((times[before] // NANOS_PER_SECOND * NANOS_PER_SECOND).tolist())
+        self.traded_seconds.update((times[before] // NANOS_PER_SECOND * NANOS_PER_SECOND).tolist())
         self.newest_ns = max(self.newest_ns, int(times.max()))
         if (times >= self.cut_ns).any():
-            self.held.append(Trades(rows[times >= self.cut_ns]))
+            self.deferred.append(Trades(rows[times >= self.cut_ns]))
 
-    def met_by(self, bars: Rows) -> bool:
-        """Whether there is a bar of every second in which something was seen live."""
-        return self.seen <= set(bars["ts_event"].tolist())
+    def covered_by(self, bars: Rows) -> bool:
+        """Return whether there is a bar for every second in which a live trade was received."""
+        return self.traded_seconds <= set(bars["ts_event"].tolist())
 
 
 class ProjectXFeed:
-    """ProjectX with one user's key."""
+    """Implements `Feed` with one user's key."""
 
     run = ""
 
@@ -82,21 +88,21 @@ class ProjectXFeed:
         self, user: str, key: str, firm: Firm, context: AdapterContext, name: str, caps: FeedCaps
     ) -> None:
         self.name, self.caps, self._context, self._firm = name, caps, context, firm
-        self._rest = Rest(user, key, firm.api, context.clock, context.rush)
+        self._rest = ProjectXRest(user, key, firm.api, context.clock, context.rush)
         self._link = SharedSession(self._sign_in, rush=context.rush)
         self._ids: dict[Contract, str] = {}
 
     async def contracts(self) -> list[Contract]:
-        """Those that are wanted."""
+        """Return the contracts that are wanted."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         await self._link.close()
         await self._rest.close()
 
     async def _sign_in(self) -> Hub:
-        """Connect to the hub; a token that it does not take is renewed once."""
+        """Connect to the hub; renew a rejected token once."""
         for again in (True, False):
             token = await self._rest.tokens.token()
             hub = Hub(self._firm.hub, token, self._context.clock, self._context.rush)
@@ -124,14 +130,14 @@ class ProjectXFeed:
             raise self._link.rejected(problem) from None
 
     async def _id(self, contract: Contract) -> str:
-        """The vendor's name of a contract. Raises `FeedRefused`."""
+        """Return the vendor's id of a contract. Raises `FeedRefused`."""
         if contract not in self._ids:
             for text in (contract.short_key, contract.root):
                 listed = await self._rest.contracts(text)
-                found = chosen(self._context.universe, contract, listed)
+                found = find_listed(self._context.universe, contract, listed)
                 if found is None:
                     continue
-                if not quoted_alike(self._context.universe, contract, found):
+                if not same_quote_unit(self._context.universe, contract, found):
                     raise FeedRefused(
                         "unknown_contract", f"ProjectX quotes {contract.root} in a different unit"
                     )
@@ -144,23 +150,25 @@ class ProjectXFeed:
     async def _stream(
         self, contract_id: str, since: Cursor, channel: StreamChannel
     ) -> AsyncGenerator[Event, None]:
-        """Bars, then trades."""
+        """Yield bars of the past, then live trades."""
         first_ns = since.since_ns - since.since_ns % NANOS_PER_SECOND
         recent_ns = self._rest.vendor_ns()
-        await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLED_NS, recent_ns))  # for the date
+        await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLING_NS, recent_ns))  # for the date
         now_ns = self._rest.vendor_ns() // NANOS_PER_SECOND * NANOS_PER_SECOND
         first_ns, kept_ns = min(first_ns, now_ns), now_ns - self.caps.reach_ns
         if first_ns < kept_ns:
             yield Gap(since.since_ns, kept_ns, "not_kept")
             first_ns = kept_ns
-        seam = Seam(max(first_ns, now_ns - SETTLED_NS), now_ns + WHOLE_NS, now_ns + CUT_NS)
+        seam = BackfillSeam(
+            max(first_ns, now_ns - SETTLING_NS), now_ns + COMPLETE_AFTER_NS, now_ns + CUT_AFTER_NS
+        )
         rows = await channel.beside(self._rest.bars(contract_id, first_ns, seam.edge_ns))
-        for at in range(0, len(rows), PIECE):
-            yield Bars(rows[at : at + PIECE], Quality.BARS_1S, backfill=True)
-        told_ns = int(rows["ts_event"][-1]) + NANOS_PER_SECOND if len(rows) else first_ns
+        for at in range(0, len(rows), BATCH_ROWS):
+            yield Bars(rows[at : at + BATCH_ROWS], Quality.BARS_1S, backfill=True)
+        sent_until_ns = int(rows["ts_event"][-1]) + NANOS_PER_SECOND if len(rows) else first_ns
         self._link.worked()
         yield CaughtUp(seam.edge_ns, Quality.BARS_1S)
-        async for event in self._closed(contract_id, seam, told_ns, channel):
+        async for event in self._close_seam(contract_id, seam, sent_until_ns, channel):
             yield event
         async for event in channel.events():
             if not isinstance(event, Trades):
@@ -168,32 +176,35 @@ class ProjectXFeed:
             elif len(rows := event.rows[event.rows["ts_event"] >= seam.cut_ns]):
                 yield Trades(rows)
 
-    async def _closed(
-        self, contract_id: str, seam: Seam, told_ns: int, channel: StreamChannel
+    async def _close_seam(
+        self, contract_id: str, seam: BackfillSeam, sent_until_ns: int, channel: StreamChannel
     ) -> AsyncGenerator[Event, None]:
-        """Close the seam as soon as its seconds are over. Bars that lack what was seen live are late, or kept back for
-        some time, as of some accounts they are: then what is missing begins where they end."""
-        over_ns = seam.cut_ns + OVER_NS
+        """Send the bars between edge and cut once their seconds are over, then the deferred trades.
+
+        If bars of traded seconds stay missing, the vendor withholds recent history from this account. Then a gap is
+        reported from the last bar to the cut.
+        """
+        over_ns = seam.cut_ns + CUT_BARS_AFTER_NS
         events = channel.events()
         while max(self._rest.vendor_ns(), seam.newest_ns) < over_ns:
             event = await anext(events)
             if isinstance(event, Trades):
-                seam.take(event)
+                seam.defer(event)
             elif isinstance(event, Heartbeat):
                 yield Heartbeat(min(event.at_ns, seam.edge_ns))
             elif not isinstance(event, VolumeCounter):
                 yield event
         await events.aclose()
         rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
-        for _ in range(MOST_ASKED):
-            if seam.met_by(rows):
+        for _ in range(MAX_ATTEMPTS):
+            if seam.covered_by(rows):
                 break
-            await channel.beside(asyncio.sleep(AGAIN_S / self._context.rush))
+            await channel.beside(asyncio.sleep(RETRY_S / self._context.rush))
             rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
         else:
             rows = rows[:0]
-            yield Gap(told_ns, seam.cut_ns, "not_kept")
+            yield Gap(sent_until_ns, seam.cut_ns, "not_kept")
         if len(rows):
             yield Bars(rows, Quality.BARS_1S, backfill=True)
-        for event in seam.held:
+        for event in seam.deferred:
             yield event

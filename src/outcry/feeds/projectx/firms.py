@@ -1,6 +1,6 @@
-"""Where the firms on ProjectX are reached.
+"""Hosts of the firms on ProjectX.
 
-Rule kept: hosts are written here, never entered by a user. Each is the one the firm's own users connect to.
+The hosts are fixed here and never entered by a user. Each is the one the firm's own clients connect to.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Firm:
-    """One firm's addresses."""
+    """Base URLs of one firm."""
 
     api: str
     hub: str
@@ -19,7 +19,7 @@ def _hosted(name: str) -> Firm:
     return Firm(f"https://api.{name}.projectx.com", f"https://rtc.{name}.projectx.com")
 
 
-#: By the name the firm is chosen by.
+#: By the name the firm is find_listed by.
 FIRMS: Mapping[str, Firm] = {
     "topstepx": Firm("https://api.topstepx.com", "https://rtc.topstepx.com"),
     "alphaticks": _hosted("alphaticks"),

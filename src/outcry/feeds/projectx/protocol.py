@@ -1,7 +1,7 @@
-"""What ProjectX sends, read: answers over HTTP, and trades and quotes of the hub.
+"""Parsers for ProjectX's HTTP responses and hub messages.
 
-Rules kept: prices are read from their digits, never through binary fractions; a bar is stamped at its start; refusals
-are told by the vendor's own numbers.
+Prices are parsed from their decimal digits, never through a float. A bar's time is its start. Errors are recognised by
+the vendor's error codes.
 """
 
 import re
@@ -21,12 +21,15 @@ from outcry.trades.records import BAR, Rows
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Aggressors by the vendor's number: who bought, who sold.
+#: Aggressor sides by the vendor's code.
 _SIDES = {0: b"B", 1: b"A"}
 
 
-class Listed(msgspec.Struct):
-    """A contract as the vendor lists it. `name`: the exchange's key, `ESZ6`; `tickSize`: in the unit it quotes."""
+class ListedContract(msgspec.Struct):
+    """A contract in the vendor's list.
+
+    `name` is the exchange's symbol (`ESZ6`); `tickSize` is in the vendor's price unit.
+    """
 
     id: str
     name: str = ""
@@ -34,7 +37,7 @@ class Listed(msgspec.Struct):
 
 
 class Bar(msgspec.Struct):
-    """A bar of history: start, open, high, low, close, lots."""
+    """A bar of history: start time, open, high, low, close and volume in lots."""
 
     t: str
     o: Decimal
@@ -45,12 +48,12 @@ class Bar(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """Any answer; what it is of is told by what is in it."""
+    """Any HTTP response; which fields are set depends on the request."""
 
     success: bool = False
     errorCode: int = 0  # noqa: N815 - the vendor's name
     token: str | None = None
-    contracts: list[Listed] = []
+    contracts: list[ListedContract] = []
     bars: list[Bar] | None = None
 
 
@@ -58,15 +61,15 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def read_answer(body: bytes) -> Answer:
-    """An answer over HTTP. Raises `FeedLost`."""
+    """Parse an HTTP response. Raises `FeedLost`."""
     try:
         return _ANSWER.decode(body)
-    except msgspec.DecodeError:  # its text may quote what was answered
+    except msgspec.DecodeError:  # its text may quote the response
         raise FeedLost("protocol", "ProjectX sent an unreadable response") from None
 
 
 def login_problem(answer: Answer) -> CredentialsRejected | FeedLost:
-    """Why a login was refused."""
+    """Return the error for a refused login."""
     match answer.errorCode:
         case 7:
             return FeedRefused(
@@ -82,8 +85,8 @@ def login_problem(answer: Answer) -> CredentialsRejected | FeedLost:
             return CredentialsRejected("login_refused", "ProjectX rejected the user name or API key")
 
 
-def ns_of(text: str) -> int:
-    """A time as .NET writes it, with up to nine digits of a second; of no zone it is UTC. Raises `FeedLost`."""
+def parse_time_ns(text: str) -> int:
+    """Parse a .NET timestamp with up to nine decimals to ns UTC; UTC if it has no zone. Raises `FeedLost`."""
     found = _TIME.fullmatch(text)
     if found is None:
         raise FeedLost("protocol", "ProjectX sent an unreadable time")
@@ -96,11 +99,11 @@ def ns_of(text: str) -> int:
 
 
 def bar_rows(bars: Sequence[Bar]) -> Rows:
-    """Bars of a second in order of time; those in which nothing traded are left out. Raises `FeedLost`."""
+    """Return one-second bars in order of time, dtype `BAR`, without bars of no volume. Raises `FeedLost`."""
     try:
         rows = [
             (
-                ns_of(bar.t),
+                parse_time_ns(bar.t),
                 parse_price_e9(bar.o),
                 parse_price_e9(bar.h),
                 parse_price_e9(bar.l),
@@ -117,12 +120,13 @@ def bar_rows(bars: Sequence[Bar]) -> Rows:
 
 
 def trade_rows(data: object, received_ns: int) -> Rows:
-    """Trades of the hub, one or several, as `LIVE_TRADE` rows. Raises `FeedLost`."""
+    """Return one or more hub trades as rows, dtype `LIVE_TRADE`. Raises `FeedLost`."""
     found: Sequence[Mapping[str, Any]] = data if isinstance(data, list) else [data]  # pyright: ignore[reportAssignmentType] - checked by use
     try:
         rows = [
             (
-                ns_of(trade["timestamp"]), received_ns, parse_price_e9(trade["price"]), parse_lots(trade["volume"]),
+                parse_time_ns(trade["timestamp"]), received_ns, parse_price_e9(trade["price"]),
+                parse_lots(trade["volume"]),
                 _SIDES.get(trade.get("type", -1), b"N"), 0, 0, 0,
             )
             for trade in found
@@ -133,10 +137,10 @@ def trade_rows(data: object, received_ns: int) -> Rows:
     return table[table["size"] > 0]
 
 
-def counted(data: object) -> VolumeCounter | None:
-    """The lots of the day that a quote tells of; a quote tells only what has changed, so there may be none."""
+def parse_volume_counter(data: object) -> VolumeCounter | None:
+    """Return the day's volume from a quote; None if the quote has none, since quotes have only changed fields."""
     try:
         volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
-        return VolumeCounter(ns_of(at), parse_lots(volume))
+        return VolumeCounter(parse_time_ns(at), parse_lots(volume))
     except (LookupError, TypeError, ValueError, FeedLost):
         return None

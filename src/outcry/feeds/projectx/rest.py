@@ -1,7 +1,7 @@
-"""ProjectX over HTTP: signing in, its list of contracts, bars of a second, and what time it is there.
+"""ProjectX over HTTP: login, contract list, one-second bars, and the vendor's clock.
 
-Rules kept: requests for bars are spaced as the vendor demands; a token that is refused is renewed once; nothing that is
-raised holds an address or a body, for both may hold the token.
+Requests for bars are spaced to the vendor's limit, and a rejected token is renewed once. No exception contains a URL or
+a response body, because both may contain the token.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import numpy as np
 
 from outcry.base.clock import Clock
 from outcry.feeds.clock_skew import limit_clock_skew
-from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
+from outcry.feeds.projectx.protocol import Answer, ListedContract, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.response_body import read_body
 from outcry.feeds.shared_session import CredentialsRejected
@@ -25,66 +25,69 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused
 from outcry.trades.records import BAR, Rows
 
-#: A token lasts a day.
-TOKEN_S = 24 * 3600.0
-#: Time for an answer.
-ANSWER_S = 15.0
-#: Bars a request, the most there may be; requests in so many seconds, of the fifty there may be.
-PAGE, MOST_ASKED, WITHIN_S = 20_000, 30, 30.0
+#: Lifetime of a token.
+TOKEN_LIFE_S = 24 * 3600.0
+#: Time limit for a response.
+ANSWER_TIMEOUT_S = 15.0
+#: Maximum bars per request; and requests per period, below the vendor's limit of fifty.
+PAGE_BARS, MAX_REQUESTS, PERIOD_S = 20_000, 30, 30.0
 
 
-class Rest:
-    """One user's. `base`: `https://host`."""
+class ProjectXRest:
+    """HTTP client of one user. `base` is `https://host`."""
 
     def __init__(self, user: str, key: str, base: str, clock: Clock, rush: float) -> None:
         self._user, self._key, self._base = user, key, base
         self._clock, self._rush = clock, rush
         self.tokens = TokenSource(self._renew, clock)
         self._session: aiohttp.ClientSession | None = None
-        self._asked: deque[float] = deque(maxlen=MOST_ASKED)
-        self._pace = asyncio.Lock()
-        self._ahead_ns = 0
+        self._request_times: deque[float] = deque(maxlen=MAX_REQUESTS)
+        self._pace_lock = asyncio.Lock()
+        self._clock_offset_ns = 0
 
     def vendor_ns(self) -> int:
-        """The vendor's present, at most a second late: by its web server's clock and the time passed since."""
-        return self._clock.now_ns() + self._ahead_ns
+        """Return the vendor's time (ns UTC), at most a second late: its last `Date` header plus the time since."""
+        return self._clock.now_ns() + self._clock_offset_ns
 
-    async def contracts(self, text: str) -> list[Listed]:
-        """Contracts whose name has this text, twenty at most."""
+    async def contracts(self, text: str) -> list[ListedContract]:
+        """Search contracts by name; the vendor returns at most twenty."""
         answer = await self._ask("/api/Contract/search", {"searchText": text, "live": False})
         return answer.contracts
 
     async def bars(self, contract_id: str, first_ns: int, end_ns: int) -> Rows:
-        """Every bar there is of a second in `[first, end)`, in order."""
-        parts = await self._parts(contract_id, first_ns, end_ns)
+        """Return all one-second bars in `[first_ns, end_ns)`, in order of time."""
+        parts = await self._pages(contract_id, first_ns, end_ns)
         rows = np.concatenate([np.zeros(0, BAR), *parts])
         return rows[np.argsort(rows["ts_event"], kind="stable")]
 
-    async def _parts(
+    async def _pages(
         self, contract_id: str, first_ns: int, end_ns: int, *, newest_first: bool = False
     ) -> list[Rows]:
-        """A full page is a piece of what was asked for: what it leaves is asked for. The vendor seems to give the
-        newest bars; where it is seen to, nothing is looked for after them again."""
+        """Fetch a span page by page: a full page is incomplete, so request what is before and after it.
+
+        The vendor seems to return the newest bars of a span. Once that is confirmed, nothing after a page is
+        requested again.
+        """
         if first_ns >= end_ns:
             return []
         page = await self._page(contract_id, first_ns, end_ns)
         rows = page[(page["ts_event"] >= first_ns) & (page["ts_event"] < end_ns)]
-        if len(page) < PAGE or not len(rows):
+        if len(page) < PAGE_BARS or not len(rows):
             return [rows]
         oldest_ns, newest_ns = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         after: list[Rows] = []
         if not newest_first:
-            after = await self._parts(contract_id, newest_ns + NANOS_PER_SECOND, end_ns)
+            after = await self._pages(contract_id, newest_ns + NANOS_PER_SECOND, end_ns)
             newest_first = not any(len(part) for part in after)
-        before = await self._parts(contract_id, first_ns, oldest_ns, newest_first=newest_first)
+        before = await self._pages(contract_id, first_ns, oldest_ns, newest_first=newest_first)
         return [*before, rows, *after]
 
     async def _page(self, contract_id: str, first_ns: int, end_ns: int) -> Rows:
-        async with self._pace:
+        async with self._pace_lock:
             await self._wait_for_turn()
         body = {
             "contractId": contract_id, "live": False, "startTime": _text(first_ns), "endTime": _text(end_ns),
-            "unit": 1, "unitNumber": 1, "limit": PAGE, "includePartialBar": False,
+            "unit": 1, "unitNumber": 1, "limit": PAGE_BARS, "includePartialBar": False,
         }  # fmt: skip
         answer = await self._ask("/api/History/retrieveBars", body)
         if not answer.success:
@@ -95,9 +98,9 @@ class Rest:
 
     async def _wait_for_turn(self) -> None:
         loop = asyncio.get_running_loop()
-        if len(self._asked) == MOST_ASKED:
-            await asyncio.sleep(max(0.0, self._asked[0] + WITHIN_S / self._rush - loop.time()))
-        self._asked.append(loop.time())
+        if len(self._request_times) == MAX_REQUESTS:
+            await asyncio.sleep(max(0.0, self._request_times[0] + PERIOD_S / self._rush - loop.time()))
+        self._request_times.append(loop.time())
 
     # -- requests
 
@@ -108,7 +111,7 @@ class Rest:
         answer = read_answer(body) if status == 200 else Answer(errorCode=0 if status in {400, 401} else 8)
         if not answer.success or not answer.token:
             raise login_problem(answer)
-        return Token(answer.token, self._clock.now_ns(), TOKEN_S)
+        return Token(answer.token, self._clock.now_ns(), TOKEN_LIFE_S)
 
     async def _ask(self, path: str, body: Mapping[str, object]) -> Answer:
         for _ in range(2):
@@ -127,7 +130,7 @@ class Rest:
 
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_S / self._rush))
+            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_TIMEOUT_S / self._rush))
             self._session = aiohttp.ClientSession(
                 timeout=timeout, trace_configs=refusing_redirects("ProjectX")
             )
@@ -145,16 +148,16 @@ class Rest:
             raise FeedLost("unreachable", f"cannot reach ProjectX: {type(problem).__name__}") from None
 
     def _note_time(self, text: str | None) -> None:
-        """Set our idea of the vendor's clock by the date of an answer; without one it is ours."""
+        """Update the offset of the vendor's clock from a `Date` header; ignore a missing or invalid one."""
         try:
             at = parsedate_to_datetime(text or "")
-            told_ns = int(at.timestamp()) * NANOS_PER_SECOND
+            sent_until_ns = int(at.timestamp()) * NANOS_PER_SECOND
         except (ValueError, OverflowError):
             return
-        self._ahead_ns = limit_clock_skew(told_ns, self._clock) - self._clock.now_ns()
+        self._clock_offset_ns = limit_clock_skew(sent_until_ns, self._clock) - self._clock.now_ns()
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close the HTTP connections."""
         if self._session is not None:
             await self._session.close()
 

@@ -1,39 +1,44 @@
-"""How ProjectX names contracts: `CON.F.US.EP.Z26`, with codes of its own for products (`EP` is ES, `ENQ` is NQ).
+"""ProjectX's contract ids, such as `CON.F.US.EP.Z26`, with its own product codes (`EP` is ES, `ENQ` is NQ).
 
-Rule kept: the vendor is asked. Its list has the exchange's key as well (`ESZ6`), so a code that it has changed does no
-harm; the two digits of the year tell decades apart.
+The vendor's list also has the exchange's symbol (`ESZ6`), so a changed product code does no harm. The id's two-digit
+year tells decades apart.
 """
 
 import re
 from collections.abc import Iterable
 
 from outcry.feeds.number_parsing import parse_price_e9
-from outcry.feeds.projectx.protocol import Listed
+from outcry.feeds.projectx.protocol import ListedContract
 from outcry.market.instruments import MONTH_CODES, Contract, Universe
 from outcry.trades.feed import FeedLost
 
 _ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})")
 
 
-def id_of(universe: Universe, contract: Contract) -> str | None:
-    """The vendor's name of a contract by our table; None for a product it has not."""
+def contract_id(universe: Universe, contract: Contract) -> str | None:
+    """Return the vendor's id of a contract by our table; None for a product it does not list."""
     product = universe.products.get(contract.root)
     if product is None or not product.projectx:
         return None
     return f"CON.F.US.{product.projectx}.{_ending(contract)}"
 
 
-def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> Listed | None:
-    """Which of those the vendor lists it is: the one of our name for it, or of the exchange's key and that month."""
-    rows, ours, ending = list(listed), id_of(universe, contract), f".{_ending(contract)}"
+def find_listed(
+    universe: Universe, contract: Contract, listed: Iterable[ListedContract]
+) -> ListedContract | None:
+    """Find a contract in the vendor's list: by our id for it, or else by the exchange's symbol and the month."""
+    rows, ours, ending = list(listed), contract_id(universe, contract), f".{_ending(contract)}"
     named = [row for row in rows if row.name == contract.short_key and _ID.fullmatch(row.id)]
     found = [row for row in rows if row.id == ours] or [row for row in named if row.id.endswith(ending)]
     return found[0] if found else None
 
 
-def quoted_alike(universe: Universe, contract: Contract, listed: Listed) -> bool:
-    """Whether the vendor quotes the product in our unit, by its tick: grains may be in cents or in dollars, a hundred
-    times apart. A tick that is changed now and then, by halves and fifths, is no other unit. Raises `FeedLost`."""
+def same_quote_unit(universe: Universe, contract: Contract, listed: ListedContract) -> bool:
+    """Return whether the vendor quotes a product in our price unit, judged by its tick.
+
+    Grains may be in cents or in dollars, a factor of a hundred apart. A smaller difference is only a changed tick size.
+    Raises `FeedLost`.
+    """
     try:
         tick_e9 = parse_price_e9(listed.tickSize)
     except ValueError:

@@ -1,7 +1,4 @@
-"""What there is to know of tastytrade before anything is asked of it.
-
-Rule kept: nothing heavy is loaded here.
-"""
+"""Adapter of tastytrade: its form fields and capabilities, without loading its client."""
 
 from collections.abc import Mapping
 
@@ -12,12 +9,12 @@ from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
 
 PRODUCTION, SANDBOX = "production", "sandbox"
 
-#: One-minute candles reach further back; nobody asks for more.
+#: One-minute candles reach further back, but no caller needs more.
 _REACH_NS = 30 * NANOS_PER_DAY
 
 
-class Tastytrade:
-    """The adapter. Its own names for places: `api`, and `dxlink` for a market data address that may be followed."""
+class TastytradeAdapter:
+    """Implements `Adapter`. Endpoint names: `api`, and `dxlink` for an additional trusted market data URL."""
 
     library = ""
     broker = Broker(
@@ -48,7 +45,7 @@ class Tastytrade:
         ),
         hosted=True,
     )
-    #: What is sure. Where the server keeps time and sales, history comes as ticks.
+    #: What is guaranteed. If the server has a history of sales, backfill is ticks.
     caps = FeedCaps(
         resolution_ns=NANOS_PER_MS,
         has_id=True,
@@ -60,9 +57,9 @@ class Tastytrade:
     )
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """A feed of this vendor. Raises `BadEntry`."""
+        """Create a feed without connecting yet. Raises `InvalidCredential`."""
         from outcry.feeds.tastytrade.feed import TastytradeFeed  # noqa: PLC0415 - loaded when a feed is made
-        from outcry.feeds.tastytrade.rest import Entries  # noqa: PLC0415
+        from outcry.feeds.tastytrade.rest import Credentials  # noqa: PLC0415
 
         entries = {name: given.get(name, "").strip() for name in ("client_secret", "refresh_token")}
         for name, text in entries.items():
@@ -74,7 +71,7 @@ class Tastytrade:
         if environment not in (PRODUCTION, SANDBOX):
             raise InvalidCredential("rejected", "environment")
         sandbox = environment == SANDBOX
-        return TastytradeFeed(Entries(**entries, sandbox=sandbox), self.caps, context)
+        return TastytradeFeed(Credentials(**entries, sandbox=sandbox), self.caps, context)
 
 
-ADAPTER = Tastytrade()
+ADAPTER = TastytradeAdapter()

@@ -1,7 +1,7 @@
-"""A channel of a dxLink connection: one contract's subscriptions, and the events that come for them.
+"""A dxLink channel: the subscriptions of one contract and the events received for them.
 
-Rule kept: what its reader does not take in time ends this channel alone, and so does an error that is told of it.
-(dxLink WebSocket specification 1.0.2.)
+A reader that falls behind and an error reported for the channel end this channel only (dxLink WebSocket specification
+1.0.2).
 """
 
 import asyncio
@@ -12,31 +12,31 @@ from typing import Any, cast
 from outcry.feeds.tastytrade.events import FIELDS, Event, rows_of
 from outcry.trades.feed import FeedLost, FeedRefused
 
-#: Events that may wait for a channel's reader.
-MOST_WAITING = 200_000
+#: Maximum events waiting for a channel's reader.
+MAX_WAITING = 200_000
 
 Message = dict[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Channel:
-    """A channel of the service `FEED`, read by one stream."""
+class FeedChannel:
+    """A channel of the dxLink service `FEED`, read by one stream."""
 
     def __init__(self, number: int, send: Send) -> None:
         self.number, self._send_on = number, send
         self._fields: dict[str, Sequence[str]] = dict(FIELDS)
         self._waiting: deque[tuple[str, Event]] = deque()
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._opened = False
         self.failure: FeedLost | None = None
 
-    async def begin(self, patience_s: float) -> None:
-        """Open it and say what is to be sent. Raises `FeedLost`."""
+    async def start(self, patience_s: float) -> None:
+        """Open the channel and configure its fields. Raises `FeedLost`."""
         await self._send({"type": "CHANNEL_REQUEST", "service": "FEED", "parameters": {"contract": "AUTO"}})
         try:
             async with asyncio.timeout(patience_s):
                 while not self._opened:
-                    await self._stir()
+                    await self._wait_for_change()
         except TimeoutError:
             raise FeedLost("vendor_error", "dxLink did not open a channel") from None
         await self._send(
@@ -49,19 +49,22 @@ class Channel:
         )
 
     async def add(self, subscriptions: Sequence[Message]) -> None:
-        """Subscribe."""
+        """Add subscriptions."""
         await self._send({"type": "FEED_SUBSCRIPTION", "add": list(subscriptions)})
 
     async def remove(self, subscriptions: Sequence[Message]) -> None:
-        """End subscriptions."""
+        """Remove subscriptions."""
         await self._send({"type": "FEED_SUBSCRIPTION", "remove": list(subscriptions)})
 
     async def take(self, patience_s: float) -> list[tuple[str, Event]]:
-        """Everything that came, with its type; empty if nothing does in time. Raises why the channel ended."""
+        """Return all waiting events with their types; empty after `patience_s` seconds without any.
+
+        Raises the error that ended the channel.
+        """
         if not self._waiting:
             try:
                 async with asyncio.timeout(patience_s):
-                    await self._stir()
+                    await self._wait_for_change()
             except TimeoutError:
                 pass
         taken = list(self._waiting)
@@ -70,8 +73,8 @@ class Channel:
 
     # -- from the connection
 
-    def take_in(self, message: Message) -> None:
-        """A message of this channel."""
+    def receive(self, message: Message) -> None:
+        """Process a message for this channel."""
         match message.get("type"):
             case "CHANNEL_OPENED":
                 self._opened = True
@@ -82,14 +85,14 @@ class Channel:
                 if isinstance(fields, dict):
                     self._fields |= cast("dict[str, list[str]]", fields)
             case "FEED_DATA":
-                self._receive(message.get("data"))
+                self._read_data(message.get("data"))
             case "ERROR":
-                self.end(told_error(message))
+                self.end(error_of(message))
             case _:
-                pass  # a later version may say more
-        self._stirred.set()
+                pass  # a message of a later protocol version
+        self._changed.set()
 
-    def _receive(self, data: object) -> None:
+    def _read_data(self, data: object) -> None:
         if not isinstance(data, list):
             self.end(FeedLost("protocol", "dxLink sent invalid data"))
             return
@@ -99,20 +102,20 @@ class Channel:
             self.end(problem)
         except (TypeError, AttributeError):
             self.end(FeedLost("protocol", "dxLink sent unreadable events"))
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self.end(
-                FeedLost("seam_overflow", f"more than {MOST_WAITING:,} events were waiting to be processed")
+                FeedLost("seam_overflow", f"more than {MAX_WAITING:,} events were waiting to be processed")
             )
 
     def end(self, problem: FeedLost) -> None:
-        """It has ended, for this reason, unless it had before."""
+        """End the channel with an error; only the first one counts."""
         self.failure = self.failure or problem
-        self._stirred.set()
+        self._changed.set()
 
-    async def _stir(self) -> None:
-        self._stirred.clear()
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
         if self.failure is None:
-            await self._stirred.wait()
+            await self._changed.wait()
         if self.failure is not None:
             raise type(self.failure)(self.failure.code, str(self.failure))
 
@@ -120,7 +123,7 @@ class Channel:
         await self._send_on({**message, "channel": self.number})
 
 
-#: What errors mean; of a channel, the vendor's `UNAUTHORIZED` is about what was subscribed.
+#: Our codes of dxLink errors.
 _ERRORS: Mapping[str, str] = {
     "TIMEOUT": "disconnected",
     "INVALID_MESSAGE": "protocol",
@@ -128,8 +131,8 @@ _ERRORS: Mapping[str, str] = {
 }
 
 
-def told_error(message: Message, *, whole: bool = False) -> FeedLost:
-    """What an error of the vendor's means: of a channel, or of the `whole` connection."""
+def error_of(message: Message, *, whole: bool = False) -> FeedLost:
+    """Return the error for a vendor's `ERROR` message of a channel, or of the `whole` connection."""
     error = str(message.get("error"))
     if error == "UNAUTHORIZED":
         if whole:

@@ -1,7 +1,7 @@
-"""One dxLink connection: the handshake, beats, and a channel of its own for each contract.
+"""One dxLink connection: handshake, heartbeats, and one channel per contract.
 
-Rules kept: silence for longer than beats allow ends the connection, for a half-open socket says nothing else; a token
-is in the message that carries it and nowhere else. (dxLink WebSocket specification 1.0.2; RFC 6455 §5.5.2, pings.)
+Silence for longer than the heartbeats allow ends the connection, because a half-open socket reports nothing. The
+token is only in the message that carries it (dxLink WebSocket specification 1.0.2; RFC 6455 §5.5.2, pings).
 """
 
 import asyncio
@@ -15,84 +15,84 @@ import msgspec
 
 from outcry import __version__
 from outcry.feeds.shared_session import CredentialsRejected
-from outcry.feeds.tastytrade.channel import Channel, Message, told_error
-from outcry.feeds.tastytrade.rest import Streamer
+from outcry.feeds.tastytrade.channel import FeedChannel, Message, error_of
+from outcry.feeds.tastytrade.rest import QuoteToken
 from outcry.trades.feed import FeedLost
 
-#: What we promise, and ask for: a message at least so often, in seconds.
+#: Keep-alive interval that we announce and request, in seconds.
 KEEPALIVE_TIMEOUT_S = 60
-#: A ping each so often: the vendor's own beat is too slow to tell a link that lives.
-PING_S = 2.0
-#: Silence for so long beyond the beat ends the connection.
-SILENCE_S = 10.0
-_KEEPALIVE_S = 25.0
-_CONNECT_S = 15.0
-_CLOSE_S = 1.0
-_LONGEST_MESSAGE = 64 * 1024 * 1024
+#: Ping interval; the vendor's own heartbeat is too slow to show that the connection is alive.
+PING_INTERVAL_S = 2.0
+#: Silence of this length beyond the heartbeat interval ends the connection.
+SILENCE_LIMIT_S = 10.0
+_KEEPALIVE_INTERVAL_S = 25.0
+_CONNECT_TIMEOUT_S = 15.0
+_CLOSE_TIMEOUT_S = 1.0
+_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _decoder = msgspec.json.Decoder(type=dict[str, Any], float_hook=Decimal)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Time limits of a connection, in seconds."""
+class Timeouts:
+    """Time limits of a connection, in seconds, divided by `rush`."""
 
     rush: float = 1.0
 
     def s(self, usual_s: float) -> float:
-        """So long, at this pace."""
+        """Return a usual time limit, adjusted by `rush`."""
         return usual_s / self.rush
 
 
-class Connection:
-    """A signed-in connection; `VendorSession`."""
+class DxLinkConnection:
+    """A signed-in connection. Implements `VendorSession`."""
 
-    def __init__(self, ws: aiohttp.ClientWebSocketResponse, pace: Pace) -> None:
-        self._ws, self.pace = ws, pace
-        self._channels: dict[int, Channel] = {}
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, timeouts: Timeouts) -> None:
+        self._ws, self.timeouts = ws, timeouts
+        self._channels: dict[int, FeedChannel] = {}
         self._next = 1
         self._failure: FeedLost | None = None
-        self._beat_s = float(KEEPALIVE_TIMEOUT_S)
-        self._heard_s = self._sent_s = asyncio.get_running_loop().time()
+        self._heartbeat_s = float(KEEPALIVE_TIMEOUT_S)
+        self._received_s = self._sent_s = asyncio.get_running_loop().time()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used."""
+        """Whether the connection can still be used."""
         return self._failure is None
 
     @property
-    def lives(self) -> bool:
-        """Whether something was heard just now."""
-        silent_s = asyncio.get_running_loop().time() - self._heard_s
-        return self.open and silent_s <= 2 * self.pace.s(PING_S)
+    def alive(self) -> bool:
+        """Whether a message was received recently."""
+        silent_s = asyncio.get_running_loop().time() - self._received_s
+        return self.open and silent_s <= 2 * self.timeouts.s(PING_INTERVAL_S)
 
-    def promised(self, beat_s: object) -> None:
-        """The vendor says how often it will be heard of, in seconds."""
+    def set_heartbeat(self, beat_s: object) -> None:
+        """Set the vendor's announced heartbeat interval, in seconds; ignore an invalid one."""
         if isinstance(beat_s, int) and 0 < beat_s < KEEPALIVE_TIMEOUT_S:
-            self._beat_s = float(beat_s)
+            self._heartbeat_s = float(beat_s)
 
-    def begin(self) -> None:
-        """Read and beat from now on; the handshake is over."""
+    def start(self) -> None:
+        """Start reading and sending heartbeats; call it after the handshake."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._read()), loop.create_task(self._beat())]
+        self._tasks = [loop.create_task(self._read()), loop.create_task(self._send_heartbeats())]
 
-    async def channel(self) -> Channel:
-        """A new channel, ready for subscriptions. Raises `FeedLost`."""
-        number, self._next = self._next, self._next + 2  # a client's are odd
-        channel = self._channels[number] = Channel(number, self.send)
+    async def channel(self) -> FeedChannel:
+        """Open a new channel, ready for subscriptions. Raises `FeedLost`."""
+        number, self._next = self._next, self._next + 2  # clients use odd channel numbers
+        channel = self._channels[number] = FeedChannel(number, self.send)
         if self._failure is not None:
             channel.end(self._failure)
         try:
-            await channel.begin(self.pace.s(_CONNECT_S))
+            await channel.start(self.timeouts.s(_CONNECT_TIMEOUT_S))
         except BaseException:
-            await self.forget(channel)
+            await self.close_channel(channel)
             raise
         return channel
 
-    async def forget(self, channel: Channel) -> None:
-        """A channel's reader has gone; what still comes on it is not looked at."""
+    async def close_channel(self, channel: FeedChannel) -> None:
+        """Close a channel; later messages for it are ignored."""
         if self._channels.pop(channel.number, None) is not None and self.open:
-            with suppress(FeedLost):  # gone with its connection
+            with suppress(FeedLost):  # the channel ended with its connection
                 await self.send({"type": "CHANNEL_CANCEL", "channel": channel.number})
 
     async def send(self, message: Message) -> None:
@@ -101,14 +101,14 @@ class Connection:
             raise FeedLost(self._failure.code, str(self._failure))
         self._sent_s = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self.pace.s(SILENCE_S)):
+            async with asyncio.timeout(self.timeouts.s(SILENCE_LIMIT_S)):
                 await self._ws.send_str(msgspec.json.encode(message).decode())
         except (TimeoutError, aiohttp.ClientError, OSError):
             self._fail(FeedLost("disconnected", "dxLink accepts no more messages"))
             raise FeedLost("disconnected", "dxLink accepts no more messages") from None
 
     async def receive(self) -> Message | None:
-        """The next message; None for a frame that is none. Raises `FeedLost` once the connection is gone."""
+        """Return the next message; None for a frame without one. Raises `FeedLost` once the connection is lost."""
         try:
             frame = await self._ws.receive()
         except (aiohttp.ClientError, OSError) as problem:
@@ -119,9 +119,9 @@ class Connection:
             raise FeedLost("disconnected", "dxLink closed the connection")
         if frame.type is aiohttp.WSMsgType.ERROR:
             raise FeedLost("disconnected", "dxLink closed the connection in the middle of a message")
-        self._heard_s = asyncio.get_running_loop().time()
+        self._received_s = asyncio.get_running_loop().time()
         if frame.type is aiohttp.WSMsgType.PONG:
-            self._beat_s = PING_S  # from now on these are its beats
+            self._heartbeat_s = PING_INTERVAL_S  # from now on pongs are the heartbeats
         elif frame.type is aiohttp.WSMsgType.PING:
             await self._ws.pong(cast("bytes", frame.data))
         elif frame.type is aiohttp.WSMsgType.TEXT:
@@ -129,7 +129,7 @@ class Connection:
         return None
 
     async def close(self) -> None:
-        """Hang up; may be called again."""
+        """Close the connection; may be called again."""
         self._fail(FeedLost("closed", "the connection was closed"))
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -138,43 +138,43 @@ class Connection:
             await asyncio.wait(tasks)
         await self._ws.close()
 
-    # -- at work
+    # -- reading and heartbeats
 
     async def _read(self) -> None:
         try:
             while True:
                 message = await self.receive()
                 if message is not None:
-                    self._take_in(message)
+                    self._dispatch(message)
         except FeedLost as problem:
             self._fail(problem)
 
-    def _take_in(self, message: Message) -> None:
+    def _dispatch(self, message: Message) -> None:
         number, kind = message.get("channel"), message.get("type")
         if isinstance(number, int) and number > 0:
             channel = self._channels.get(number)
             if channel is not None:
-                channel.take_in(message)
+                channel.receive(message)
         elif kind == "ERROR":
-            raise told_error(message, whole=True)
+            raise error_of(message, whole=True)
         elif kind == "AUTH_STATE" and message.get("state") != "AUTHORIZED":
             raise FeedLost("login_expired", "the quote token has expired")
 
-    async def _beat(self) -> None:
-        """Ping, keep alive, and notice silence."""
+    async def _send_heartbeats(self) -> None:
+        """Send pings and keep-alive messages, and end the connection after too long a silence."""
         loop = asyncio.get_running_loop()
         while self.open:
-            await asyncio.sleep(self.pace.s(PING_S))
-            if loop.time() - self._heard_s > self.pace.s(self._beat_s + SILENCE_S):
+            await asyncio.sleep(self.timeouts.s(PING_INTERVAL_S))
+            if loop.time() - self._received_s > self.timeouts.s(self._heartbeat_s + SILENCE_LIMIT_S):
                 self._fail(FeedLost("link_silent", "no message from dxLink for too long"))
                 return
             try:
-                async with asyncio.timeout(self.pace.s(PING_S)):
+                async with asyncio.timeout(self.timeouts.s(PING_INTERVAL_S)):
                     await self._ws.ping()
-                    if loop.time() - self._sent_s > self.pace.s(_KEEPALIVE_S):
+                    if loop.time() - self._sent_s > self.timeouts.s(_KEEPALIVE_INTERVAL_S):
                         await self.send({"type": "KEEPALIVE", "channel": 0})
             except TimeoutError:
-                pass  # nobody reads: silence will tell
+                pass  # the peer does not read; the silence check will detect it
             except (FeedLost, aiohttp.ClientError, OSError):
                 self._fail(FeedLost("disconnected", "dxLink accepts no more messages"))
 
@@ -184,19 +184,21 @@ class Connection:
             channel.end(self._failure)
 
 
-async def connect(http: aiohttp.ClientSession, streamer: Streamer, pace: Pace) -> Connection:
-    """Connect and sign in. Raises `Rejected`, `FeedLost`."""
+async def connect(
+    http: aiohttp.ClientSession, quote_token: QuoteToken, timeouts: Timeouts
+) -> DxLinkConnection:
+    """Connect and sign in. Raises `CredentialsRejected`, `FeedLost`."""
     try:
-        async with asyncio.timeout(pace.s(_CONNECT_S)):
+        async with asyncio.timeout(timeouts.s(_CONNECT_TIMEOUT_S)):
             ws = await http.ws_connect(
-                streamer.url,
+                quote_token.url,
                 autoping=False,
-                max_msg_size=_LONGEST_MESSAGE,
-                timeout=aiohttp.ClientWSTimeout(ws_close=pace.s(_CLOSE_S)),  # pyright: ignore[reportCallIssue] - made by attrs
+                max_msg_size=_MAX_MESSAGE_BYTES,
+                timeout=aiohttp.ClientWSTimeout(ws_close=timeouts.s(_CLOSE_TIMEOUT_S)),  # pyright: ignore[reportCallIssue] - made by attrs
             )
-            connection = Connection(ws, pace)
+            connection = DxLinkConnection(ws, timeouts)
             try:
-                await _sign_in(connection, streamer.token)
+                await _sign_in(connection, quote_token.token)
             except BaseException:
                 await connection.close()
                 raise
@@ -204,11 +206,11 @@ async def connect(http: aiohttp.ClientSession, streamer: Streamer, pace: Pace) -
         raise FeedLost("unreachable", "dxLink did not answer in time") from None
     except (aiohttp.ClientError, OSError) as problem:
         raise FeedLost("unreachable", f"cannot reach dxLink: {type(problem).__name__}") from None
-    connection.begin()
+    connection.start()
     return connection
 
 
-async def _sign_in(connection: Connection, token: str) -> None:
+async def _sign_in(connection: DxLinkConnection, token: str) -> None:
     await connection.send(
         {
             "type": "SETUP",
@@ -223,7 +225,7 @@ async def _sign_in(connection: Connection, token: str) -> None:
         message = await connection.receive()
         match (message or {}).get("type"):
             case "SETUP":
-                connection.promised((message or {}).get("keepaliveTimeout"))
+                connection.set_heartbeat((message or {}).get("keepaliveTimeout"))
             case "AUTH_STATE" if (message or {}).get("state") == "AUTHORIZED":
                 return
             case "AUTH_STATE" if asked:
@@ -234,7 +236,7 @@ async def _sign_in(connection: Connection, token: str) -> None:
             case "ERROR" if (message or {}).get("error") == "UNAUTHORIZED":
                 raise CredentialsRejected("login_refused", "dxLink rejected the quote token")
             case "ERROR":
-                raise told_error(message or {}, whole=True)
+                raise error_of(message or {}, whole=True)
             case _:
                 pass
 

@@ -1,8 +1,8 @@
-"""What dxLink's events say: trades of `TimeAndSale`, bars of `Candle`, and the flags by which both are delivered.
+"""Parsers for dxLink events: trades of `TimeAndSale`, bars of `Candle`, and the flags of their delivery.
 
-Rules kept: a price is read from its decimal text, never by way of a float, and told in 10⁻⁹; a number that is none
-(`NaN`) makes no trade. A sale that is no valid tick is none of the auction; a leg of a spread that is one, and a trade
-in extended hours, are. (dxFeed, `TimeAndSale`, `IndexedEvent`.)
+Prices are parsed from decimal text to 10⁻⁹ units, never through a float; `NaN` makes no trade. A sale that is not a
+valid tick is not part of the auction. Valid ticks of spread legs and of extended hours are. (dxFeed documentation of
+`TimeAndSale` and `IndexedEvent`.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from outcry.trades.feed import FeedLost
 
 SALE, CANDLE = "TimeAndSale", "Candle"
 
-#: The fields asked for, in this order. The vendor says which it sends.
+#: The requested fields, in this order. The vendor reports which it sends.
 FIELDS: Mapping[str, tuple[str, ...]] = {
     SALE: (
         "eventSymbol", "eventFlags", "index", "time", "timeNanoPart", "price", "size", "aggressorSide", "validTick",
@@ -25,27 +25,27 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     CANDLE: ("eventSymbol", "eventFlags", "index", "time", "count", "open", "high", "low", "close", "volume"),
 }  # fmt: skip
 
-#: Of a sale's index, the part that tells apart those of one millisecond.
+#: The part of a sale's index that differs within one millisecond.
 _SEQUENCE = (1 << 22) - 1
 _SIDES = {"BUY": b"B", "SELL": b"A"}
-_MOST_LOTS = 2**31
-#: No number of an event is as large as this: rows hold 63 bits.
+_MAX_LOTS = 2**31
+#: Larger numbers do not fit a row.
 _LIMIT = 2**63
 
 Event = Mapping[str, Any]
 
 
-#: Bits of `eventFlags` of an event of a series. Plain numbers, for there are half a million events in a day.
-TX_PENDING = 0x01  # more of this change is to come
-REMOVE_EVENT = 0x02  # there is no such event any more
+#: Bits of `eventFlags`. Plain ints, because an enum is too slow for half a million events a day.
+TX_PENDING = 0x01  # more events of this transaction follow
+REMOVE_EVENT = 0x02  # the event was removed
 SNAPSHOT_BEGIN = 0x04
-SNAPSHOT_END = 0x08  # all that was asked for has been sent
-SNAPSHOT_SNIP = 0x10  # the vendor sends no more, though there may be
+SNAPSHOT_END = 0x08  # all requested events have been sent
+SNAPSHOT_SNIP = 0x10  # the snapshot is truncated
 
 
 @dataclass(slots=True)
 class Sale:
-    """One sale. `trade`: whether it is one of the auction's (now); `kind`: `NEW`, `CORRECTION` or `CANCEL`."""
+    """One sale. `trade` is whether it counts as a trade; `kind` is `NEW`, `CORRECTION` or `CANCEL`."""
 
     flags: int
     id: int
@@ -58,14 +58,16 @@ class Sale:
 
     @property
     def sequence(self) -> int:
-        """What tells it apart from others of its millisecond."""
+        """Number that tells it apart from other sales of the same millisecond."""
         return self.id & _SEQUENCE
 
 
 @dataclass(slots=True)
 class Candle:
-    """One bar, stamped at its start. `bar`: open, high, low, close (10⁻⁹) and lots; None where nothing was traded.
-    `count`: of how many sales."""
+    """One bar with the time of its start.
+
+    `bar` has open, high, low, close (10⁻⁹) and lots; None if nothing traded. `count` is its number of sales.
+    """
 
     flags: int
     at_ns: int
@@ -74,7 +76,7 @@ class Candle:
 
 
 def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Event]]:
-    """The events of a `FEED_DATA` with their types, in either format. Raises `FeedLost` for what is neither."""
+    """Yield the events of a `FEED_DATA` message with their types, in either format. Raises `FeedLost`."""
     if not data or isinstance(data[0], dict):
         for event in cast("Sequence[Event]", data):
             yield event.get("eventType", ""), event
@@ -90,7 +92,7 @@ def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def read_sale(event: Event, scale: Decimal) -> Sale:
-    """A sale as sent. Raises `FeedLost` for one that names no time or index."""
+    """Parse a sale. Raises `FeedLost` for one without time or index."""
     flags, number = _flags(event), _whole(event, "index")
     at_ns = _time_ns(event) + (_optional(event, "timeNanoPart") or 0) % NANOS_PER_MS
     price_e9, lots = _e9(event.get("price"), scale), _lots(event.get("size"))
@@ -98,7 +100,7 @@ def read_sale(event: Event, scale: Decimal) -> Sale:
     trade = (
         event.get("validTick", True) is True
         and price_e9 is not None
-        and 0 < lots < _MOST_LOTS
+        and 0 < lots < _MAX_LOTS
         and kind != "CANCEL"
         and not flags & REMOVE_EVENT
     )
@@ -107,7 +109,7 @@ def read_sale(event: Event, scale: Decimal) -> Sale:
 
 
 def read_candle(event: Event, scale: Decimal) -> Candle:
-    """A candle as sent. Raises `FeedLost` for one that names no time."""
+    """Parse a candle. Raises `FeedLost` for one without a time."""
     flags, at_ns = _flags(event), _time_ns(event)
     prices = [_e9(event.get(name), scale) for name in ("open", "high", "low", "close")]
     lots = _lots(event.get("volume"))
@@ -145,28 +147,28 @@ def _optional(event: Event, name: str) -> int | None:
     return int(number)
 
 
-def _number(told: object) -> Decimal | None:
-    if type(told) is not Decimal:
-        if type(told) is not int and type(told) is not str:
+def _number(value: object) -> Decimal | None:
+    if type(value) is not Decimal:
+        if type(value) is not int and type(value) is not str:
             return None
         try:
-            told = Decimal(told)
+            value = Decimal(value)
         except (InvalidOperation, ValueError):
             return None
-    return told if told.is_finite() else None
+    return value if value.is_finite() else None
 
 
-def _e9(told: object, scale: Decimal) -> int | None:
-    """A price in 10⁻⁹: the vendor's doubles have more digits than prices have, so it is the nearest."""
-    number = _number(told)
+def _e9(value: object, scale: Decimal) -> int | None:
+    """Return a price in units of 10⁻⁹, rounded: the vendor's doubles have more digits than a price."""
+    number = _number(value)
     try:
         return number_parsing.parse_price_e9(number * scale) if number is not None else None
     except (ArithmeticError, ValueError):
         return None
 
 
-def _lots(told: object) -> int:
-    number = _number(told)
+def _lots(value: object) -> int:
+    number = _number(value)
     try:
         return number_parsing.parse_lots(number) if number is not None else 0
     except ValueError:

@@ -1,7 +1,7 @@
-"""The feed: one sign-in and one dxLink connection for all contracts of a tastytrade login.
+"""The tastytrade feed: one login and one dxLink connection for all contracts.
 
-Rules kept: whoever asks first signs in, for all; what a future is called is asked once; a contract that the vendor does
-not have ends its own stream and no other.
+The first stream signs in for all. The vendor's symbol of a future is requested once. A contract the vendor does not
+have ends only its own stream.
 """
 
 from collections import deque
@@ -10,10 +10,10 @@ from contextlib import aclosing
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.shared_session import CredentialsRejected, SharedSession
-from outcry.feeds.tastytrade.dxlink import Connection, Pace, connect
-from outcry.feeds.tastytrade.rest import Entries, Rest
-from outcry.feeds.tastytrade.series import MOST_SENT
-from outcry.feeds.tastytrade.stream import Grant, Stream
+from outcry.feeds.tastytrade.dxlink import DxLinkConnection, Timeouts, connect
+from outcry.feeds.tastytrade.rest import Credentials, TastytradeRest
+from outcry.feeds.tastytrade.series import MAX_SENT_IDS
+from outcry.feeds.tastytrade.stream import HistorySupport, TastytradeStream
 from outcry.feeds.tastytrade.symbols import Future, read_future, rest_symbol
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Cursor, Event, FeedCaps, FeedRefused
@@ -22,59 +22,66 @@ NAME = "tastytrade"
 
 
 class TastytradeFeed:
-    """`Feed`."""
+    """Implements `Feed`."""
 
     name = NAME
     run = ""
 
-    def __init__(self, entries: Entries, caps: FeedCaps, context: AdapterContext) -> None:
+    def __init__(self, credentials: Credentials, caps: FeedCaps, context: AdapterContext) -> None:
         self.caps, self._context = caps, context
-        self._pace = Pace(context.rush)
-        self._rest = Rest(entries, context.endpoints, context.clock, context.rush)
-        self._link: SharedSession[Connection] = SharedSession(self._sign_in, rush=context.rush)
+        self._timeouts = Timeouts(context.rush)
+        self._rest = TastytradeRest(credentials, context.endpoints, context.clock, context.rush)
+        self._link: SharedSession[DxLinkConnection] = SharedSession(self._sign_in, rush=context.rush)
         self._futures: dict[Contract, Future] = {}
-        self._sent: dict[Contract, deque[int]] = {}
-        self._grant = Grant()
+        self._sent_ids: dict[Contract, deque[int]] = {}
+        self._history_support = HistorySupport()
 
     async def contracts(self) -> list[Contract]:
-        """Those wanted now."""
+        """Return the contracts that are wanted."""
         return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """Stream a contract. Raises `FeedLost` and `FeedRefused`."""
+        """TastytradeStream a contract. Raises `FeedLost` and `FeedRefused`."""
         connection = await self._link.session()
         future = await self._future(contract)
         channel = await connection.channel()
         try:
-            sent = self._sent.setdefault(contract, deque(maxlen=MOST_SENT))
-            stream = Stream(
-                channel, connection, future, self._context.clock, sent, self._grant, since, self.caps.reach_ns
+            sent = self._sent_ids.setdefault(contract, deque(maxlen=MAX_SENT_IDS))
+            stream = TastytradeStream(
+                channel,
+                connection,
+                future,
+                self._context.clock,
+                sent,
+                self._history_support,
+                since,
+                self.caps.reach_ns,
             )
             async with aclosing(stream.events()) as events:
                 async for event in events:
                     self._link.worked()
                     yield event
         finally:
-            await connection.forget(channel)
+            await connection.close_channel(channel)
 
     async def close(self) -> None:
-        """Hang up and let go of everything."""
+        """Close all connections."""
         await self._link.close()
         await self._rest.close()
 
-    async def _sign_in(self) -> Connection:
-        return await connect(self._rest.http, await self._rest.streamer(), self._pace)
+    async def _sign_in(self) -> DxLinkConnection:
+        return await connect(self._rest.http, await self._rest.quote_token(), self._timeouts)
 
     async def _future(self, contract: Contract) -> Future:
-        """What the vendor calls a contract."""
+        """Return the vendor's symbol and price scale of a contract. Raises `FeedRefused`."""
         known = self._futures.get(contract)
         if known is None:
             product = self._context.universe.products.get(contract.root)
             try:
-                told = await self._rest.future(rest_symbol(contract)) if product else None
+                answer = await self._rest.future(rest_symbol(contract)) if product else None
             except CredentialsRejected as problem:
                 raise self._link.rejected(problem) from None
-            known = read_future(told, contract, product) if told and product else None
+            known = read_future(answer, contract, product) if answer and product else None
             if known is None:
                 raise FeedRefused("unknown_contract", f"tastytrade does not stream {contract.key}")
             self._futures[contract] = known

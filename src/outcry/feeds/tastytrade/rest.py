@@ -1,8 +1,8 @@
-"""tastytrade's REST interface: an access token for a refresh token, a quote token, what a future is called.
+"""tastytrade's REST interface: access tokens, quote tokens and the symbols of futures.
 
-Rules kept: tokens and entries go into requests and nowhere else, and nothing the vendor answered is repeated but its
-own code of an error; a redirection is not followed; the market data address the vendor gives is believed only where it
-is the vendor's own or one the operator named.
+Tokens and credentials are only in requests, and errors repeat nothing of a response but the vendor's error code.
+Redirects are not followed. The market data URL of a response is used only if its host is the vendor's or was
+configured by the operator.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from outcry.feeds.tokens import Token, TokenSource
 from outcry.trades.feed import FeedLost, FeedRefused
 
 PRODUCTION_URL, SANDBOX_URL = "https://api.tastyworks.com", "https://api.cert.tastyworks.com"
-#: Hosts of market data: dxFeed's, who serves it, and the vendor's own.
-_STREAMERS = (".dxfeed.com", ".tastyworks.com", ".tastytrade.com")
-#: Requests without a product and version are answered 401.
+#: Trusted hosts of market data: dxFeed, which serves it, and the vendor.
+_TRUSTED_SUFFIXES = (".dxfeed.com", ".tastyworks.com", ".tastytrade.com")
+#: The vendor rejects requests without a product and version with HTTP 401.
 _HEADERS = {"User-Agent": f"outcry/{__version__}", "Accept": "application/json"}
 _TIMEOUT_S = 15.0
-#: Lives in seconds of an access token that does not say.
-_ACCESS_S = 900.0
-#: Levels of market data that are not of now.
+#: Lifetime in seconds of an access token that states none.
+_DEFAULT_LIFE_S = 900.0
+#: Levels of market data that are not real-time.
 _NOT_REAL_TIME = frozenset({"demo", "delayed"})
-_LONGEST_CODE = 80
+_MAX_CODE = 80
 
-Told = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """What a person has entered. Never printed."""
+class Credentials:
+    """The user's credentials; hidden in `repr`."""
 
     client_secret: str = field(repr=False)
     refresh_token: str = field(repr=False)
@@ -47,35 +47,37 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Streamer:
-    """Where market data is, and what lets one in. Never printed."""
+class QuoteToken:
+    """URL of the market data and the token for it, which is hidden in `repr`."""
 
     url: str
     token: str = field(repr=False)
 
 
-class _Status(Exception):
-    """An answer that is no success. `code`: the vendor's own, cut short."""
+class _HttpError(Exception):
+    """An HTTP error status. `code` is the vendor's error code, truncated."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(f"status {status}" + (f" ({code})" if code else ""))
         self.status, self.code = status, code
 
 
-class Rest:
-    """Asks the vendor. Its methods raise `Rejected`, `FeedLost` and `FeedRefused`."""
+class TastytradeRest:
+    """REST client of one login. Its methods raise `CredentialsRejected`, `FeedLost` and `FeedRefused`."""
 
-    def __init__(self, entries: Entries, places: Mapping[str, str], clock: Clock, rush: float) -> None:
-        self._entries, self._clock = entries, clock
-        self._base = places.get("api", SANDBOX_URL if entries.sandbox else PRODUCTION_URL)
-        self._named = {_place(URL(place)) for place in places.values()}
+    def __init__(
+        self, credentials: Credentials, places: Mapping[str, str], clock: Clock, rush: float
+    ) -> None:
+        self._credentials, self._clock = credentials, clock
+        self._base = places.get("api", SANDBOX_URL if credentials.sandbox else PRODUCTION_URL)
+        self._trusted_places = {_place(URL(place)) for place in places.values()}
         self._timeout_s = _TIMEOUT_S / rush
-        self._tokens = TokenSource(self._renewed, clock)
+        self._tokens = TokenSource(self._renew, clock)
         self._http: aiohttp.ClientSession | None = None
 
     @property
     def http(self) -> aiohttp.ClientSession:
-        """The connections to the vendor, of whichever protocol."""
+        """The HTTP client, also used for the WebSocket."""
         if self._http is None:
             self._http = aiohttp.ClientSession(
                 headers=_HEADERS, trace_configs=refusing_redirects("tastytrade")
@@ -83,55 +85,55 @@ class Rest:
         return self._http
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._http is not None:
             await self._http.close()
 
-    async def streamer(self) -> Streamer:
-        """Where market data is now, with a quote token, which is good for a day."""
+    async def quote_token(self) -> QuoteToken:
+        """Request the market data URL and a quote token, which is valid for a day."""
         try:
-            told = await self._asked("/api-quote-tokens")
-        except _Status as problem:
+            answer = await self._get("/api-quote-tokens")
+        except _HttpError as problem:
             if problem.code.startswith("quote_streamer."):
                 raise FeedRefused("not_entitled", "tastytrade has no market data for this login") from None
-            raise _failed(problem) from None
-        token, url, level = told.get("token"), told.get("dxlink-url"), told.get("level")
+            raise _vendor_error(problem) from None
+        token, url, level = answer.get("token"), answer.get("dxlink-url"), answer.get("level")
         if not isinstance(token, str) or not isinstance(url, str):
             raise FeedLost("protocol", "tastytrade returned no quote token")
         if level in _NOT_REAL_TIME:
             raise FeedRefused(
                 "not_entitled", f"tastytrade offers this login only quotes of the level {level}"
             )
-        if not self._is_streamer(url):
+        if not self._is_trusted(url):
             raise FeedLost("protocol", "tastytrade returned a market data URL of another host")
-        return Streamer(url, token)
+        return QuoteToken(url, token)
 
-    async def future(self, name: str) -> Told | None:
-        """What the vendor says of a future, `ESZ6`; None where it knows none of this name."""
+    async def future(self, name: str) -> JsonObject | None:
+        """Return the vendor's description of a future such as `ESZ6`; None if there is none."""
         try:
-            return await self._asked(f"/instruments/futures/{name}")
-        except _Status as problem:
+            return await self._get(f"/instruments/futures/{name}")
+        except _HttpError as problem:
             if problem.status == 404:
                 return None
-            raise _failed(problem) from None
+            raise _vendor_error(problem) from None
 
-    def _is_streamer(self, url: str) -> bool:
+    def _is_trusted(self, url: str) -> bool:
         try:
             place = URL(url)
         except ValueError:
             return False
-        ours = place.scheme == "wss" and ("." + (place.host or "")).endswith(_STREAMERS)
-        return (ours and place.explicit_port in (None, 443)) or _place(place) in self._named
+        ours = place.scheme == "wss" and ("." + (place.host or "")).endswith(_TRUSTED_SUFFIXES)
+        return (ours and place.explicit_port in (None, 443)) or _place(place) in self._trusted_places
 
-    # -- asking
+    # -- requests
 
-    async def _asked(self, path: str) -> Told:
-        """The `data` of an answer. A token refused before its time is renewed once. Raises `_Status`."""
+    async def _get(self, path: str) -> JsonObject:
+        """Return the `data` of a response; renew a rejected token once. Raises `_HttpError`."""
         for again in (True, False):
             token = await self._tokens.token()
             try:
-                told = await self._sent("GET", path, headers={"Authorization": f"Bearer {token}"})
-            except _Status as problem:
+                answer = await self._request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            except _HttpError as problem:
                 if problem.status != 401:
                     raise
                 self._tokens.refused(token)
@@ -140,76 +142,76 @@ class Rest:
                         "login_refused", "tastytrade rejected its own access token"
                     ) from None
                 continue
-            data = told.get("data")
+            data = answer.get("data")
             if not isinstance(data, dict):
                 break
-            return cast("Told", data)
+            return cast("JsonObject", data)
         raise FeedLost("protocol", "tastytrade returned no data")
 
-    async def _renewed(self, _last: Token | None) -> Token:
-        """A new access token for the refresh token."""
+    async def _renew(self, _last: Token | None) -> Token:
+        """Request a new access token with the refresh token."""
         asked_ns = self._clock.now_ns()
         body = {
             "grant_type": "refresh_token",
-            "client_secret": self._entries.client_secret,
-            "refresh_token": self._entries.refresh_token,
+            "client_secret": self._credentials.client_secret,
+            "refresh_token": self._credentials.refresh_token,
         }
         try:
-            told = await self._sent("POST", "/oauth/token", json=body)
-        except _Status as problem:
-            raise _signed_out(problem) from None
-        text, life_s = told.get("access_token"), told.get("expires_in", _ACCESS_S)
+            answer = await self._request("POST", "/oauth/token", json=body)
+        except _HttpError as problem:
+            raise _login_error(problem) from None
+        text, life_s = answer.get("access_token"), answer.get("expires_in", _DEFAULT_LIFE_S)
         if not isinstance(text, str) or not isinstance(life_s, int | float) or not life_s > 0:
             raise FeedLost("protocol", "tastytrade returned no access token")
         return Token(text, asked_ns, float(life_s))
 
-    async def _sent(self, method: str, path: str, **more: Any) -> Told:
-        """Send a request, return the JSON object of the answer. Raises `_Status`, `FeedLost`."""
+    async def _request(self, method: str, path: str, **more: Any) -> JsonObject:
+        """Send a request and return the JSON object of the response. Raises `_HttpError`, `FeedLost`."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 async with self.http.request(method, self._base + path, **more) as reply:
-                    told = _read(await read_body(reply))
+                    answer = _read(await read_body(reply))
                     status = reply.status
         except TimeoutError:
             raise FeedLost("unreachable", "tastytrade did not answer in time") from None
         except (aiohttp.ClientError, OSError) as problem:
             raise FeedLost("unreachable", f"cannot reach tastytrade: {type(problem).__name__}") from None
         if status >= 300:
-            raise _Status(status, _code_of(told or {}))
-        if told is None:
+            raise _HttpError(status, _vendor_code(answer or {}))
+        if answer is None:
             raise FeedLost("protocol", "tastytrade sent an unreadable response")
-        return told
+        return answer
 
 
-def _read(body: bytes) -> Told | None:
+def _read(body: bytes) -> JsonObject | None:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError):
         return None
 
 
-def _code_of(told: Told) -> str:
-    """The vendor's code of what went wrong: of its interface, or of OAuth with the words that tell causes apart."""
-    error = told.get("error")
+def _vendor_code(answer: JsonObject) -> str:
+    """Return the vendor's error code; for OAuth with its description, which tells causes apart."""
+    error = answer.get("error")
     if isinstance(error, dict):
-        error = cast("Told", error).get("code")
-    found = error or told.get("error_code")
-    words = told.get("error_description")
+        error = cast("JsonObject", error).get("code")
+    found = error or answer.get("error_code")
+    words = answer.get("error_description")
     text = " ".join(part for part in (found, words) if isinstance(part, str))
-    return "".join(letter for letter in text if letter.isalnum() or letter in "_.- ")[:_LONGEST_CODE]
+    return "".join(letter for letter in text if letter.isalnum() or letter in "_.- ")[:_MAX_CODE]
 
 
-def _signed_out(problem: _Status) -> Exception:
-    """What a refused sign-in means."""
+def _login_error(problem: _HttpError) -> Exception:
+    """Return the error for a refused login."""
     if problem.status in (400, 401, 403):
         ended = any(word in problem.code.lower() for word in ("revoked", "expired"))
         code = "login_expired" if ended else "login_refused"
         return CredentialsRejected(code, f"tastytrade rejected the login: {problem}")
-    return _failed(problem)
+    return _vendor_error(problem)
 
 
-def _failed(problem: _Status) -> FeedLost:
-    """What an answer that is no success means, beside the sign-in."""
+def _vendor_error(problem: _HttpError) -> FeedLost:
+    """Return the error for an HTTP error status outside of the login."""
     if problem.status == 429:
         return FeedLost("rate_limited", "too many requests to tastytrade")
     if problem.status == 403:

@@ -1,10 +1,11 @@
-"""One contract's stream: its past by whatever the server keeps, then what is traded now.
+"""Stream of one contract: its history, as detailed as the server has it, then live trades.
 
-Rules kept: candles are asked for first, and by their counts as many sales as are not too many, with their past; where
-the server has it, history is trades, and one subscription gives both. It is believed as far back as candles do not tell
-of older trades. Where there is none, history is one-minute candles, of minutes that are over. What was traded since the
-last of them and before sales came is a gap, which the candles of those minutes fill when they are over in turn: they
-tell of all of their time, also where trades of it are known.
+The stream requests candles first. From their counts it requests as many sales as are reasonable, with history. If the
+server has that history, it is used as trades, back to where the candles show older ones.
+
+Without history of sales, the stream sends one-minute bars of completed minutes. The time since the last of them is
+reported as a gap. The candles of those minutes fill the gap once they are over, even where some of their trades are
+known.
 """
 
 import asyncio
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from outcry.base.clock import Clock
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.stream_channel import DeliveryLag
-from outcry.feeds.tastytrade.channel import Channel
-from outcry.feeds.tastytrade.dxlink import Connection
+from outcry.feeds.tastytrade.channel import FeedChannel
+from outcry.feeds.tastytrade.dxlink import DxLinkConnection
 from outcry.feeds.tastytrade.events import CANDLE, SALE
-from outcry.feeds.tastytrade.series import MOST_ASKED, MOST_SENT, Candles, Sales
+from outcry.feeds.tastytrade.series import MAX_SALES, MAX_SENT_IDS, CandleSeries, SaleSeries
 from outcry.feeds.tastytrade.symbols import Future
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.feed import (
@@ -37,145 +38,146 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Quality, Rows
 
-#: How long to wait, in seconds, for a past of sales to begin, where it is not known that the server keeps one, and
-#: where it is; and for anything at all of what was asked for.
-DOUBT_S, TRUST_S, PATIENCE_S = 3.0, 30.0, 45.0
-#: How long all of it may take.
-LONGEST_S = 900.0
-BEAT_S = 2.0
+#: Time limits in seconds: for the history of sales to start, if the server is not known to keep one and if it is;
+#: and for any response.
+UNKNOWN_HISTORY_S, KNOWN_HISTORY_S, RESPONSE_TIMEOUT_S = 3.0, 30.0, 45.0
+#: Time limit of the whole history, in seconds.
+HISTORY_TIMEOUT_S = 900.0
+HEARTBEAT_S = 2.0
 #: Rows of history sent at a time.
-PIECE = 20_000
-#: How far the vendor's clock may be ahead of ours, and how long a candle may change after its end.
-_AHEAD_NS, _SETTLE_NS = 5 * NANOS_PER_SECOND, 5 * NANOS_PER_SECOND
-#: Bars are told from so much before what is asked for: those owed when the link broke; known ones are recognised.
-_AGAIN_NS = 3 * NANOS_PER_MINUTE
+BATCH_ROWS = 20_000
+#: Maximum lead of the vendor's clock over ours, and how long a candle may change after its end.
+_AHEAD_NS, _SETTLING_NS = 5 * NANOS_PER_SECOND, 5 * NANOS_PER_SECOND
+#: Send bars from this long before the cursor again: some were owed when the connection broke; duplicates are dropped.
+_REPEATED_NS = 3 * NANOS_PER_MINUTE
 
 
 @dataclass(slots=True)
-class Grant:
-    """Whether the server keeps a past of sales, as far as it has shown."""
+class HistorySupport:
+    """Whether the server has been seen to keep a history of sales."""
 
     seen: bool = False
 
 
-class Stream:
-    """Reads one channel, from a cursor on."""
+class TastytradeStream:
+    """Reads one channel from a cursor on."""
 
     def __init__(
         self,
-        channel: Channel,
-        connection: Connection,
+        channel: FeedChannel,
+        connection: DxLinkConnection,
         future: Future,
         clock: Clock,
         sent: deque[int],
-        grant: Grant,
+        grant: HistorySupport,
         since: Cursor,
         reach_ns: int,
     ) -> None:
         self._channel, self._connection, self._clock = channel, connection, clock
-        self._symbol, self._sent_ids, self._grant = future.symbol, sent, grant
-        self._pace = connection.pace
+        self._symbol, self._sent_ids, self._history_support = future.symbol, sent, grant
+        self._timeouts = connection.timeouts
         now_ns = clock.now_ns()
         self._since_ns = max(since.since_ns, now_ns - reach_ns)
-        self._lost_ns = since.since_ns if since.since_ns < self._since_ns else None
-        self._first_minute_ns = _edge_before(self._since_ns) - _AGAIN_NS
+        self._missing_from_ns = since.since_ns if since.since_ns < self._since_ns else None
+        self._first_minute_ns = _minute_floor(self._since_ns) - _REPEATED_NS
         candles = {"type": CANDLE, "symbol": future.symbol + "{=1m}"}
         self._candle_series = {**candles, **_from(self._first_minute_ns)}
         self._ticks_ns = self._since_ns
-        self._sales = Sales(future.scale, clock, sent, self._since_ns)
-        self._candles = Candles(future.scale)
-        #: The minutes whose bars are still to be sent.
-        self._owed: tuple[int, int] | None = None
+        self._sales = SaleSeries(future.scale, clock, sent, self._since_ns)
+        self._candles = CandleSeries(future.scale)
+        #: Span of minutes whose bars are still owed.
+        self._owed_minutes: tuple[int, int] | None = None
         self._lag = DeliveryLag()
-        self._beaten_s = 0.0
-        self._stands = False
+        self._heartbeat_s = 0.0
+        self._confirmed = False
 
     async def events(self) -> AsyncGenerator[Event]:
-        """History, then what is traded now, without end. Raises `FeedLost`."""
+        """Yield the history, then live trades without end. Raises `FeedLost`."""
         async with aclosing(self._gather()) as gathering:
             async for event in gathering:
                 yield event
-        if self._lost_ns is not None:
-            yield Gap(self._lost_ns, self._since_ns, "not_kept")
+        if self._missing_from_ns is not None:
+            yield Gap(self._missing_from_ns, self._since_ns, "not_kept")
         for event in self._past():
             yield event
-        async with aclosing(self._live()) as living:
-            async for event in living:
+        async with aclosing(self._live()) as events:
+            async for event in events:
                 yield event
 
-    # -- the past
+    # -- history
 
     async def _gather(self) -> AsyncGenerator[Event]:
-        """Take in the candles, then the sales of as long as there are not too many; until both are whole, or it is
-        known that there is no past of sales."""
+        """Collect the candles, then the sales, until both are complete or the server shows no history of sales."""
         await self._channel.add([self._candle_series])
         async with aclosing(self._until(lambda _: self._candles.whole)) as waiting:
             async for event in waiting:
                 yield event
-        self._ticks_ns = max(self._since_ns, self._candles.reached_by(MOST_ASKED))
+        self._ticks_ns = max(self._since_ns, self._candles.reached_by(MAX_SALES))
         await self._channel.add([{"type": SALE, "symbol": self._symbol, **_from(self._ticks_ns)}])
         async with aclosing(self._until(self._decided)) as waiting:
             async for event in waiting:
                 yield event
 
     async def _until(self, met: Callable[[float], bool]) -> AsyncGenerator[Event]:
-        """Take in until something is so, by the seconds waited; meanwhile say that the subscription stands. Raises
-        `FeedLost` where nothing comes."""
+        """Collect events until `met`, called with the seconds waited; meanwhile report the subscription.
+
+        Raises `FeedLost` if nothing arrives.
+        """
         loop = asyncio.get_running_loop()
         began_s = heard_s = loop.time()
         while not met(loop.time() - began_s):
             if await self._take():
                 heard_s = loop.time()
-                if not self._stands:
-                    self._stands = True
+                if not self._confirmed:
+                    self._confirmed = True
                     yield Status(subscribed=True, code="subscribed")
-            if self._beat_due():
+            if self._heartbeat_due():
                 yield Status(subscribed=True, code="subscribed")
-            if loop.time() - heard_s > self._pace.s(PATIENCE_S):
+            if loop.time() - heard_s > self._timeouts.s(RESPONSE_TIMEOUT_S):
                 raise FeedLost("vendor_error", "dxLink sent no history")
-            if loop.time() - began_s > self._pace.s(LONGEST_S):
+            if loop.time() - began_s > self._timeouts.s(HISTORY_TIMEOUT_S):
                 raise FeedLost("protocol", "dxLink did not finish sending history")
 
     def _decided(self, waited_s: float) -> bool:
-        """Whether the past of sales is whole, or none came in time."""
-        doubt_s = self._pace.s(TRUST_S if self._grant.seen else DOUBT_S)
+        """Return whether the history of sales is complete, or none started to arrive in time."""
+        doubt_s = self._timeouts.s(KNOWN_HISTORY_S if self._history_support.seen else UNKNOWN_HISTORY_S)
         return self._sales.whole or (not self._sales.begun and waited_s > doubt_s)
 
     def _past(self) -> Iterator[Event]:
-        """The past, by the series that tells it."""
+        """Yield the history from the series that has it."""
         if not self._sales.whole:
             return self._by_bars()
-        rows, over_ns = self._sales.past(), _edge_before(self._clock.now_ns() - _SETTLE_NS)
+        rows, over_ns = self._sales.past(), _minute_floor(self._clock.now_ns() - _SETTLING_NS)
         oldest_ns = int(rows["ts_event"][0]) if len(rows) else over_ns
-        lacks = len(self._candles.between(_edge_after(self._ticks_ns), _edge_before(oldest_ns))) > 0
+        lacks = len(self._candles.between(_minute_ceil(self._ticks_ns), _minute_floor(oldest_ns))) > 0
         from_ns = oldest_ns if lacks or self._sales.short else self._ticks_ns
-        if from_ns > self._since_ns and (not len(rows) or _edge_after(from_ns) > over_ns):
-            return self._by_bars()  # it has nothing of a time that is over and was traded in
+        if from_ns > self._since_ns and (not len(rows) or _minute_ceil(from_ns) > over_ns):
+            return self._by_bars()  # the sales do not cover any completed minute
         return self._by_trades(rows, from_ns)
 
     def _by_trades(self, rows: Rows, from_ns: int) -> Iterator[Event]:
-        """The past as trades from an instant on, after bars where what is asked for reaches further back."""
+        """Yield the history as trades from `from_ns` on, after bars for any earlier time requested."""
         older = from_ns > self._since_ns
         if older:
-            edge_ns = _edge_after(from_ns)
+            edge_ns = _minute_ceil(from_ns)
             rows = rows[rows["ts_event"] >= edge_ns]
             yield from self._bars_between(self._first_minute_ns, edge_ns)
-        for at in range(0, len(rows), PIECE):
-            yield self._sent(rows[at : at + PIECE])
+        for at in range(0, len(rows), BATCH_ROWS):
+            yield self._trades(rows[at : at + BATCH_ROWS])
         yield from self._sales.amends
         newest_ns = limit_clock_skew(int(rows["ts_event"][-1]) if len(rows) else 0, self._clock)
-        yield CaughtUp(max(newest_ns, self._caught_ns()), Quality.BARS_1M if older else Quality.TICKS)
+        yield CaughtUp(max(newest_ns, self._complete_until_ns()), Quality.BARS_1M if older else Quality.TICKS)
 
     def _by_bars(self) -> Iterator[Event]:
-        """The past as bars of the minutes that are over; the rest, until sales come, is a gap until those are too."""
+        """Yield the history as bars of completed minutes, then a gap until live sales arrive."""
         now_ns = self._clock.now_ns()
-        over_ns = max(_edge_before(now_ns - _SETTLE_NS), self._first_minute_ns)
+        over_ns = max(_minute_floor(now_ns - _SETTLING_NS), self._first_minute_ns)
         newest_ns = limit_clock_skew(self._candles.newest_ns, self._clock)
-        whole_ns = _edge_after(max(now_ns, newest_ns) + _AHEAD_NS)
+        whole_ns = _minute_ceil(max(now_ns, newest_ns) + _AHEAD_NS)
         yield from self._bars_between(self._first_minute_ns, over_ns)
         yield Gap(over_ns, now_ns, "reconnect")
-        self._owed = (over_ns, whole_ns)
-        yield CaughtUp(self._caught_ns(), Quality.BARS_1M)
+        self._owed_minutes = (over_ns, whole_ns)
+        yield CaughtUp(self._complete_until_ns(), Quality.BARS_1M)
 
     def _bars_between(self, from_ns: int, to_ns: int) -> Iterator[Event]:
         oldest_ns = self._candles.oldest_ns
@@ -185,20 +187,20 @@ class Stream:
         if len(rows):
             yield Bars(rows, Quality.BARS_1M, backfill=True)
 
-    def _filled(self) -> Iterator[Event]:
-        """The bars that are owed, once their minutes are over. Then bars have told all since the first of them."""
-        if self._owed is None or self._clock.now_ns() < self._owed[1] + _SETTLE_NS:
+    def _fill_owed_minutes(self) -> Iterator[Event]:
+        """Yield the owed bars once their minutes are over, and report the gap as repaired."""
+        if self._owed_minutes is None or self._clock.now_ns() < self._owed_minutes[1] + _SETTLING_NS:
             return
-        yield from self._bars_between(*self._owed)
-        yield Repaired(self._first_minute_ns, self._owed[1])
-        self._owed = None
+        yield from self._bars_between(*self._owed_minutes)
+        yield Repaired(self._first_minute_ns, self._owed_minutes[1])
+        self._owed_minutes = None
 
-    def _caught_ns(self) -> int:
-        """Up to when the past has been told: at least what was known of it."""
+    def _complete_until_ns(self) -> int:
+        """Return the time (ns UTC) up to which the history is complete."""
         now_ns = self._clock.now_ns()
         return max(self._lag.before(now_ns), min(self._since_ns + OVERLAP_NS, now_ns))
 
-    # -- now
+    # -- live
 
     async def _live(self) -> AsyncGenerator[Event]:
         candles = True
@@ -206,41 +208,41 @@ class Stream:
             rows, amends = self._sales.live()
             if len(rows):
                 self._lag.record(int(rows["ts_recv"][-1]), int(rows["ts_event"].min()))
-                yield self._sent(rows)
+                yield self._trades(rows)
             for amend in amends:
                 yield amend
-            for event in self._filled():
+            for event in self._fill_owed_minutes():
                 yield event
-            if candles and self._owed is None:
+            if candles and self._owed_minutes is None:
                 await self._channel.remove([self._candle_series])
                 candles = False
-            if self._beat_due():
+            if self._heartbeat_due():
                 yield Heartbeat(self._lag.before(self._clock.now_ns()))
             await self._take()
 
-    def _sent(self, rows: Rows) -> Trades:
-        self._sent_ids.extend(rows["id"][-MOST_SENT:].tolist())
+    def _trades(self, rows: Rows) -> Trades:
+        self._sent_ids.extend(rows["id"][-MAX_SENT_IDS:].tolist())
         return Trades(rows)
 
     async def _take(self) -> bool:
-        """Take in what has come, waiting for it no longer than a beat; whether there was anything."""
-        taken = await self._channel.take(self._pace.s(BEAT_S) / 4)
+        """Process received events, waiting a fraction of a heartbeat; return whether there were any."""
+        taken = await self._channel.take(self._timeouts.s(HEARTBEAT_S) / 4)
         try:
             for kind, event in taken:
                 if kind == SALE:
-                    self._sales.take_in(event)
+                    self._sales.receive(event)
                 elif kind == CANDLE:
-                    self._candles.take_in(event)
+                    self._candles.receive(event)
         finally:
-            self._grant.seen = self._grant.seen or self._sales.begun
+            self._history_support.seen = self._history_support.seen or self._sales.begun
         return bool(taken)
 
-    def _beat_due(self) -> bool:
-        """Whether it is time to say that the link lives, and it does."""
+    def _heartbeat_due(self) -> bool:
+        """Return whether a heartbeat is due and the connection is alive."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._beaten_s < self._pace.s(BEAT_S) or not self._connection.lives:
+        if now_s - self._heartbeat_s < self._timeouts.s(HEARTBEAT_S) or not self._connection.alive:
             return False
-        self._beaten_s = now_s
+        self._heartbeat_s = now_s
         return True
 
 
@@ -248,9 +250,9 @@ def _from(at_ns: int) -> dict[str, int]:
     return {"fromTime": at_ns // NANOS_PER_MS}
 
 
-def _edge_before(at_ns: int) -> int:
+def _minute_floor(at_ns: int) -> int:
     return at_ns - at_ns % NANOS_PER_MINUTE
 
 
-def _edge_after(at_ns: int) -> int:
-    return _edge_before(at_ns + NANOS_PER_MINUTE - 1)
+def _minute_ceil(at_ns: int) -> int:
+    return _minute_floor(at_ns + NANOS_PER_MINUTE - 1)

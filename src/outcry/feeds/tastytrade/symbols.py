@@ -1,8 +1,8 @@
-"""tastytrade's names of futures, and those of the streamer beneath it.
+"""tastytrade's names of futures, and the streamer's symbols behind them.
 
-Rules kept: the vendor's own answer decides what a contract is called on the stream, and only one that names the same
-year and month is believed, for its own symbols end in one digit of the year; the table serves where the vendor leaves
-the name out. Prices are told in the product's unit, whatever the vendor quotes in.
+The vendor's response decides which symbol is streamed. It is accepted only if it names the same year and month,
+because the vendor's own symbols end in one digit of the year. Our table is used if the response has no symbol. Prices
+are converted to the product's unit.
 """
 
 import re
@@ -21,26 +21,26 @@ _STREAMED = re.compile(r"/([A-Z0-9]{1,4})([FGHJKMNQUVXZ])(\d{2}):([A-Z]{4})")
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """A contract as the vendor streams it: `symbol`, and what a quoted price is multiplied by (a power of ten)."""
+    """A contract as the vendor streams it. Quoted prices are multiplied by `scale`, a power of ten."""
 
     symbol: str
     scale: Decimal = Decimal(1)
 
 
 def rest_symbol(contract: Contract) -> str:
-    """`ESZ6`: the name in the path of the REST interface, where the vendor itself writes `/ESZ6`."""
+    """Return the symbol for a REST path, `ESZ6`; the vendor itself writes `/ESZ6`."""
     return contract.short_key
 
 
 def streamed_symbol(contract: Contract, exchange: str) -> str | None:
-    """`/ESZ26:XCME`; None for an exchange the streamer has no code of."""
+    """Return the streamer's symbol, `/ESZ26:XCME`; None for an exchange without a streamer code."""
     code = EXCHANGES.get(exchange)
     month = MONTH_CODES[contract.month - 1]
     return f"/{contract.root}{month}{contract.year % 100:02}:{code}" if code else None
 
 
 def streamed_contract(symbol: str, century: int = 2000) -> Contract | None:
-    """The contract of a streamer's symbol; None for anything else."""
+    """Return the contract of a streamer's symbol; None for anything else."""
     found = _STREAMED.fullmatch(symbol)
     if found is None:
         return None
@@ -48,19 +48,20 @@ def streamed_contract(symbol: str, century: int = 2000) -> Contract | None:
     return Contract(root, century + int(year), MONTH_CODES.index(month) + 1)
 
 
-def read_future(told: dict[str, Any], contract: Contract, product: Product) -> Future | None:
-    """What the vendor's answer about a future says; None where it is about another contract, or one it does not
-    stream."""
-    symbol = told.get("streamer-symbol") or streamed_symbol(contract, product.exchange)
+def read_future(answer: dict[str, Any], contract: Contract, product: Product) -> Future | None:
+    """Parse the vendor's description of a future; None if it is another contract or not streamed."""
+    symbol = answer.get("streamer-symbol") or streamed_symbol(contract, product.exchange)
     named = streamed_contract(symbol, contract.year // 100 * 100) if isinstance(symbol, str) else None
     if not isinstance(symbol, str) or named != contract:
         return None
-    return Future(symbol, _scale(told.get("tick-size"), product.tick_e9))
+    return Future(symbol, _scale(answer.get("tick-size"), product.tick_e9))
 
 
 def _scale(tick: object, tick_e9: int) -> Decimal:
-    """How many times larger our unit's numbers are than the vendor's: cents where it quotes dollars, by the ticks of
-    the two. 1 where these differ by no power of ten: a finer tick is no other unit."""
+    """Return our price unit per vendor unit, judged by the ticks of both.
+
+    It is 1 unless the two differ by a power of ten (cents against dollars): a finer tick is not another unit.
+    """
     try:
         ratio = (Decimal(tick_e9) / parse_price_e9(str(tick))).normalize()
         return ratio if ratio > 0 and ratio.as_tuple().digits == (1,) else Decimal(1)
