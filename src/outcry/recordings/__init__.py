@@ -1,1 +1,1 @@
-"""File formats, import, and the tape of what was recorded."""
+"""Recordings: file formats, import, and the tape that stores their trades and bars."""

@@ -1,6 +1,6 @@
-"""The port for files of market data: what an importer needs of a format, whichever it is.
+"""Interface between the importer and file formats.
 
-Errors: `FileRefused` for anything wrong with a file, naming the file and the place in it and what to do.
+Every error of a file is a `FileRefused` that names the file, the place in it, the problem and a remedy.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from outcry.trades.records import Batch
 
 
 def shown(path: Path | str) -> str:
-    """A path as it may be printed: control characters in a file's name do not reach a terminal."""
+    """Return a path as printable text, so that control characters in a file name do not reach a terminal."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(path))
 
 
 class FileRefused(Exception):
-    """The file cannot be imported: says which file, where in it, what is wrong and what to do."""
+    """The file cannot be imported; the message names the file, the place, the problem and a remedy."""
 
     def __init__(self, path: Path | str, place: str, problem: str, remedy: str = "") -> None:
         where = f"{shown(path)}, {place}" if place else shown(path)
@@ -29,10 +29,11 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the person said of the files, where the files do not tell.
+    """What the user states about the files where they do not say it themselves.
 
-    contract: a key such as `ESZ3`; format: a name of `feeds.files.FORMATS`; tz: an IANA zone of naive stamps;
-    stamp: `open` or `close`, which end of a bar its stamp names; today: for the century of one-digit years.
+    `contract` is a key such as `ESZ3`; `format` a name of `file_library.FORMATS`; `tz` the IANA zone of naive
+    timestamps; `stamp` which end of a bar its timestamp names, `open` or `close`. `today` decides the decade of
+    one-digit years.
     """
 
     contract: str | None = None
@@ -44,20 +45,22 @@ class ReadOptions:
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What a reader passed over, and why: the reason (a short noun phrase) against the number of rows."""
+    """Counts of rows read, and of rows skipped by reason (a short noun phrase)."""
 
     rows: int = 0
     skipped: dict[str, int] = field(default_factory=dict[str, int])
 
     def skip(self, reason: str, rows: int) -> None:
-        """Count `rows` passed over for `reason`."""
+        """Count skipped rows."""
         if rows:
             self.skipped[reason] = self.skipped.get(reason, 0) + rows
 
 
 class Reading(Protocol):
-    """One file being read. `source` names whose record of the market it is (`databento`, `lean`, `sierra` …):
-    trades of one source are never mixed with another's in one session."""
+    """One file being read.
+
+    `source` names the origin of its data (`databento`, `lean`, `sierra` …). A session never mixes sources.
+    """
 
     path: Path
     format: str
@@ -67,12 +70,12 @@ class Reading(Protocol):
 
     @property
     def covered(self) -> tuple[tuple[int, int], ...]:
-        """Spans (ns UTC) it holds all trades of; empty: from its first row to its last."""
+        """Spans (ns UTC) of which it has all trades; empty: from its first row to its last."""
         ...
 
     @property
     def replaces(self) -> bool:
-        """Whether it knows what was taken back, so that the tape's rows of its days are not joined to its own."""
+        """Whether it accounts for busted trades, so that its rows replace those on the tape instead of being joined."""
         ...
 
     @property
@@ -81,17 +84,17 @@ class Reading(Protocol):
         ...
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in file order, at most a few 100,000 a batch; raise `FileRefused`."""
+        """Yield the rows in file order, at most a few 100,000 per batch. Raises `FileRefused`."""
         ...
 
 
 class Library(Protocol):
-    """Opens files: tells their format, zone, stamps and contract, or says what it must be told."""
+    """Opens files: detects their format, zone, timestamps and contract, or reports which option is missing."""
 
     def expand(self, path: Path) -> list[Path]:
-        """The files below a folder that could hold market data, in order of name; the file itself for a file."""
+        """Return the files of a folder that could hold market data, sorted by name; for a file, the file itself."""
         ...
 
     def open(self, path: Path, universe: Universe, options: ReadOptions) -> Reading | None:
-        """Begin to read; None where the file is recognised as holding no trades (quotes, definitions)."""
+        """Start reading a file; None if it is recognised to hold no trades (quotes, definitions)."""
         ...

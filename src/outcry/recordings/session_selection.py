@@ -1,7 +1,7 @@
-"""Settles what a session is, from all the tape holds of it, and which of two sources answers for it.
+"""Build session rows from all recordings on the tape, and select the best for each session.
 
-Rule kept: one session is of one source and one quality; the better answers: whole before partial, then finer, then
-fuller. Sessions are select_sessions complete in order of time, each by those before it.
+A session has one source and one quality. The best is complete before partial, then of finer resolution, then of
+larger volume. Completeness is judged in order of time, because it depends on earlier sessions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
 
 class ImportContext:
-    """What importing works with: the store, the tape, and the calendar laid out by product."""
+    """What an import works with: the store, the tape, and the session index of each product."""
 
     def __init__(self, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
@@ -42,11 +42,11 @@ class ImportContext:
         self._indexes: dict[str, SessionIndex] = {}
 
     def begin(self, root: str) -> date:
-        """The first day for which the session tables have hours of a product."""
+        """Return the first day for which the session tables have hours of a product."""
         return self._calendar.hours.begin(root)
 
     def index(self, root: str) -> SessionIndex:
-        """The product's calendar, laid out for splitting rows."""
+        """Return the product's session index, which splits rows by session."""
         if root not in self._indexes:
             self._indexes[root] = SessionIndex(self._calendar, root)
         return self._indexes[root]
@@ -54,7 +54,7 @@ class ImportContext:
 
 @dataclass(slots=True)
 class SessionFold:
-    """One session of one contract as rows come in."""
+    """The fold of one session of one contract while rows arrive."""
 
     contract: Contract
     session: Session
@@ -64,7 +64,7 @@ class SessionFold:
     _minutes: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
 
     def add(self, rows: Rows, ticks: list[Column], counts: Counts) -> None:
-        """Fold rows in order of time, their prices in ticks, and count them. Raises `RangeTooWide`."""
+        """Fold and count rows in order of time, with their prices in ticks. Raises `RangeTooWide`."""
         if len(rows):
             fold_rows(self.fold, rows, ticks, self.quality)
             lots = rows["size" if self.quality is Quality.TICKS else "volume"]
@@ -73,14 +73,17 @@ class SessionFold:
 
     @property
     def minutes(self) -> Minutes:
-        """The minutes (since 1970) in which anything traded, ascending."""
+        """Minutes since 1970 with any trade, ascending."""
         return by_minute(self._minutes)
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedSession:
-    """A session that is folded but not select_sessions yet: its row says neither whether it is complete nor its holes.
-    `uncovered`: what its recordings do not span (ns UTC); `from_feed`: then the feed was away."""
+    """A folded session whose completeness and holes are not judged yet.
+
+    `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings
+    are of a live feed, which was unavailable in those spans.
+    """
 
     row: SessionRow
     session: Session
@@ -91,14 +94,14 @@ class FoldedSession:
 
     @property
     def recording(self) -> RecordingKey:
-        """Which recording it is of."""
+        """The recording it belongs to."""
         return self.row.open_ns, self.row.source, self.row.quality
 
 
 class CompletenessCheck:
-    """Says which sessions are complete, in order of time: each by the recent sessions of its product before it.
+    """Judges which sessions are complete, in order of time, by the recent sessions of their product.
 
-    stored: whether sessions of the store count; without them only those it has select_sessions itself.
+    `stored`: include the sessions of the store; otherwise only those judged by this object.
     """
 
     def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
@@ -106,10 +109,11 @@ class CompletenessCheck:
         self._recorded: dict[str, list[Traded]] = {}
 
     def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
-        """The row with its holes, and whether it is complete. A session that is not over yet has no holes.
+        """Return the row with its holes and completeness.
 
-        recorded: when the contracts of the product traded in the same recording. Where the front is among them, all of
-        them together show the holes of a month that trades too rarely to show them itself.
+        A session that is not over yet stays incomplete without holes. `recorded` has the traded minutes of all
+        contracts in the same recording. If the front contract is among them, their union shows the holes of a
+        contract that trades too rarely to show them itself.
         """
         row, session = folded.row, folded.session
         if self._now_ns < session.close_ns + GRACE_NS:
@@ -127,7 +131,7 @@ class CompletenessCheck:
         return replace(row, holes=holes, complete=not holes)
 
     def note(self, row: SessionRow) -> None:
-        """Count a select_sessions session among the recorded ones, if it is complete."""
+        """Add a judged session to the recorded ones if it is complete."""
         if row.complete:
             known = self._of(row.root, row.trade_date)
             known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
@@ -142,14 +146,14 @@ class CompletenessCheck:
 
 
 def begin_fold(contract: Contract, session: Session, quality: Quality) -> SessionFold:
-    """A session nothing has been folded of yet."""
+    """Return an empty fold of a session."""
     return SessionFold(
         contract, session, quality, BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
     )
 
 
 class SessionBuilder:
-    """Makes session rows of one owner and source at one time of import (ns UTC)."""
+    """Builds session rows of one owner and source for one import; `now_ns` is its time (ns UTC)."""
 
     def __init__(self, context: ImportContext, owner: int, source: str, now_ns: int) -> None:
         self._context, self._owner, self._source, self._now_ns = context, owner, source, now_ns
@@ -157,10 +161,10 @@ class SessionBuilder:
         self._partly_damaged: set[tuple[str, int]] = set()
 
     def folded(self, fold: SessionFold, days: Sequence[StagedDay]) -> FoldedSession | None:
-        """The session as all recordings of the source make it; None where no lots were traded. `days` are those just
-        spooled.
+        """Return the session folded from all recordings of the source; None if no lots were traded.
 
-        FoldedSession on the way if the file held all of it, from the tape otherwise. Raises `RangeTooWide`.
+        `days` are the days just staged. If they contain the whole session, the fold made while reading is used;
+        otherwise the session is folded from the tape. Raises `RangeTooWide`.
         """
         others = self._others(fold, days)
         parts = (*days, *others)
@@ -178,22 +182,24 @@ class SessionBuilder:
         return self._as_folded(fold, parts)
 
     def is_best(self, row: SessionRow) -> bool:
-        """Whether the row answers for its session, given what is kept of it."""
+        """Return whether a row has precedence over the stored row of its session."""
         kept = self.stored(row)
         if kept is None or _rank(row) >= _rank(kept):
             return True
         return _same_source(row, kept) and (row.contract, row.open_ns) not in self._partly_damaged
 
     def stored(self, row: SessionRow) -> SessionRow | None:
-        """The same session as the store has it; None where it has none, or a damaged one."""
+        """Return the stored row of the same session; None if there is none, or a damaged one."""
         found = self._context.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
         return next((session for session in found if session.kind is row.kind), None)
 
     def refold(
         self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
     ) -> list[FoldedSession]:
-        """Every session that recordings of one contract, source and quality hold, folded from the tape; but none of
-        which a damaged recording holds a part."""
+        """Fold all sessions of one contract's recordings from the tape, except those with a damaged recording.
+
+        All recordings are of one source and quality, in order of trade date.
+        """
         if not recordings:
             return []
         quality = recordings[0].quality
@@ -219,7 +225,7 @@ class SessionBuilder:
         return [folded for folded in found if folded is not None]
 
     def _others(self, fold: SessionFold, days: Sequence[StagedDay]) -> list[RecordingRow]:
-        """Recordings of the same source with other trade dates of the session, from earlier imports."""
+        """Return recordings of the same source, from earlier imports, with other trade dates of the session."""
         last = fold.session.trade_date
         found = self._context.store.recordings(self._owner, fold.contract.key, last - LONGEST_SESSION, last)
         mine = {day.trade_date for day in days}
@@ -231,7 +237,7 @@ class SessionBuilder:
         return readable
 
     def _is_readable(self, row: RecordingRow) -> bool:
-        """Whether a tape file is the one that was stored: a damaged one is mended by its own recording only."""
+        """Return whether a tape file is undamaged. Only its own recording can replace a damaged one."""
         try:
             found = self._context.tape.digest(row.path)
         except TapeDamaged:
@@ -273,7 +279,7 @@ class SessionBuilder:
 
 
 def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
-    """The better of several sources' rows for each session of one product, select_sessions in order of time."""
+    """Judge the sessions of one product in order of time, and return the best row of each."""
     recorded = minutes_by_recording(folded)
     rows: list[SessionRow] = []
     ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
@@ -285,7 +291,7 @@ def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -
 
 
 def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
-    """The better of several sources' rows for each session of one contract."""
+    """Return the best row for each session of one contract."""
     best: dict[tuple[int, str], SessionRow] = {}
     for row in rows:
         key = (row.open_ns, row.kind)
@@ -295,7 +301,7 @@ def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
 
 
 def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, dict[Contract, Minutes]]:
-    """When each contract traded, by recording."""
+    """Return the traded minutes of each contract, by recording."""
     found: dict[RecordingKey, dict[Contract, Minutes]] = {}
     for one in folded:
         found.setdefault(one.recording, {})[one.contract] = one.minutes
@@ -303,7 +309,7 @@ def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, 
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans in order, those that overlap or touch made one."""
+    """Sort spans and merge those that overlap or touch."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1]:
@@ -314,7 +320,7 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def touches(recording: RecordingRow, row: SessionRow) -> bool:
-    """Whether a recording holds a part of a stored session."""
+    """Return whether a recording overlaps a stored session of the same source and quality."""
     same = (recording.source, recording.quality) == (row.source, row.quality)
     return same and recording.first_ns < row.close_ns and recording.last_ns >= row.open_ns
 

@@ -1,6 +1,7 @@
-"""Spools the rows of one file to the tape, a file a contract and trade date, and joins them to what was there.
+"""Stage the rows of an import on the tape, one file per contract and trade date, joined with the rows already there.
 
-Rule kept: nothing on tape is touched before the store has taken the new names; until then `abandon` undoes all.
+Existing tape files stay untouched until the store has committed the new names; until then `abandon` undoes
+everything.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ _MAX_OPEN = 64  # files being written at a time: each holds a compressor's memor
 
 @dataclass(slots=True)
 class Counts:
-    """Rows, lots, rows set aside, rows that came late, and the first and last time (ns UTC)."""
+    """Counts of rows, lots, off-tick rows and late rows, with the first and last time (ns UTC)."""
 
     rows: int = 0
     volume: int = 0
@@ -32,7 +33,7 @@ class Counts:
     last_ns: int = -(2**63)
 
     def add(self, more: "Counts", rows: Rows) -> None:
-        """Count more rows, given in order of time."""
+        """Add counts and the times of `rows`, which are in order of time."""
         self.rows += more.rows
         self.volume += more.volume
         self.off_tick += more.off_tick
@@ -44,10 +45,10 @@ class Counts:
 
 @dataclass(slots=True)
 class StagedDay:
-    """What a file brought to one contract and trade date, as one tape file at the end.
+    """The rows of an import for one contract and trade date; one tape file in the end.
 
-    pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session. fresh: no
-    readable recording was joined. damaged: the path of the unreadable file that this one takes the place of.
+    `pure`: the tape had no rows of the day and the rows came in order, so the fold made while reading is valid.
+    `fresh`: no readable recording was joined. `damaged`: path of the unreadable file this one replaces.
     """
 
     owner: int
@@ -75,15 +76,15 @@ class StagedDay:
         return self.contract.key, str(self.trade_date), self.source, self.quality.value
 
     def overlaps(self, session: Session) -> bool:
-        """Whether any of its time lies in a session."""
+        """Return whether any of its rows may lie in a session."""
         return self.counts.first_ns < session.close_ns and self.counts.last_ns >= session.open_ns
 
     def duplicates_in(self, session: Session) -> int:
-        """Rows of the file that the tape had already, of those in a session."""
+        """Return how many rows of the file in a session were already on the tape."""
         return int(((self.duplicates >= session.open_ns) & (self.duplicates < session.close_ns)).sum())
 
     def recording(self, now_ns: int) -> RecordingRow:
-        """The row that names the finished file."""
+        """Return the row that names the finished tape file."""
         c = self.counts
         return RecordingRow(
             self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.file.path, c.rows,
@@ -101,7 +102,7 @@ class StagingArea:
         self._open: dict[int, StagedDay] = {}
 
     def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
-        """Add rows in order of time among themselves."""
+        """Add rows that are in order of time among themselves."""
         key = (contract, trade_date, quality)
         day = self._days.get(key)
         if day is None:
@@ -135,11 +136,10 @@ class StagingArea:
         self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
     ) -> list[StagedDay]:  # fmt: skip
-        """Finish every file; join those the tape has already, or that came out of order.
+        """Finish every file; join those that the tape already has or that were out of order.
 
-        `spans`: by root, what it says it holds all of. `from_feed`: it is no file but what a live feed sent.
-        `replace`: it also knows better than the tape what was taken back, so that the tape's rows are not joined to its
-        own.
+        `spans` are the fully covered spans by root. `from_feed`: the rows are of a live feed. `replace`: the rows
+        account for busted trades, so they replace those on the tape.
         """
         for day in self._days.values():
             day.spans, day.from_feed = spans[day.contract.root], from_feed
@@ -159,7 +159,7 @@ class StagingArea:
         return list(self._days.values())
 
     def _readable(self, day: StagedDay, kept: RecordingRow) -> Rows | None:
-        """The rows the tape has of a day; None, and a note to set the file aside, where it is damaged."""
+        """Return the rows on tape of a day; None if the file is damaged, which marks it to be set aside."""
         try:
             return self._load([kept.file], day.quality)
         except TapeDamaged:
@@ -212,20 +212,20 @@ class StagingArea:
             self._tape.remove(file.path)
 
     def set_damaged_aside(self) -> list[str]:
-        """Rename damaged files whose place others have taken, and return their former names."""
+        """Rename damaged files that were replaced, and return their former paths."""
         damaged = [day.damaged for day in self._days.values() if day.damaged]
         for path in damaged:
             self._tape.set_aside(path)
         return damaged
 
     def retire(self) -> None:
-        """Have removed what the store is about to name no more."""
+        """Mark replaced files for removal once the store no longer names them."""
         for day in self._days.values():
             if day.replaced:
                 self._tape.retire(day.replaced)
 
     def abandon(self) -> None:
-        """Undo everything: the tape is as it was."""
+        """Undo everything; the tape is as before."""
         for day in self._days.values():
             if day.writer is not None:
                 day.writer.abandon()

@@ -1,8 +1,8 @@
-"""The tape as DBN files, compressed with zstd: the field's open format, so that other tools read it too.
+"""The tape as DBN files compressed with zstd, an open format that other tools read.
 
-Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars `ohlcv-1s` and
-`ohlcv-1m`. Rules kept: a file is finished and on disk before anything names it, and is never changed afterwards; a
-file whose SHA-256 is stored is compared with it each time it is opened, before any of its rows is used.
+Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars are `ohlcv-1s`
+and `ohlcv-1m`. A file is complete and on disk before anything names it, and it never changes afterwards. If the store
+has its SHA-256, the file is verified each time it is opened, before any row is used.
 """
 
 import fcntl
@@ -83,7 +83,7 @@ class TapeFolder:
 
     @contextmanager
     def _reading(self, path: str) -> Generator[io.BufferedReader]:
-        """Open a file; whatever is wrong with it leaves as `TapeDamaged`."""
+        """Open a file; raise `TapeDamaged` for any error of the file."""
         whole = self._folder / path
         try:
             with whole.open("rb") as opened:
@@ -109,7 +109,7 @@ class TapeFolder:
         self._note(path)
 
     def _note(self, relative: str) -> None:
-        """Have the next `sweep` look at a file."""
+        """Make the next `sweep` check a file."""
         with self._begun.open("a", encoding="utf-8") as begun:
             begun.write(relative + "\n")
 
@@ -141,7 +141,7 @@ class TapeFolder:
 
 
 class _HashedFile(io.RawIOBase):
-    """A new file that hashes what is written to it: the digest is of the bytes we meant, not of what the disk holds."""
+    """A new file that hashes the bytes written to it, so the digest is not of what the disk returns."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb")
@@ -158,7 +158,7 @@ class _HashedFile(io.RawIOBase):
         return written
 
     def sync(self) -> None:
-        """Put all of it on the disk."""
+        """Write everything to the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -210,7 +210,7 @@ class DbnWriter:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the file's name on disk too."""
+    """Write the folder's entries to the disk, so that a new file's name survives a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -219,7 +219,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _metadata(contract: Contract, trade_date: date, source: str, quality: Quality) -> bytes:
-    """DBN metadata: one instrument, its raw symbol mapped over the days its trade date touches."""
+    """Return DBN metadata of one instrument, whose raw symbol is mapped over the days its trade date touches."""
     interval = SimpleNamespace(
         start_date=trade_date - timedelta(days=5),
         end_date=trade_date + timedelta(days=1),
@@ -275,7 +275,7 @@ def _skip_metadata(stream: Any) -> None:
 
 
 def _fill(stream: Any, size: int) -> bytes:
-    """Read `size` bytes, fewer only at the end."""
+    """Read `size` bytes, or fewer at the end of the stream."""
     parts: list[bytes] = []
     while size and (part := stream.read(size)):
         parts.append(part)

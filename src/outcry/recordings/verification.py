@@ -1,8 +1,7 @@
-"""Whether a tape file still holds what was stored, as far as that can be known.
+"""Verify that a tape file still has what was stored.
 
-A file with a stored digest is compared with it. A file of an earlier Outcry has none: it can only be read to its end
-and counted against the row beside its name (rows, lots, first and last time). Prices cannot be verified then; the
-digest such a file gets from now on vouches for what it holds today.
+A file with a stored digest is compared with it. A file of an earlier version has none; it is read completely, and
+rows, lots, first and last time are compared with its row in the store. Prices cannot be verified then.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from outcry.trades.rows import volume_of
 
 
 def verified(row: RecordingRow, tape: Tape) -> tuple[str, str]:
-    """Return the SHA-256 of a recording's file, and one line that names what is wrong, empty if nothing is."""
+    """Return the SHA-256 of a recording's file and an error message, which is empty if the file is intact."""
     try:
         found = tape.digest(row.path)
         if row.digest:
@@ -26,9 +25,10 @@ def verified(row: RecordingRow, tape: Tape) -> tuple[str, str]:
 
 
 def add_digests(store: SessionStore, tape: Tape) -> Iterator[str]:
-    """Store a digest for each file that has none and is what its row says; yield a line for each that is not.
+    """Store a digest for each file without one that matches its row; yield an error message for each that does not.
 
-    Raises `StoreBusy`."""
+    Raises `StoreBusy`.
+    """
     for row in store.all_recordings():
         if not row.digest:
             found, fault = verified(row, tape)
