@@ -1,16 +1,16 @@
-"""An alert as the core fires it, made into one that is kept and sent."""
+"""Converts an alert of the fold to a row that is stored and sent."""
 
 from outcry.live.model import PRICE_PARAMS, AlertRow, StreamKey
 from outcry.market.alerts.machine import Fired
 from outcry.market.ladder import letter
 from outcry.market.opening import Opening
 
-#: Which edition of the rules of `docs/alerts.md` fired it.
+#: Edition of the rules in `docs/alerts.md`.
 RULE = "v2"
 
 
 def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, simulated: bool) -> AlertRow:
-    """Name the alert, and put its prices in 10⁻⁹."""
+    """Return the row of an alert, with its key and with prices in 10⁻⁹."""
     measured = {
         name: value * tick_e9 if name in PRICE_PARAMS and isinstance(value, int) else value
         for name, value in fired.params.items()

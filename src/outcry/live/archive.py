@@ -1,7 +1,7 @@
-"""What a stream has seen, put into the store: through the importer, as if its log were a file.
+"""Stores what a stream has seen through the importer, as if its log were a file.
 
-Rule kept: there is one way into the store. A session seen live is folded again from its recording by the bulk kernel,
-joined with what an import brought, and complete only where the feed was there all the time.
+There is one way into the store. A live session is folded again from its recording by the bulk kernel, joined with
+imported recordings, and complete only if the feed was connected all the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from outcry.trades.rows import bars_of
 
 _BATCH_ROWS = 100_000
 
-#: The session of a product that an instant (ns UTC) lies in, if it lies in one.
+#: Returns the session of a product at an instant (ns UTC), if there is one.
 SessionAt = Callable[[str, int], Session | None]
 
 
 @dataclass(slots=True)
 class LogReading:
-    """A stream's log read as a recording. Implements `Reading`."""
+    """The log of a stream, read as a recording. Implements `Reading`."""
 
     path: Path
     source: str
@@ -37,7 +37,7 @@ class LogReading:
     entries: Callable[[], Iterator[log.LogEntry]]
     covered: tuple[Span, ...]
     sessions: SessionAt
-    #: What was taken back must not come again from an earlier recording of the same trades.
+    #: Whether trades were cancelled, which an earlier recording of them must not bring back.
     replaces: bool = False
     format: str = "log"
     counts: ReadCounts = field(default_factory=ReadCounts)
@@ -46,7 +46,7 @@ class LogReading:
     _last: Session | None = None
 
     def batches(self) -> Iterator[Batch]:
-        """See `Reading`. Of a session that partly came as bars all comes as bars: a recording is of one quality."""
+        """Yield the rows in batches. A recording has one quality, so a session with any bars is stored as bars."""
         entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
         worst: dict[Session | None, Quality] = {}
         for session, entry in entries:
@@ -58,7 +58,7 @@ class LogReading:
                 yield Batch(self.contract, quality, gathered, "its log")
 
     def _session(self, entry: log.TradeRows | log.BarRows) -> Session | None:
-        """The session of an entry: its rows are all of one, and most often the last one's."""
+        """Return the session of an entry; all rows of an entry are of one session."""
         at_ns, last = int(entry.rows["ts_event"][0]), self._last
         if last is None or not last.open_ns <= at_ns < last.close_ns:
             self._last = last = self.sessions(self.contract.root, at_ns)
@@ -66,9 +66,9 @@ class LogReading:
 
 
 class Archive:
-    """Stores what has ended. Blocks; raises `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`.
+    """Stores completed sessions. Blocks; raises `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`.
 
-    `importer` is made when first needed: with it comes much that a service without feeds does without.
+    importer: creates the importer at first use, because it loads much that a service without feeds does not need.
     """
 
     def __init__(self, importer: Callable[[], Importer], sessions: SessionAt) -> None:
@@ -78,10 +78,9 @@ class Archive:
         self, key: StreamKey, entries: Sequence[log.LogEntry], covered: Sequence[Span], settled_ns: int,
         may_still: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time). `may_still`:
-        see `Importer.record`.
+        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
 
-        Without rows there is nothing to store: they were stored with their trade date.
+        may_still: see `Importer.record`. Without rows nothing is stored: they were stored with their trade date.
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return
@@ -102,8 +101,7 @@ def _by_session(
     entries: Sequence[tuple[Session | None, log.TradeRows | log.BarRows]],
     worst: Mapping[Session | None, Quality],
 ) -> Iterator[tuple[Quality, Rows]]:
-    """The rows of entries in the quality of their session: where that is bars, its trades are made into bars together,
-    for a bar's trades may have come in several entries."""
+    """Yield rows in the quality of their session; trades of a session stored as bars are aggregated together."""
     apart: dict[Session | None, list[log.TradeRows | log.BarRows]] = {}
     for session, entry in entries:
         if worst[session] is Quality.TICKS:
@@ -124,7 +122,7 @@ def _quality(entry: log.TradeRows | log.BarRows) -> Quality:
 
 
 def _gathered(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """Many small parts as few large ones."""
+    """Concatenate many small batches into few large ones."""
     held: list[Rows] = []
     count = 0
     for part in parts:

@@ -1,7 +1,7 @@
-"""Rows of trades as the fold takes them: plain lists, for a few rows by themselves and for many through numpy.
+"""Converts rows of trades to plain lists for the fold, row by row for a few rows and through numpy for many.
 
-A feed that sends one trade at a time spends its time in calls, not in data: for a few rows plain Python is several
-times faster than arrays.
+A feed that sends single trades spends its time in calls: for a few rows plain Python is several times faster than
+numpy.
 """
 
 from typing import NamedTuple
@@ -12,17 +12,20 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import RowFlag
 from outcry.trades.records import Rows
 
-#: A trade received later than this after its time is too old to act on (rules §6).
+#: A trade received later than this after its time fires no alerts (rules §6).
 STALE_NS = 5 * NANOS_PER_SECOND
-#: Up to so many rows are taken one by one.
+#: Up to this many rows are converted one by one.
 FEW = 24
 
 _BACKFILL = int(RowFlag.BACKFILL)
 
 
 class Columns(NamedTuple):
-    """Trades as they came: times (ns UTC), prices (ticks), sizes (lots); for each whether it is too old to act on, None
-    where none is; the least delay from event to receipt of those that are no history, None where all are."""
+    """Trades as lists: times (ns UTC), prices (ticks) and sizes (lots), in order of arrival.
+
+    old: for each whether it is too old to fire alerts; None if none is. delay_ns: the least delay from event to receipt
+    of trades that are not history; None if all are.
+    """
 
     at_ns: list[int]
     ticks: list[int]
@@ -32,7 +35,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(rows: Rows, tick_e9: int, lag_ns: int = 0) -> Columns:
-    """Take rows apart, whose every price is a whole number of ticks. `lag_ns`: how late the feed always is."""
+    """Convert rows whose prices are all on the tick. lag_ns: the delay that the feed always has."""
     stale_ns = STALE_NS + lag_ns
     if len(rows) > FEW:
         live = rows["flags"] & _BACKFILL == 0
@@ -64,8 +67,11 @@ def _old(rows: Rows, stale_ns: int) -> list[bool]:
 
 
 def whole(rows: Rows, tick_e9: int, first_ns: int, end_ns: int, ahead_ns: int) -> bool:
-    """Whether rows are in order within `[first_ns, end_ns)`, on the tick, of possible sizes, and none more than
-    `ahead_ns` ahead of its receipt: as nearly all are, so that nothing has to be sorted out."""
+    """Return whether rows need no sorting out, as is usual.
+
+    That is: in order within `[first_ns, end_ns)`, on the tick, of possible sizes, and dated at most `ahead_ns` after
+    their receipt.
+    """
     if len(rows) > FEW:
         at_ns = rows["ts_event"]
         return bool(

@@ -1,8 +1,8 @@
-"""Whether a feed can be believed now: its connection, its subscription, its market and its clock, each by itself.
+"""Health of a feed, judged separately for its connection, subscription, market and clock.
 
-Rules kept (docs/feeds.md): the connection is a table-driven state machine; the link is judged by any message, by our
-own clock; the market by the feed's, against how often it has traded lately; drift is the least delay seen, for every
-larger one may be the network's.
+The connection is a state machine with a transition table. The link is judged by any message and our own clock; the
+market by the feed's clock, against how often it traded lately. Clock drift is the least delay seen, because a larger
+one may come from the network (docs/feeds.md).
 """
 
 from collections import deque
@@ -12,20 +12,20 @@ from enum import StrEnum
 from outcry.market.alerts.machine import move
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
 
-#: Without any message for this long the link is taken for dead: feeds beat every few seconds.
+#: Without a message for this long the link counts as dead: feeds send heartbeats every few seconds.
 LINK_TIMEOUT_S = 15.0
-#: A market is quiet too long when it has not traded for this many of its usual intervals, within bounds.
+#: A market is stale when it has not traded for this many of its usual intervals, within bounds.
 QUIET_INTERVALS = 60
 SHORTEST_QUIET_NS = 30 * NANOS_PER_SECOND
 LONGEST_QUIET_NS = 30 * NANOS_PER_MINUTE
 _INTERVALS_KEPT = 256
-#: Beyond this drift the feed's clock, or ours, is wrong, and somebody should know.
+#: Beyond this drift the feed's clock or ours is wrong, and the operator is informed.
 MAX_DRIFT_NS = 500 * NANOS_PER_MS
 _DELAYS_KEPT = 512
 
 
 class Phase(StrEnum):
-    """Where the connection to a feed stands; the value is the code readers are told."""
+    """The state of the connection to a feed. The value is the code that readers see."""
 
     CONNECTING = "connecting"
     CATCHING_UP = "catching_up"
@@ -36,9 +36,9 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What moves it."""
+    """An event that moves the connection to another phase."""
 
-    OPENED = "opened"  # the feed is being asked
+    OPENED = "opened"  # the feed is being opened
     HEARD = "heard"  # it sent anything
     CAUGHT_UP = "caught up"
     BROKE = "broke"
@@ -61,14 +61,14 @@ TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
     (Phase.CURRENT, Sign.BROKE): Phase.LOST,
     (Phase.CURRENT, Sign.REFUSED): Phase.REFUSED,
     (Phase.CURRENT, Sign.ENDED): Phase.ENDED,
-    (Phase.LOST, Sign.OPENED): Phase.LOST,  # until something is heard of it
+    (Phase.LOST, Sign.OPENED): Phase.LOST,  # until a message is received
     (Phase.LOST, Sign.HEARD): Phase.CATCHING_UP,
     (Phase.LOST, Sign.BROKE): Phase.LOST,
     (Phase.LOST, Sign.REFUSED): Phase.REFUSED,
     (Phase.REFUSED, Sign.OPENED): Phase.CONNECTING,
     (Phase.ENDED, Sign.OPENED): Phase.CONNECTING,
 }
-#: What an open stream cannot bring about: every event is heard first, and what is over says nothing more.
+#: Pairs that never occur: a message precedes each event, and an ended feed sends nothing.
 NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
     {
         (Phase.CONNECTING, Sign.CAUGHT_UP), (Phase.CONNECTING, Sign.ENDED),
@@ -82,8 +82,10 @@ NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
 
 @dataclass(slots=True)
 class Health:
-    """One stream's. Times of the loop in seconds, of the market in ns UTC. `refusal`: the feed's own code; `behind`: it
-    sends news of the past."""
+    """The health of one stream. Times of the event loop in seconds, of the market in ns UTC.
+
+    refusal: the feed's own code. behind: the feed is delivering past events.
+    """
 
     phase: Phase = Phase.CONNECTING
     subscribed: bool = True
@@ -94,19 +96,19 @@ class Health:
     _delays_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DELAYS_KEPT))
 
     def take(self, sign: Sign) -> None:
-        """Move the connection on."""
+        """Apply an event to the phase of the connection."""
         self.phase = move(TRANSITIONS, self.phase, sign)
-        if sign is Sign.BROKE:  # how far behind the next stream is it says itself
+        if sign is Sign.BROKE:  # the next connection reports it again
             self.behind = False
 
     def heard(self, now_s: float) -> None:
-        """Any message came."""
+        """Note that a message was received."""
         self.heard_s = now_s
         if self.phase is not Phase.CURRENT:
             self.take(Sign.HEARD)
 
     def trouble(self, now_s: float) -> str:
-        """Why the feed cannot be believed, as a stable code; empty where it can."""
+        """Return why the feed is unreliable, as a stable code; empty if it is not."""
         if self.phase is Phase.REFUSED:
             return self.refusal
         if self.phase in {Phase.CONNECTING, Phase.LOST, Phase.ENDED}:
@@ -118,19 +120,19 @@ class Health:
         return "stale_link" if now_s - self.heard_s > LINK_TIMEOUT_S else ""
 
     def traded(self, at_ns: int, delay_ns: int | None) -> None:
-        """Trades came: the newest's event time, and its delay if the feed tells event from receipt."""
+        """Note trades: the newest event time, and its delay if the feed reports when it happened."""
         if not self._trades_ns or at_ns > self._trades_ns[-1]:
             self._trades_ns.append(at_ns)
         if delay_ns is not None:
             self._delays_ns.append(delay_ns)
 
     def market_stale(self, market_ns: int, latest_ns: int) -> bool:
-        """Whether the market has been silent for too long; `latest_ns`: its newest trade."""
+        """Return whether the market has not traded for too long. latest_ns: its newest trade (ns UTC)."""
         return market_ns - latest_ns > self.quiet_limit_ns
 
     @property
     def quiet_limit_ns(self) -> int:
-        """How long the market may be silent: the longest, as long as nobody knows how often it trades."""
+        """How long (ns) the market may pause; the maximum until its usual interval is known."""
         if len(self._trades_ns) < 2:
             return LONGEST_QUIET_NS
         first, last = self._trades_ns[0], self._trades_ns[-1]
@@ -139,9 +141,9 @@ class Health:
 
     @property
     def drift_ns(self) -> int | None:
-        """The least delay from event to receipt seen lately; None where nothing tells. Below 0: clocks disagree."""
+        """The least recent delay (ns) from event to receipt; None without one. Negative if the clocks disagree."""
         return min(self._delays_ns, default=None)
 
     def session_changed(self) -> None:
-        """How often it traded an hour ago says nothing of the session that begins."""
+        """Forget the intervals between trades, because a new session trades at another pace."""
         self._trades_ns.clear()

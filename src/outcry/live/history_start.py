@@ -1,9 +1,8 @@
-"""Where the history of a new stream begins.
+"""Determines where the history of a new stream starts.
 
-Rules kept: history covers the session that is answered, or that will be answered next, with the whole overnight before
-it; a maintenance break and a weekend belong to the overnight session around them. It also covers the newest regular
-sessions that the store lacks, with their overnights, so that the next answer is measured against the same sessions as
-that of a feed which ran all the time.
+History covers the current or next session with the whole overnight session before it, across maintenance breaks and
+weekends. It also covers the newest regular sessions that the store lacks, with their overnights, so that the next
+answer refers to the same sessions as that of a feed that ran all the time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,23 +13,23 @@ from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening
 from outcry.market.windows import LONGEST_CLOSURE_DAYS
 
-#: Makes the opening of a session; the last argument is the overnight range that the stream itself saw.
+#: Makes the opening of a session; the last argument is the overnight range (high, low) that the stream saw itself.
 Openings = Callable[[StreamKey, Session, tuple[int, int] | None], Awaitable[Opening]]
 
-#: Regular sessions asked of a feed at most: a week of them. `outcry import` and `outcry fetch` bring more.
+#: Most regular sessions requested from a feed, one week. `outcry import` and `outcry fetch` load more.
 MOST_SESSIONS = 5
-#: Calendar days in which that many regular sessions lie, with the longest closure between two of them.
+#: Calendar days that contain that many regular sessions, even around the longest closure.
 _LOOK_BACK = timedelta(days=2 * MOST_SESSIONS + LONGEST_CLOSURE_DAYS)
 
 
 def session_begin_ns(calendar: Calendar, session: Session) -> int:
-    """Return when a session opens (ns UTC); of a regular one, when its overnight opens, if it has one."""
+    """Return when a session opens (ns UTC); for a regular one, when its overnight session opens if it has one."""
     night = calendar.session(session.root, session.trade_date, SessionKind.ETH)
     return min(session.open_ns, night.open_ns) if night else session.open_ns
 
 
 def answered_begin_ns(calendar: Calendar, root: str, now_ns: int) -> int:
-    """Return when the session around or after an instant begins, its overnight included (ns UTC); 0 for none."""
+    """Return when the current or next session and its overnight session start (ns UTC); 0 if there is none."""
     session = calendar.session_or_next(root, now_ns)
     return session_begin_ns(calendar, session) if session else 0
 
@@ -52,7 +51,7 @@ def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | 
 
 
 async def begin_ns(calendar: Calendar, openings: Openings, key: StreamKey, now_ns: int) -> int:
-    """Return where the history of a new stream begins (ns UTC), by what the store has for its owner."""
+    """Return where the history of a new stream starts (ns UTC), by the sessions stored for its owner."""
     root = key.contract.root
     session = calendar.session_or_next(root, now_ns)
     prior = (await openings(key, session, None)).prior if session else None

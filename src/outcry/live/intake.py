@@ -1,8 +1,8 @@
-"""What a feed sends, made fit for the log: on the tick, in the hours, each trade once.
+"""Checks and cleans the rows of a feed before they are logged: on the tick, within trading hours, each trade once.
 
-Rules kept (docs/feeds.md): a feed delivers at least once, so after it begins again what lies in the overlap is
-recognised, there only, and by multiset: two equal trades are two trades. A late trade is kept, for its own session. A
-price between two ticks is set aside and counted, never rounded.
+A feed delivers at least once. After it is reopened, repeated trades are recognised in the overlap only, and by
+multiset: two equal trades are two trades. A late trade is kept for its own session. A price between two ticks is set
+aside and counted, never rounded (docs/feeds.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -24,22 +24,25 @@ from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import in_order, on_tick
 from outcry.trades.session_index import SessionIndex, SessionSlice
 
-#: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
+#: When a contract trades (ns UTC). Calendars of other years are never computed.
 TradingPeriod = tuple[int, int]
-#: A trade this much older than the newest is no straggler but a feed gone wrong.
+#: A trade this much older than the newest one is an error of the feed, not a late trade.
 MAX_BEHIND_NS = 10 * NANOS_PER_DAY
-#: Hours are laid out for so long a stretch at a time.
+#: Trading hours are computed for periods of this length.
 _STRETCH_NS = 30 * NANOS_PER_DAY
-#: A trade said to have happened this long after it was received is no trade but a broken clock.
+#: A trade dated this long after it was received comes from a wrong clock.
 MAX_AHEAD_NS = NANOS_PER_HOUR
 
-#: A trade date with the end of its last window.
+#: Returns a trade date with the end of its last window.
 DayEnds = Callable[[date], Day]
 
 
 @dataclass(slots=True)
 class IntakeCounts:
-    """Rows passed on, and rows set aside: between two ticks, outside the hours, repeated, at an impossible time."""
+    """Numbers of rows passed on and rows set aside: off tick, outside trading hours, repeated, at an impossible time.
+
+    late: rows passed on although newer ones came before.
+    """
 
     rows: int = 0
     off_tick: int = 0
@@ -49,14 +52,14 @@ class IntakeCounts:
     late: int = 0
 
     def add(self, other: "IntakeCounts") -> None:
-        """Count what another has counted too."""
+        """Add the counts of another intake."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRows:
-    """Rows of one session and trade date, in the order they came."""
+    """Rows of one session and trade date, in order of arrival."""
 
     session: Session
     day: Day
@@ -74,17 +77,20 @@ class Intake:
         self.counts = IntakeCounts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
-        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has. Bars up to
-        `last_bar_ns` are known, and with them what was traded before `barred_ns`."""
+        """Expect repeated rows up to `latest_ns` after the feed is reopened; `recent` are rows that the log has.
+
+        Bars up to `last_bar_ns` are known, and with them all trades before `barred_ns` (ns UTC).
+        """
         self._overlap.resume(recent, latest_ns, last_bar_ns, barred_ns)
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
-        """History is complete up to an instant; if it is not before what the log has, the overlap is behind."""
+        """Note that history is complete up to an instant (ns UTC). At or after the newest logged row, the overlap is
+        over."""
         self._overlap.caught_up(at_ns)
 
     def trades(self, rows: Rows) -> Iterator[SessionRows]:
-        """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
+        """Yield the new ones of `LIVE_TRADE` rows, split by session and trade date."""
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
         self.counts.repeated += len(plausible) - len(fresh)
@@ -93,8 +99,10 @@ class Intake:
         yield from self._cut(rows)
 
     def plain(self, rows: Rows, until_ns: int) -> SessionRows | None:
-        """The rows as one piece, if there is nothing to sort out: in order, in the stretch of hours of those before,
-        before `until_ns`, and not in an overlap. None where `trades` has to look closer."""
+        """Return the rows as one batch if they need no sorting out, else None: then call `trades`.
+
+        That is: in order, within the trading hours of the rows before them, before `until_ns`, and not in an overlap.
+        """
         cell = self._cell
         if self._overlap.waits or cell is None:
             return None
@@ -107,7 +115,7 @@ class Intake:
         return SessionRows(cell.session, self._day_of(cell.trade_date), rows)
 
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
-        """Yield what is new of `records.BAR` rows of `bar_ns` each, cut by session and trade date."""
+        """Yield the new ones of `records.BAR` rows of length `bar_ns`, split by session and trade date."""
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
         rows = rows[possible]
@@ -118,7 +126,7 @@ class Intake:
         yield from self._cut(fresh)
 
     def replaced(self, event: Replaced) -> Iterator[Replacement]:
-        """Yield trades that take the place of bars, by session; of a session of which none came the bars stay."""
+        """Yield trades that replace bars, by session. A session without such trades keeps its bars."""
         rows = event.rows[(event.rows["ts_event"] >= event.from_ns) & (event.rows["ts_event"] < event.to_ns)]
         rows, _ = in_order(self._plausible(rows), 0)
         rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
@@ -146,7 +154,7 @@ class Intake:
         return (times >= first_ns) & (times < self._life[1])
 
     def _cut(self, rows: Rows) -> Iterator[SessionRows]:
-        """Cut rows into runs of ascending time, and those by session."""
+        """Split rows into runs of ascending time, and these by session."""
         times = rows["ts_event"]
         edges = [0, *(np.flatnonzero(times[1:] < times[:-1]) + 1).tolist(), len(rows)]
         for first, last in pairwise(edges):

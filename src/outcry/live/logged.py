@@ -40,7 +40,7 @@ class LoggedStream(Stream):
         self.closed = False
 
     def close(self) -> None:
-        """Refuse all further entries, whoever still has a reference to this object."""
+        """Refuse all further entries, even if another object still refers to this one."""
         self.closed = True
 
     async def persisted(self) -> None:

@@ -86,7 +86,7 @@ class TradeLog(Protocol):
         ...
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable that completes once everything appended survives the process; None if it does already.
+        """Return an awaitable that completes once everything appended survives the process; None if it does.
 
         Nothing computed from these entries may be published before. The awaitable raises `LogTakenOver` if the entries
         are lost to another process, and waits while the log is unavailable. For the event loop of the engine.
@@ -94,7 +94,7 @@ class TradeLog(Protocol):
         ...
 
     def stalled(self, key: str) -> str | None:
-        """Return why nothing of a stream was persisted for two seconds although entries wait, else None. Never blocks."""
+        """Return why nothing of a stream was persisted for two seconds although entries wait. Never blocks."""
         ...
 
     def check_ownership(self, key: str) -> None:

@@ -1,46 +1,50 @@
-"""The port for partitions: which of the processes that do the same work sees to which share of it.
+"""The protocol that assigns partitions: which of several equal processes does which share of the work.
 
-Rules kept: of a partition one process at a time is told that it has it; one that was stopped and went on may believe so
-a moment longer, so whatever it writes must be refused by what it writes to (`TradeLog`), and nothing here is proof.
+One process at a time owns a partition. A process that was paused may still believe that it owns one, so the stores that
+it writes to must refuse it (`TradeLog`); ownership here is no proof.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 from zlib import crc32
 
-#: How many shares streams, and limits, are cut into. Part of what is kept: see docs/cluster.md before changing it.
+#: Number of partitions of streams and limits. Stored data depends on it: read docs/cluster.md before changing it.
 PARTITIONS = 64
 
-#: Characters at the end of a stream's name that tell the delivery month: `Z2026`.
+#: Number of characters of the delivery month at the end of a stream's name: `Z2026`.
 _MONTH = 5
 
 Turn = Callable[[int], Awaitable[None]]
 
 
 def partition_of(name: str) -> int:
-    """The partition that a subject of the limiter, or anything with a name, belongs to."""
+    """Return the partition of a rate limit's subject, or of anything with a name."""
     return crc32(name.encode()) % PARTITIONS
 
 
 def partition_of_stream(key: str) -> int:
-    """The partition of a stream, by `StreamKey.text`: that of all contracts of its feed and product, for the front one
-    is chosen among them."""
+    """Return the partition of a stream, by `StreamKey.text`.
+
+    All contracts of a feed and product share it, because the front contract is chosen among them.
+    """
     return partition_of(key[:-_MONTH])
 
 
 class Partitions(Protocol):
-    """The partitions of this process, as they come and go. For one event loop."""
+    """The partitions of this process as they are gained and lost. For one event loop."""
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """Take part until cancelled, and call `gained` and `lost` for each partition, one call at a time for the same
-        one. `gained` has ended before the partition counts as `owned`; `lost` is called after it stopped to, and where
-        `gained` raised, or was cut short because the partition was lost meanwhile. What they raise is told.
+        """Take part until cancelled; call `gained` and `lost` for each partition, one call at a time per partition.
 
-        Cancelled, it hands over what it has: `lost` is called for each, and another process may have it at once. Of one
-        that dies, others have them within about two seconds; they are spread evenly over the processes there are."""
+        `gained` has ended before the partition counts as `owned`. `lost` is called after it stopped to, and after
+        `gained` raised or was cut short by a loss. Their errors are reported.
+
+        When cancelled, it calls `lost` for each partition, and other processes may acquire them at once. The partitions
+        of a process that dies are acquired by others within about two seconds, spread evenly.
+        """
         ...
 
     @property
     def owned(self) -> frozenset[int]:
-        """Partitions that are this process's now, as far as it knows."""
+        """The partitions that this process owns, as far as it knows."""
         ...

@@ -1,7 +1,7 @@
-"""How much of the disk each user's pushed feeds may fill, and the reserve that nothing may be pushed into.
+"""Disk quotas of pushed feeds by user, and the reserve of free space that no push may use.
 
-Rules kept: what counts is the bytes of a user's live logs and tape, imports included, measured beside the event loop at
-most twice a minute a user, and what was admitted since. A user is warned from 80 % on. The operator has no quota.
+A user's live logs and tape count, imports included. They are measured off the event loop at most twice a minute, and
+admitted pushes are added in between. A user is warned from 80 % on. The operator has no quota.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from outcry.market.instruments import Contract
 from outcry.trades.push_format import Usage, refused
 
 MEASURED_S = 30.0
-#: When to try again while the disk is nearly full.
+#: Retry delay while the disk is nearly full.
 RETRY_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a user may have. limit_bytes: 0 for as many as fit."""
+    """The quota of each user. limit_bytes: 0 for no limit."""
 
     limit_bytes: int
     limit_streams: int
 
 
 class Quotas:
-    """What every user has. For one event loop.
+    """Current usage by user. For one event loop.
 
-    measure: bytes that a user has on the disk; blocks. streams_of: feeds and contracts that a user has streams of.
-    is_short: whether the disk has less room than its reserve.
+    measure: returns the bytes a user has on disk; blocks. streams_of: returns the feeds and contracts that a user has
+    streams of. is_short: whether the disk has less free space than its reserve.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Quotas:
         self.limits = limits
         self._measure, self._streams_of, self._is_short = measure, streams_of, is_short
         self._report, self._now_s = report, now_s
-        #: Bytes of a user, and when they were measured.
+        #: When the bytes of a user were measured, and how many there were.
         self._measured: dict[int, tuple[float, int]] = {}
         self._measuring: dict[int, asyncio.Future[int]] = {}
-        #: What an operator was last told of a user: nothing, `near` or `over`.
+        #: What was last logged about a user: nothing, `near` or `over`.
         self._told: dict[int, str] = {}
 
     async def usage(self, owner: int) -> Usage:
-        """What a user has now."""
+        """Return the usage of a user."""
         count = await self._bytes(owner)
         return Usage(count, self.limits.limit_bytes, len(self._streams_of(owner)), self.limits.limit_streams)
 
@@ -87,7 +87,7 @@ class Quotas:
             del self._measuring[owner]
 
     def _note(self, owner: int, usage: Usage) -> None:
-        """Log it once when a user comes near the quota, and once when it is used up."""
+        """Log once when a user approaches the quota, and once when it is exceeded."""
         said = "over" if usage.is_over else "near" if usage.is_near else ""
         if said != self._told.get(owner, ""):
             self._told[owner] = said

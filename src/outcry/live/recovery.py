@@ -61,7 +61,7 @@ class Recovery:
                 return await self._taken_up(key)
             except StoreBusy as problem:
                 self._recorder.report(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
-            except LogTakenOver:  # whoever had it may have had something on the way yet
+            except LogTakenOver:  # an append of the previous owner may still have been on its way
                 tries -= 1
                 if not tries:
                     raise

@@ -173,7 +173,7 @@ class Registry:
         self._listeners.append(listener)
 
     def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
-        """Call `follower` on the engine's thread with each channel that is added, removed or changes its availability."""
+        """Call `follower` on the engine's thread with each channel that is added, removed or changes availability."""
         self._followers.append(follower)
 
     # -- for readers

@@ -1,4 +1,4 @@
-"""The streams of a process."""
+"""The streams of a process, by name, owner and feed."""
 
 from collections.abc import Collection, Iterator, Mapping, ValuesView
 
@@ -6,8 +6,8 @@ from outcry.live.runner import Runner
 
 
 class Runners(Mapping[str, Runner]):
-    """Runners by the name of their stream; those of an owner, or of one feed of theirs, are not looked for among all,
-    for with thousands of streams each asks for its own."""
+    """Runners by the name of their stream, indexed by owner and feed: with thousands of streams each lookup must be
+    direct."""
 
     def __init__(self) -> None:
         self._all: dict[str, Runner] = {}
@@ -23,16 +23,16 @@ class Runners(Mapping[str, Runner]):
         return len(self._all)
 
     def values(self) -> ValuesView[Runner]:
-        """See `Mapping`; a list of it is made at once, whichever thread adds to it."""
+        """Return all runners. Copy it at once where another thread may add to it."""
         return self._all.values()
 
     def put(self, runner: Runner) -> None:
-        """A stream has begun."""
+        """Add a runner."""
         self._all[runner.name] = runner
         self._of.setdefault(runner.key.owner, {}).setdefault(runner.key.feed, {})[runner.name] = runner
 
     def pop(self, name: str) -> Runner | None:
-        """A stream is known no more; its runner, if there was one."""
+        """Remove and return a runner, None if there is none of that name."""
         runner = self._all.pop(name, None)
         if runner is not None:
             feeds = self._of[runner.key.owner]
@@ -44,20 +44,20 @@ class Runners(Mapping[str, Runner]):
         return runner
 
     def of(self, owner: int, feed: str) -> list[Runner]:
-        """Those of a feed."""
+        """Return the runners of a feed."""
         return list(self._of.get(owner, {}).get(feed, {}).values())
 
     def of_owner(self, owner: int) -> list[Runner]:
-        """Those of all of an owner's feeds."""
+        """Return the runners of all feeds of an owner."""
         feeds = list(self._of.get(owner, {}).values())
         return [runner for runners in feeds for runner in list(runners.values())]
 
     @property
     def owners(self) -> Collection[int]:
-        """Who has streams."""
+        """The owners of streams."""
         return list(self._of)
 
     @property
     def feeds(self) -> set[tuple[int, str]]:
-        """Owner and name of every feed there are streams of."""
+        """Owner and name of every feed that has streams."""
         return {(owner, feed) for owner, feeds in self._of.items() for feed in feeds}

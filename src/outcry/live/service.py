@@ -1,4 +1,4 @@
-"""What runs beside the answers: the engine, its own feeds, and those that are pushed in."""
+"""The live part of the service: the engine, the operator's feeds, pushed feeds and users' connections."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,37 +9,39 @@ from outcry.live.engine import Engine
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Feed
 
-#: A contract of somebody's feed was pushed for the first time: owner, feed, contract.
+#: Called when a contract is pushed for the first time: owner, feed, contract.
 OnPush = Callable[[int, Feed, Contract], object]
 
 
 class Pushes(Protocol):
-    """Feeds that other processes push in."""
+    """Feeds that other processes push."""
 
     def subscribe(self, listener: OnPush) -> None:
-        """Call `listener` for each contract that begins to be pushed."""
+        """Call `listener` for each contract that starts to be pushed."""
         ...
 
     def close(self) -> None:
-        """Take no more."""
+        """Accept no more pushes."""
         ...
 
 
 class Runs(Protocol):
-    """What runs feeds of its own on the engine: users' connections."""
+    """A component that runs feeds of its own on the engine: users' connections."""
 
     async def start(self) -> None:
-        """Begin, in the background."""
+        """Start in the background."""
         ...
 
     async def stop(self) -> None:
-        """End them."""
+        """Stop the feeds."""
         ...
 
 
 class LiveService:
-    """Starts and stops everything live on the running event loop. feeds: the operator's own, with their owner;
-    connections: users' own."""
+    """Starts and stops all live components on the running event loop.
+
+    feeds: the operator's own, with their owner. connections: the users' connections.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class LiveService:
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self, report: Report) -> None:
-        """Begin, and go on beginning in the background: answers need not wait for the logs to be read."""
+        """Start in the background: answers need not wait until the logs are read."""
         self.engine.report = report
         self._starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add_done_callback(self._started)
@@ -64,7 +66,7 @@ class LiveService:
 
     @property
     def failed(self) -> bool:
-        """Whether the live side could not start."""
+        """Whether the live components could not start."""
         starting = self._starting
         return (
             starting is not None
@@ -83,11 +85,11 @@ class LiveService:
             await self._connections.start()
 
     def counted(self) -> dict[str, int]:
-        """Rows of all feeds: what became of them, and how many."""
+        """Count the rows of all feeds, by what became of them."""
         return self.engine.counted()
 
     async def stop(self) -> None:
-        """End the feeds, then the streams, with everything they know in the store or the log."""
+        """Stop the feeds and then the streams, and save their state."""
         if self._pushes is not None:
             self._pushes.close()
         if self._starting is not None:

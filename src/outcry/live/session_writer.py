@@ -1,8 +1,7 @@
-"""What has ended goes from a stream's log into the store.
+"""Stores completed sessions and trade dates from the log of their stream.
 
-Rules kept: what is stored was kept in the log before, and is stored whole, by who has the stream: a process that stood
-still does not put less in the place of what its successor stored; a store that is busy holds a live stream up for a
-moment only.
+They are persisted in the log first, and only the process that owns the stream stores them, so that a paused process
+does not overwrite what its successor stored. A busy store delays a live stream only briefly.
 """
 
 import asyncio
@@ -19,23 +18,23 @@ from outcry.live.runner import Runner
 from outcry.recordings.file_model import FileRefused
 from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 
-#: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
+#: A busy store delays a live stream no longer than this; the session is stored later then.
 PATIENCE_S = 5.0
 
 
 class SessionWriter:
-    """Stores sessions and trade dates of streams, one at a time. `report`: asked for each time, for it is set late."""
+    """Stores completed sessions and trade dates, one at a time."""
 
     def __init__(self, trades: TradeLog, archive: Archive, rush: float, report: Callable[[], Report]) -> None:
         self._log, self._archive, self._rush, self._report = trades, archive, rush, report
         self._thread = ThreadPoolExecutor(1, "outcry-archive")
 
     def close(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._thread.shutdown()
 
     async def store(self, runner: Runner, what: str) -> bool:
-        """Put what has ended into the store; False where that has to wait. Raises `LogTakenOver`."""
+        """Store everything of a stream that has ended; return False if that must be repeated. Raises `LogTakenOver`."""
         stream = runner.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
         days = {day for day, _ in stream.days}
@@ -62,12 +61,10 @@ class SessionWriter:
             except LogTakenOver:
                 runner.stream.close()
                 raise
-            except FileRefused as problem:  # nor ever will: it is let go
+            except FileRefused as problem:  # it will never be accepted: give up
                 self._say(LogEvent.SESSION_REJECTED, runner, what, problem)
                 return True
-            except (
-                OSError
-            ) as problem:  # a full disk: what comes next is measured against what could not be stored
+            except OSError as problem:  # a full disk: wait, because the next session refers to this one
                 if not told:
                     self._say(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 told = True

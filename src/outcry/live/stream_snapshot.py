@@ -1,4 +1,4 @@
-"""A stream at one position, held to be written: taken in microseconds, encoded beside the event loop."""
+"""Snapshots of a stream: copied within microseconds on the event loop, encoded on another thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from outcry.trades.feed import LIVE_TRADE, OVERLAP_NS
 from outcry.trades.records import Quality, Rows
 
 VERSION = 1
-#: Begins a stored snapshot, followed by its digest; an earlier Outcry stored the snapshot alone.
+#: Prefix of a stored snapshot, followed by its digest. Early versions stored the snapshot without both.
 _SEAL = b"OUTCRY1\n"
 _DIGEST_BYTES = 16
 
 
-#: How MessagePack begins an array of 16 or more fields, which a snapshot is.
+#: First byte of a MessagePack array of 16 or more fields, such as a snapshot.
 _ARRAY = b"\xdc"
 
 
 class SnapshotDamaged(ValueError):
-    """A stored snapshot is not what was stored."""
+    """A stored snapshot does not match its digest."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(f"the stored snapshot of the stream {stream} does not match its digest")
 
 
 class SessionPart(msgspec.Struct, array_like=True):
-    """A session in a snapshot."""
+    """A session in a snapshot. opened_at: the log position at which it opened."""
 
     opening: bytes
     opened_at: int
@@ -43,7 +43,7 @@ class SessionPart(msgspec.Struct, array_like=True):
 
 
 class SnapshotRecord(msgspec.Struct, array_like=True):
-    """All of a stream. The order of fields is the form: change the version with it."""
+    """The encoded state of a stream. The order of fields is the format; change `VERSION` with it."""
 
     version: int
     run: str
@@ -64,20 +64,22 @@ class SnapshotRecord(msgspec.Struct, array_like=True):
     last_bar_ns: int
     barred_ns: int
     degraded: str
-    night: tuple[str, bytes] | None = None  # last, and with a default: older snapshots are without it
+    night: tuple[str, bytes] | None = None  # last and optional, because older snapshots lack it
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSnapshot:
-    """A stream yet to be written: sessions with their openings and positions, the rows of the last seconds, and all
-    the rest."""
+    """The copied state of a stream, not encoded yet.
+
+    sessions: with their openings and positions. recent: rows of the last seconds. rest: all other fields.
+    """
 
     sessions: list[tuple[Opening, int, dict[str, Any]]]
     recent: list[Rows]
     rest: SnapshotRecord
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Encode the snapshot."""
         rest = self.rest
         parts = [SessionPart(opening.dump(), at, encode(held)) for opening, at, held in self.sessions]
         recent = since(self.recent, rest.latest_ns - OVERLAP_NS).tobytes()
@@ -85,12 +87,12 @@ class StreamSnapshot:
 
 
 def sealed(stream: str, position: int, data: bytes) -> bytes:
-    """A snapshot as it is stored: with a digest over the stream it is of, the position and every byte."""
+    """Return a snapshot as stored, with a digest over its stream, position and bytes."""
     return _SEAL + _digest(stream, position, data) + data
 
 
 def unsealed(stream: str, position: int, data: bytes) -> bytes:
-    """What `sealed` was given. Raises `SnapshotDamaged`."""
+    """Return the snapshot that `sealed` was given. Raises `SnapshotDamaged`."""
     if not data.startswith(_SEAL):
         if data[:1] == _ARRAY:
             return data
@@ -108,7 +110,7 @@ def _digest(stream: str, position: int, data: bytes) -> bytes:
 
 
 def read(data: bytes) -> SnapshotRecord:
-    """Read what `StreamSnapshot.encode` wrote. Raises `ValueError` for what it cannot read."""
+    """Decode the result of `StreamSnapshot.encode`. Raises `ValueError`."""
     found = msgspec.msgpack.decode(data, type=SnapshotRecord)
     if found.version != VERSION:
         raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
@@ -116,7 +118,7 @@ def read(data: bytes) -> SnapshotRecord:
 
 
 def plays_back(data: bytes) -> bool:
-    """Whether a snapshot is of a recording played back, which can be played again."""
+    """Return whether a snapshot is of a played recording, which can be played again."""
     try:
         return read(data).own_clock
     except ValueError:
@@ -124,16 +126,16 @@ def plays_back(data: bytes) -> bool:
 
 
 def night_bytes(night: tuple[date, Ladder] | None) -> tuple[str, bytes] | None:
-    """An overnight session that is over, as a snapshot has it."""
+    """Encode a completed overnight session."""
     return (str(night[0]), dump(night[1])) if night else None
 
 
 def night_of(held: tuple[str, bytes] | None) -> tuple[date, Ladder] | None:
-    """The same, read. Raises `ValueError`."""
+    """Decode a completed overnight session. Raises `ValueError`."""
     return (date.fromisoformat(held[0]), load(held[1])) if held else None
 
 
 def since(chunks: Sequence[Rows], first_ns: int) -> Rows:
-    """Rows of chunks from an event time on, as they came."""
+    """Return rows from an event time (ns UTC) on, in order of arrival."""
     rows = [chunk[chunk["ts_event"] >= first_ns] for chunk in chunks]
     return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)

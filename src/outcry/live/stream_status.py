@@ -1,4 +1,4 @@
-"""What one stream says of itself to whoever runs its feed, here or in another process."""
+"""The status of a stream for whatever runs its feed, in this process or another."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,11 @@ from outcry.live.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """`link`: its connection; `reason`: its standing; `lost`: the code it was last lost with; `login`: whether the
-    login was refused; `subscribed`: whether the vendor sends it."""
+    """The status of a stream.
+
+    link: phase of its connection. reason: of its availability. lost: code of the last loss. login: whether the login
+    was refused. subscribed: whether the vendor sends the contract.
+    """
 
     link: Phase
     reason: str
@@ -20,9 +23,11 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """How far a stream is, for a feed that begins elsewhere. `latest_ns`: its newest row; `time_ns`: up to where
-    nothing is missing but what is known to; `barred_ns`: see `Cursor`; `begin_ns`: where the history of a
-    stream without rows begins. ns UTC, 0 where there is none."""
+    """How far a stream is, for a feed that starts elsewhere. Times in ns UTC, 0 if there is none.
+
+    latest_ns: the newest row. time_ns: up to where nothing is missing but known gaps. barred_ns: see `Cursor`.
+    begin_ns: where the history of a stream without rows starts.
+    """
 
     latest_ns: int
     time_ns: int
@@ -31,7 +36,7 @@ class StreamProgress:
 
 
 def status_of(runner: Runner) -> StreamStatus:
-    """What a stream says now; of a contract that is not sent, why the vendor says it is not."""
+    """Return the current status of a stream, with the vendor's own reason if it does not send the contract."""
     reason, health = runner.channel.availability.reason, runner.health
     said = runner.channel.feed_code if reason == "unsubscribed" else ""
     return StreamStatus(
