@@ -1,7 +1,7 @@
-"""The log of one process: `append` returns at once, and a thread of its own writes to the files.
+"""The log of a single process: `append` returns at once, and a thread writes to the files.
 
-Rules kept: nothing here that the event loop calls waits for the disk; entries of a stream are written in order, each
-once; those that cannot be written wait in memory, up to a limit, and are tried again until they are.
+No call from the event loop waits for the disk. Entries of a stream are written in order, each once. Entries that cannot
+be written stay in memory, up to a limit, and are retried.
 """
 
 import errno
@@ -17,15 +17,15 @@ from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
 from outcry.live.pending_writes import PendingWrites, wake
 
-#: Bytes of entries that wait to be written, of all streams together, at most.
+#: Limit of unwritten bytes, over all streams.
 MOST_UNWRITTEN_BYTES = 64 << 20
-#: How long a reader waits for entries under way, and the end of the process for the disk.
+#: How long a reader waits for unwritten entries, and the process at its end for the disk.
 PATIENCE_S = 5.0
-#: Bytes written at once, about.
+#: Approximate size of a write.
 _BATCH_BYTES = 1 << 20
-#: Between two attempts to write what the disk has refused.
+#: Pause before a failed write is repeated.
 _PAUSE_S = 0.25
-#: What a frame adds to its blob, in memory and on the disk.
+#: Size of a frame without its blob, in memory and on disk.
 _FRAME_BYTES = 20
 _MOST_ENTRIES = 2**32 - 1
 
@@ -33,7 +33,8 @@ _MOST_ENTRIES = 2**32 - 1
 class BackgroundLog:
     """Implements `TradeLog` over files, inside `exclusively`. Safe to use from several threads.
 
-    most_unwritten_bytes: `append` raises `OSError` rather than keep more in memory. now_s: a monotonic clock.
+    most_unwritten_bytes: limit of the memory for unwritten entries; beyond it `append` raises `OSError`. now_s: a
+    monotonic clock.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class BackgroundLog:
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._files, self._most_bytes, self._now_s = files, most_unwritten_bytes, now_s
-        #: Never held while the disk is asked for anything.
+        #: Never locked during an access to the disk.
         self._turn = threading.Condition()
         self._streams: dict[str, PendingWrites] = {}
         self._ready: list[PendingWrites] = []
@@ -54,7 +55,7 @@ class BackgroundLog:
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """Hold the files against other processes, and write to them. See `FileLog.exclusively`."""
+        """Lock the files against other processes and start the writer's thread. See `FileLog.exclusively`."""
         with self._files.exclusively():
             self._closing = False
             writer = threading.Thread(target=self._run, name="outcry-log", daemon=True)
@@ -65,12 +66,14 @@ class BackgroundLog:
                 with self._turn:
                     self._closing = True
                     self._turn.notify_all()
-                writer.join(PATIENCE_S)  # what a disk does not accept by then is asked of the feeds again
+                writer.join(
+                    PATIENCE_S
+                )  # entries that are not written by then are requested from the feeds again
                 with self._turn:
                     self._streams.clear()
                     self._ready, self._unwritten_bytes = [], 0
 
-    # -- what never waits for the disk
+    # -- calls that never wait for the disk
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
         """See `TradeLog`. The first use of a stream reads its file, unless `last` did."""
@@ -119,7 +122,7 @@ class BackgroundLog:
             self._begin(stream)
 
     def check_ownership(self, key: str) -> None:
-        """See `TradeLog`: nobody else may write to the files."""
+        """See `TradeLog`: no other process can write to the files."""
 
     def _begin(self, stream: PendingWrites) -> None:
         if not stream.writing:
@@ -127,7 +130,7 @@ class BackgroundLog:
             self._ready.append(stream)
             self._turn.notify_all()
 
-    # -- what may wait
+    # -- calls that may wait
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
         """See `TradeLog`."""
@@ -138,7 +141,7 @@ class BackgroundLog:
         return sorted(found.union(self._files.keys(partitions)))
 
     def last(self, key: str) -> int:
-        """See `TradeLog`. Entries under way are waited for. Raises `StoreBusy`, `LogDamaged`."""
+        """See `TradeLog`. Waits for unwritten entries. Raises `StoreBusy`, `LogDamaged`."""
         stream = self._found(key)
         self._settle(stream)
         return stream.last
@@ -154,7 +157,7 @@ class BackgroundLog:
     @staticmethod
     def _frames(files: Iterator[Frame], until: int, first: int, own: Sequence[Frame]) -> Iterator[Frame]:
         for frame in files:
-            if frame.first >= until:  # written since
+            if frame.first >= until:  # written after `own` was copied
                 break
             yield frame
         yield from (frame for frame in own if frame.first + frame.count > first)
@@ -206,7 +209,7 @@ class BackgroundLog:
         return stream
 
     def _leave(self, key: str) -> None:
-        """Know a stream no more: what its files hold is about to change."""
+        """Forget a stream after its entries are written, because its files are about to change."""
         stream = self._streams.get(key)
         if stream is not None:
             self._settle(stream)
@@ -214,7 +217,7 @@ class BackgroundLog:
             self._streams.pop(key, None)
 
     def _settle(self, stream: PendingWrites) -> None:
-        """Wait until everything of a stream is written."""
+        """Wait until every entry of a stream is written. Raises `StoreBusy`."""
         with self._turn:
             if not self._turn.wait_for(lambda: not stream.writing, PATIENCE_S):
                 raise StoreBusy(f"the log is not written yet: {self._problem or 'the disk does not respond'}")
@@ -239,13 +242,13 @@ class BackgroundLog:
                     self._problem = ""
 
     def _written(self, stream: PendingWrites) -> bool:
-        """Write what is pending of a stream, a batch at a time; False where the disk refuses."""
+        """Write the pending entries of a stream in batches; return False if the disk refuses."""
         try:
             while self._take(stream):
                 if stream.flying:
                     self._files.append_all(stream.key, stream.flying)
                 self._acknowledge(stream)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, entries stay and are tried again
+        except Exception as problem:  # noqa: BLE001 - a supervisor: after any error entries stay and are retried
             self._problem = (
                 problem.strerror or str(problem) if isinstance(problem, OSError) else repr(problem)
             )
@@ -253,7 +256,7 @@ class BackgroundLog:
         return True
 
     def _take(self, stream: PendingWrites) -> bool:
-        """Begin a file where one is due, and gather the next batch; False where there is nothing to do."""
+        """Start a file if one is due, and collect the next batch; return False if nothing is pending."""
         with self._turn:
             at = stream.kept_to
             due = not stream.flying and at in stream.cuts
@@ -262,7 +265,7 @@ class BackgroundLog:
         with self._turn:
             if due:
                 stream.cuts.discard(at)
-            if stream.flying:  # refused before
+            if stream.flying:  # a write that failed before
                 return True
             size = number = 0
             for frame in stream.pending:

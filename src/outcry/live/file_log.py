@@ -1,7 +1,8 @@
-"""The log of live streams as files: a folder a stream, `0/demo/ESZ2026/<first entry>.log`, frames one after the other.
+"""The log of live streams as files: a folder for each stream, `0/demo/ESZ2026/<first entry>.log`, with consecutive
+frames.
 
-Rules kept: one process at a time; a frame is one write, and one that fails leaves nothing behind; only the newest file
-of a stream can end torn, for the one before is on disk before it is begun.
+One process at a time uses it. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a
+stream can end with an incomplete frame, because the file before it is synced to disk first.
 """
 
 import errno
@@ -28,7 +29,7 @@ _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
 
 
 class _Stream:
-    """Where a stream stands. starts: first entry of each of its files; size: good bytes of the newest one."""
+    """The files of a stream. starts: first entry of each file; size: valid bytes of the newest one."""
 
     __slots__ = ("folder", "handle", "last", "size", "starts")
 
@@ -45,8 +46,8 @@ class _Stream:
 class FileLog:
     """Implements `TradeLog`, inside `exclusively`. Safe to use from several threads.
 
-    segment_bytes: a file is not begun anew before it has grown so large, unless it is cut. most_open: files kept
-    open, without it a quarter of those that this process may have open.
+    segment_bytes: the size from which on the next entry starts a new file. most_open: limit of open files; by default a
+    quarter of those that this process may open.
     """
 
     def __init__(
@@ -55,18 +56,18 @@ class FileLog:
         self._folder = folder
         self._segment_bytes, self._most_open = segment_bytes, most_open
         self._turn = threading.Lock()
-        #: Guards files and good bytes of streams: readers do not wait for a write that hangs. Taken inside `_turn`.
+        #: Guards the files and sizes of streams: readers do not wait for a write that hangs. Acquired inside `_turn`.
         self._known = threading.Lock()
         self._held = False
         self._streams: dict[str, _Stream] = {}
-        self._open: OrderedDict[str, _Stream] = OrderedDict()  # the least recently used first
+        self._open: OrderedDict[str, _Stream] = OrderedDict()  # least recently used first
         self._said: dict[str, list[str]] = {}
         self._unsynced: set[str] = set()
         self._unsynced_folders: set[Path] = set()
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """Hold the log against other processes; leaving syncs and closes it. Raises `LogInUse`, `OSError`."""
+        """Lock the log against other processes; sync and close it at the end. Raises `LogInUse`, `OSError`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("w") as lock:
             try:
@@ -103,7 +104,7 @@ class FileLog:
         self.append_all(key, [Frame(first, count, blob)])
 
     def append_all(self, key: str, frames: Sequence[Frame]) -> None:
-        """Append frames that follow one another with one write: all of them are added, or none."""
+        """Append consecutive frames with one write: all of them are added, or none."""
         with self._turn:
             stream = self._streams.get(key) or self._stream(key)
             last, fresh = stream.last, bytearray()
@@ -123,15 +124,15 @@ class FileLog:
                 stream.last = last
 
     def pending_write(self, key: str) -> None:
-        """See `TradeLog`: what was appended is in the file."""
+        """See `TradeLog`: entries are in the file once `append` returns."""
         return
 
     def stalled(self, key: str) -> str | None:
-        """See `TradeLog`: what was appended is in the file."""
+        """See `TradeLog`: entries are in the file once `append` returns."""
         return None
 
     def check_ownership(self, key: str) -> None:
-        """See `TradeLog`: nobody else may write to the files."""
+        """See `TradeLog`: no other process can write to the files."""
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """See `TradeLog`."""
@@ -165,7 +166,7 @@ class FileLog:
             folder = self._folder / key
             for start in file_starts(folder):
                 (folder / f"{start:020d}.log").unlink()
-            with suppress(OSError):  # never made, or something else lies in it
+            with suppress(OSError):  # it does not exist, or contains other files
                 folder.rmdir()
 
     def take_notices(self, key: str) -> Sequence[str]:
@@ -207,9 +208,9 @@ class FileLog:
                 if key not in self._unsynced:
                     continue
                 handle = os.dup(self._handle(key, self._stream(key)))
-                self._unsynced.discard(key)  # what is appended from now on is for the next time
+                self._unsynced.discard(key)  # entries appended from now on belong to the next sync
             try:
-                _sync(handle)  # outside the turn: others go on appending meanwhile
+                _sync(handle)  # without the lock, so that others can append meanwhile
             except OSError:
                 self._unsynced.add(key)
                 raise
@@ -217,13 +218,13 @@ class FileLog:
             self._unsynced_folders.discard(folder)
             try:
                 _sync(os.open(folder, os.O_RDONLY))
-            except FileNotFoundError:  # forgotten meanwhile
+            except FileNotFoundError:  # removed meanwhile
                 continue
             except OSError:
                 self._unsynced_folders.add(folder)
                 raise
 
-    # -- in turn
+    # -- with the lock
 
     def _check(self, key: str) -> None:
         if not self._held:
@@ -231,7 +232,7 @@ class FileLog:
         check_key(key)
 
     def _looked_up(self, key: str) -> _Stream:
-        """Where a stream stands, without waiting for a write under way unless it is not known yet."""
+        """Return the files of a stream. Waits for a write in progress only at first use of the stream."""
         known = self._streams.get(key)
         if known is None:
             with self._turn:
@@ -239,7 +240,7 @@ class FileLog:
         return known
 
     def _stream(self, key: str) -> _Stream:
-        """Where a stream stands; at first use by reading its newest file, whose torn end is cut off."""
+        """Return the files of a stream; at first use read the newest one and cut off an incomplete end."""
         known = self._streams.get(key)
         if known is not None:
             return known
@@ -254,8 +255,8 @@ class FileLog:
         return stream
 
     def _begin(self, key: str, stream: _Stream) -> None:
-        """Begin a file with the next entry."""
-        if key in self._unsynced:  # a torn end is looked for in the newest file only
+        """Start a file with the next entry."""
+        if key in self._unsynced:  # only the newest file is checked for an incomplete end
             os.fsync(self._handle(key, stream))
         self._close(key)
         stream.folder.mkdir(parents=True, exist_ok=True)
@@ -269,7 +270,7 @@ class FileLog:
         self._unsynced_folders.update((stream.folder, *stream.folder.parents[:3]))
 
     def _write(self, key: str, stream: _Stream, data: bytearray) -> None:
-        """Write frames whole or not at all."""
+        """Write frames completely or not at all."""
         handle = self._handle(key, stream)
         self._unsynced.add(key)
         written = 0
@@ -279,13 +280,13 @@ class FileLog:
             if written < len(data):
                 try:
                     os.ftruncate(handle, stream.size)
-                except OSError:  # it is cut off as a torn end at the next use
+                except OSError:  # the next use cuts it off as an incomplete end
                     self._let_go(key)
         if written < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stream.path(stream.starts[-1])))
 
     def _handle(self, key: str, stream: _Stream) -> int:
-        """The newest file of a stream, open for appending."""
+        """Return a handle of the newest file of a stream, opened for appending."""
         if stream.handle is not None:
             self._open.move_to_end(key)
             return stream.handle
@@ -305,24 +306,24 @@ class FileLog:
             stream.handle = None
 
     def _let_go(self, key: str) -> None:
-        """Know nothing of where a stream stands any more."""
+        """Close the files of a stream and forget them."""
         self._close(key)
         self._streams.pop(key, None)
 
     # -- reading
 
     def _frames(self, key: str, at: int, until: int) -> Generator[Frame]:
-        """Frames from entry `at`, or the oldest there is, up to `until`, file by file."""
+        """Yield frames from the one with entry `at`, or the oldest, up to entry `until`, file by file."""
         while at < until:
             stream = self._looked_up(key)
             with self._known:
-                if not stream.starts:  # forgotten meanwhile
+                if not stream.starts:  # removed meanwhile
                     return
                 place = max(0, bisect_right(stream.starts, at) - 1)
                 start, *later = stream.starts[place : place + 2]
                 path = stream.path(start)
                 size = path.stat().st_size if later else stream.size
-                file = open_segment(path)  # a file dropped from now on can still be read
+                file = open_segment(path)  # an open file can be read even after it is dropped
             end = start
             with file:
                 try:
@@ -342,7 +343,7 @@ class FileLog:
 
 
 def file_starts(folder: Path) -> list[int]:
-    """The first entry of each file of a stream, ascending."""
+    """Return the first entry of each file of a stream, ascending."""
     found = (_NAME.fullmatch(path.name) for path in folder.glob("*.log"))
     return sorted(int(name[1]) for name in found if name is not None)
 
@@ -353,7 +354,7 @@ def _holds_any(folder: Path) -> bool:
 
 
 def _sync(handle: int) -> None:
-    """Put a file, or the names in a folder, on the disk itself, and close it."""
+    """Sync a file or a folder to disk, and close it."""
     try:
         os.fsync(handle)
     finally:

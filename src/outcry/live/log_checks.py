@@ -1,4 +1,4 @@
-"""What every log looks at before it takes an entry: whose it is, and whether it follows."""
+"""Checks of the name of a stream and of the position of an entry, common to all logs."""
 
 import re
 
@@ -6,18 +6,18 @@ _KEY = re.compile(r"[0-9]+(?:/[0-9A-Za-z_][0-9A-Za-z_.-]*){2}", re.ASCII)
 
 
 def is_key(text: str) -> bool:
-    """Whether this is the name of a stream, `StreamKey.text`."""
+    """Return whether a text is the name of a stream, `StreamKey.text`."""
     return _KEY.fullmatch(text) is not None
 
 
 def check_key(text: str) -> None:
-    """Raise `ValueError` for what names no stream."""
+    """Raise `ValueError` unless a text is the name of a stream."""
     if not is_key(text):
         raise ValueError(f"{text!r} names no stream: it has the form 0/demo/ESZ2026")
 
 
 def check_repeat(key: str, last: int, first: int, count: int) -> None:
-    """Accept what is there already; raise `ValueError` for anything else that is not next."""
+    """Accept entries that exist already; raise `ValueError` for a gap or a partial overlap."""
     if count < 1:
         raise ValueError(f"{key}: {count} entries cannot be appended")
     if first > last:

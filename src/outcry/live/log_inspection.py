@@ -1,4 +1,4 @@
-"""A log looked at without touching it: which of its files cannot be read, and where each stream ends."""
+"""Inspects a log without changing it: which files are unreadable, and where each stream ends."""
 
 import fcntl
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from outcry.live.model import Frame, LogDamaged
 
 @dataclass(slots=True)
 class LogInspection:
-    """A stream's log: the position after its newest entry, and a line for each thing that is wrong."""
+    """The result for one stream: the position after its newest entry, and a line for each fault."""
 
     key: str
     last: int = 0
@@ -21,7 +21,7 @@ class LogInspection:
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a service writes to the log in a folder."""
+    """Return whether a service writes to the log in a folder."""
     try:
         with (folder / ".lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -33,9 +33,10 @@ def is_in_use(folder: Path) -> bool:
 
 
 def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LogInspection]:
-    """Read every stream's log. `decode`: raises `LogDamaged` for a frame that holds no entry.
+    """Read every stream's log. decode: raises `LogDamaged` for a frame without an entry.
 
-    While a service writes, files may go, and the newest may end in the middle of a frame: neither is a fault then."""
+    While a service writes, files may be removed and the newest may end inside a frame; neither is a fault then.
+    """
     in_use = is_in_use(folder)
     for path in sorted(folder.glob("*/*/*/")):
         key = "/".join(path.parts[-3:])
@@ -44,7 +45,7 @@ def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[Lo
 
 
 def quarantined_files(folder: Path) -> list[Path]:
-    """Damaged files that an earlier start has renamed."""
+    """Return the damaged files that earlier starts have renamed."""
     return sorted(folder.glob("*/*/*/*.damaged*"))
 
 

@@ -1,7 +1,7 @@
-"""What can still be read of a damaged log, put together again; the damaged files are renamed, never removed.
+"""Rebuilds a damaged log from its readable frames. Damaged files are renamed, never removed.
 
-Rules kept: the new files are on disk before an old one is renamed; entries before a position that nothing needs to be
-read from again may be missing, and a frame in their place says so; after it nothing follows a hole.
+New files are on disk before an old one is renamed. Entries before a position that nothing reads from may be missing,
+and a frame in their place says so. After that position nothing follows a gap.
 """
 
 import os
@@ -17,7 +17,7 @@ _COPIED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the log as it will be: good frames of a file, or entries that are lost where `path` is None."""
+    """A part of the rebuilt log: valid frames of a file, or lost entries if `path` is None."""
 
     path: Path | None
     run: Run
@@ -26,10 +26,10 @@ class _Piece:
 def salvaged(
     folder: Path, files: Sequence[tuple[Path, int]], position: int, lost: Callable[[int], bytes]
 ) -> list[str]:
-    """Put a stream's log together from what its files hold; return what was lost, in a line for each file or hole.
+    """Rebuild a stream's log from its files; return a line for each damaged file and gap, none if the log is whole.
 
-    files: each with its first entry, ascending. position: of the snapshot the stream goes on from, 0 without one.
-    lost: makes the blob of a frame for that many lost entries. Nothing is done to a log that is whole.
+    files: each with its first entry, ascending. position: of the snapshot that the stream continues from, 0 without
+    one. lost: makes the blob of a frame for a number of lost entries.
     """
     pieces = list(
         _pieces([(path, run) for path, first in files for run in runs(path, first)], files, position)
@@ -79,7 +79,7 @@ def _pieces(
 
 
 def _is_whole(piece: _Piece, files: Sequence[tuple[Path, int]]) -> bool:
-    """Whether a file is nothing but this piece, under its own name."""
+    """Return whether a file contains exactly this part, under its own name."""
     assert piece.path is not None
     return (
         piece.path,

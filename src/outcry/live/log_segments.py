@@ -1,8 +1,8 @@
-"""One file of a log: frames one after the other, and what to make of bytes that are none.
+"""One file of a log: consecutive frames, and the treatment of bytes that are no frame.
 
-A frame: length of the blob (u32), CRC-32 of all after this field (u32), first entry (u64), number of entries (u32), the
-blob; little-endian. Rule kept: frames follow one another without a hole; nothing but a torn end is ever cut off, and
-that is moved to a file beside it.
+A frame: length of the blob (u32), CRC-32 of everything after this field (u32), first entry (u64), number of entries
+(u32), the blob; little-endian. Frames follow one another without a gap. Only an incomplete end is cut off, and moved to
+a file beside it.
 """
 
 import os
@@ -23,11 +23,11 @@ _NUMBERS = struct.Struct("<QI")
 _HEAD = struct.Struct("<IIQI")
 _BUFFER_BYTES = 1 << 20
 _WINDOW = 1 << 20
-_REACH = 1 << 40  # entries a file may hold beyond the one that is missing, at the very most
+_REACH = 1 << 40  # upper limit of the entries between a missing one and the next in its file
 
 
 class NoFrame(Exception):
-    """The bytes at `at` are no frame, or not the one that should be there: entry `expected`."""
+    """The bytes at `at` are no frame, or not the frame of the expected entry."""
 
     def __init__(self, at: int, expected: int) -> None:
         super().__init__(f"no frame of entry {expected} at byte {at}")
@@ -35,7 +35,7 @@ class NoFrame(Exception):
 
 
 def encode(first: int, count: int, blob: bytes) -> bytes:
-    """Return a frame as bytes. Raises `ValueError` for what does not fit one."""
+    """Return a frame as bytes. Raises `ValueError` if its numbers are out of range."""
     try:
         numbers = _NUMBERS.pack(first, count)
         return b"".join((_SEAL.pack(len(blob), crc32(blob, crc32(numbers))), numbers, blob))
@@ -49,7 +49,7 @@ def open_segment(path: Path) -> BinaryIO:
 
 
 def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
-    """Yield the frames of a file's first `size` bytes, which begin with entry `first`. Raises `NoFrame`."""
+    """Yield the frames of a file's first `size` bytes, which start with entry `first`. Raises `NoFrame`."""
     at = 0
     while at < size:
         head = file.read(min(_HEAD.size, size - at))
@@ -67,9 +67,10 @@ def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
 
 
 def mend(path: Path, first: int) -> tuple[int, int, str]:
-    """Move a file's torn end to a file of its own; return the entry after its last one, its size, and what was done.
+    """Move a file's incomplete end to another file; return the entry after its last one, its size, and what was done.
 
-    A crash leaves such an end, and so does a flipped bit in the last frame. Raises `LogDamaged`."""
+    A crash leaves such an end, and so does a flipped bit in the last frame. Raises `LogDamaged`.
+    """
     size, last = path.stat().st_size, first
     try:
         with open_segment(path) as file:
@@ -88,8 +89,7 @@ def mend(path: Path, first: int) -> tuple[int, int, str]:
 
 
 def _moved(path: Path, at: int, torn: bytes) -> str:
-    """Write a torn end to a file of its own and say so; zeros, which a file grows by before it is written, are nothing
-    to keep."""
+    """Write an incomplete end to another file and return a line about it; empty for zeros, which are preallocated."""
     if not any(torn):
         return ""
     aside = unused_name(path, "damaged")
@@ -102,7 +102,7 @@ def _moved(path: Path, at: int, torn: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Good frames one after the other: bytes `start` to `end` of a file, entries `first` to `until`, not included."""
+    """Consecutive valid frames: bytes `start` to `end` of a file, entries `first` to `until` (exclusive)."""
 
     start: int
     end: int
@@ -111,7 +111,7 @@ class Run:
 
 
 def runs(path: Path, first: int) -> list[Run]:
-    """Find every good frame of a file that should begin with entry `first`, whatever lies between them."""
+    """Find every valid frame of a file that should start with entry `first`, whatever lies between them."""
     found: list[Run] = []
     size = path.stat().st_size
     with open_segment(path) as file:
@@ -137,7 +137,7 @@ def runs(path: Path, first: int) -> list[Run]:
 
 
 def damaged(path: Path, problem: NoFrame) -> LogDamaged:
-    """What to say of a file that has no frame where there must be one."""
+    """Return the error for a file without a frame where one must be."""
     return LogDamaged(
         f"the log {path} is damaged at byte {problem.at}: entry {problem.expected} cannot be read, though later ones "
         "are there. The next start sets the file aside and goes on from the snapshot and what can be read"
@@ -145,16 +145,16 @@ def damaged(path: Path, problem: NoFrame) -> LogDamaged:
 
 
 def next_frame(data: bytes, expected: int) -> int | None:
-    """Return where the first good frame of entry `expected` or a later one begins in these bytes.
+    """Return where the first valid frame of entry `expected` or a later one starts in these bytes, else None.
 
-    Tells a torn end, which a crash leaves, from damage in the middle. A frame is looked for at every byte, and told
-    by what follows it: the next frame's number, the end, or nothing but zeros (a file grown but not yet written).
+    This distinguishes an incomplete end, which a crash leaves, from damage in the middle. Every byte may start a frame;
+    it is confirmed by what follows: the next frame's number, the end, or zeros (preallocated).
     """
     places = len(data) - _HEAD.size + 1
     if places < 1:
         return None
     lengths, firsts, counts = (
-        np.ndarray((places,), form, data, offset, (1,))  # one at every byte, overlapping
+        np.ndarray((places,), form, data, offset, (1,))  # one at every byte; they overlap
         for form, offset in (("<u4", 0), ("<u8", 8), ("<u4", 16))
     )
     for start in range(0, places, _WINDOW):

@@ -1,22 +1,22 @@
-"""The state of a stream whose entries are written after `append` has returned, and the tasks that wait for them."""
+"""Entries of a stream that are written after `append` has returned, and the tasks that wait for them."""
 
 import asyncio
 from collections.abc import Sequence
 
 from outcry.live.model import Frame
 
-#: A log that accepts nothing for this long is stalled: its streams stop answering live.
+#: A log that accepts nothing for this long is stalled; its streams stop answering live.
 STALL_S = 2.0
 
 Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
 
 
 class PendingWrites:
-    """A stream's position in its log.
+    """The unwritten entries of one stream.
 
-    last: the position after the newest entry, written or not. flying: frames being written; pending: those after
-    them. cuts: positions at which a file or message begins. waiting: tasks that wait until a position is written.
-    since_s: when the log last accepted anything, on the monotonic clock; it counts while `writing`.
+    last: the position after the newest entry, written or not. flying: frames being written; pending: frames after them.
+    cuts: positions at which a file or message starts. waiting: tasks that wait until a position is written. since_s:
+    when the log last accepted anything, on the monotonic clock; it counts while `writing`.
     """
 
     __slots__ = ("cuts", "flying", "key", "last", "pending", "since_s", "waiting", "writing")
@@ -61,7 +61,7 @@ def wake(waiting: Sequence[Waiter], problem: Exception | None) -> None:
     for _, loop, waiter in waiting:
         try:
             loop.call_soon_threadsafe(_resolve, waiter, problem)
-        except RuntimeError:  # that loop has ended
+        except RuntimeError:  # the loop has ended
             continue
 
 

@@ -1,7 +1,7 @@
-"""Alerts, positions and snapshots of live streams, in the database of everything else.
+"""Storage of alerts, positions and snapshots of live streams in the database.
 
-Rules kept: an alert is recorded once by its identity, in one transaction with the position its stream has reached; a
-position never goes back; nothing here moves the revision, for it would spend every cached answer every few seconds.
+An alert is recorded once by its identity, in one transaction with the position that its stream has reached. A position
+never decreases. Nothing here changes the revision, because that would invalidate every cached answer every few seconds.
 """
 
 import json
@@ -21,14 +21,14 @@ from outcry.live.model import AlertEntries, AlertRow, FanOut, StreamKey
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 
-#: An alert may be for a hundred thousand, and others wait for their turn meanwhile.
+#: One alert may have a hundred thousand receivers, and other writers wait meanwhile.
 _PATIENCE_S = 30.0
 _ALERT_FIELDS = tuple(field.name for field in fields(AlertRow))
 ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
 
 
 class SqlLiveStore:
-    """Implements `LiveStore` and `Snapshots`. `entries`: the outbox's, which alerts are recorded and removed with."""
+    """Implements `LiveStore` and `Snapshots`. entries: the outbox entries that change together with alerts."""
 
     def __init__(self, database: Database, entries: AlertEntries) -> None:
         self._database, self._entries = database, entries
@@ -51,7 +51,7 @@ class SqlLiveStore:
         return None if row is None else (row["position"], row["data"])
 
     def all_snapshots(self) -> Sequence[tuple[str, int, bytes]]:
-        """Every stream's snapshot, as stored."""
+        """Return every stream's snapshot, as stored."""
         table = schema.snapshots
         with self._database.reading() as connection:
             rows = connection.execute(select(table).order_by(table.c.stream)).mappings()
@@ -84,7 +84,7 @@ class SqlLiveStore:
             self._entries.forget_alerts(connection, *mine)
 
     def forget_feed(self, connection: Connection, feed: str) -> None:
-        """Remove the alerts, snapshots and positions of the feed of that name, whoever owns it, in a transaction."""
+        """Remove the alerts, snapshots and positions of all feeds of a name, within a transaction."""
         self._entries.forget_alerts(connection, schema.alerts.c.feed == feed)
         for table in (schema.snapshots, schema.positions):
             streams = connection.execute(select(table.c.stream)).scalars()
@@ -92,7 +92,7 @@ class SqlLiveStore:
             connection.execute(table.delete().where(table.c.stream.in_(gone)))
 
     def damaged(self) -> list[checksums.Damaged]:
-        """Alerts that do not match their checksums."""
+        """Return the alerts that do not match their checksums."""
         with self._database.reading() as connection:
             alerts = checksums.read(connection, schema.alerts, lambda query: query)
         return checksums.built(alerts, schema.alerts.name, read_alert)[1]
@@ -132,7 +132,7 @@ class SqlLiveStore:
         order = column.seq.desc() if newest_first else column.seq
         found: list[AlertRow] = []
         with self._database.reading() as connection:
-            while True:  # damaged alerts must not make a page look like the last one
+            while True:  # a page with damaged alerts must not look like the last one
                 most = limit - len(found)
                 read = checksums.read(
                     connection,
@@ -152,7 +152,7 @@ class SqlLiveStore:
 
 
 def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int | None) -> list[AlertRow]:
-    """Insert alerts; return those that were not known, numbered in the order they came."""
+    """Insert alerts; return the new ones with `seq`, in the order given. written_ns: the machine's clock."""
     lock_recording(connection)
     rows = [_plain(alert) | {"written_ns": written_ns} for alert in alerts]
     inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
@@ -162,15 +162,18 @@ def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int 
 
 
 def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows of a table by stream, each unless one of a later position is there."""
+    """Write rows by stream, each unless a row of a later position exists."""
     if rows:
         connection.execute(_unless_later(connection.dialect.name, table), rows)
 
 
 @cache
 def _unless_known(dialect: str) -> Any:
-    """Insert alerts and return the number and identity of each; nothing where one of that identity is there. Both
-    databases say it alike, each through its own part of SQLAlchemy; kept, for making it takes longer than doing it."""
+    """Build the statement that inserts new alerts and returns their number and identity.
+
+    Each database needs its own part of SQLAlchemy. The statement is cached because building it takes longer than
+    running it.
+    """
     identity = [schema.alerts.c.owner, schema.alerts.c.feed, schema.alerts.c.key]
     statement = _insert(dialect)(schema.alerts).on_conflict_do_nothing(index_elements=identity)
     return statement.returning(schema.alerts.c.seq, *identity)
@@ -198,7 +201,7 @@ def _plain(alert: AlertRow) -> dict[str, Any]:
 
 
 def read_alert(row: Mapping[Any, Any]) -> AlertRow:
-    """An alert of the table's columns, each by its name and no others."""
+    """Build an alert from the columns of its table, each by its name."""
     changed: dict[str, Any] = {
         "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
         "params": json.loads(row["params"]), "invented": bool(row["invented"]),
