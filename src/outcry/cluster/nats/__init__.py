@@ -1,4 +1,4 @@
-"""What several processes share through NATS JetStream: the log of trades, snapshots, latest states, partitions, calls.
+"""The NATS adapters: trade log, snapshots, latest states, partitions, presence and calls.
 
-Imported only where `cluster` is set: it needs the extra of that name.
+Imported only with the setting `cluster`; requires the extra of that name.
 """

@@ -1,4 +1,4 @@
-"""Waiting for the bus, from a thread of another kind: for a while, and again where it was away."""
+"""Blocking use of NATS from other threads, with retries for a limited time."""
 
 import asyncio
 import time
@@ -12,19 +12,19 @@ from outcry.database.errors import StoreBusy
 
 T = TypeVar("T")
 
-#: How long whoever blocks waits for the bus.
+#: Longest wait of a blocking caller for NATS.
 PATIENCE_S = 5.0
 _PAUSE_S = 0.05
 
 
 class BlockingBus:
-    """Asks the bus, again until it answers, but not for ever. `what`: it is asked for, in words."""
+    """Runs work on the NATS thread and retries it until it succeeds or `PATIENCE_S` is over. `what`: for errors."""
 
     def __init__(self, thread: LinkThread, what: str) -> None:
         self._thread, self._what = thread, what
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do some work, which may be done twice, on the link's loop; return what it returns. Raises `StoreBusy`."""
+        """Run work that may be repeated on the link's loop and return its result. Raises `StoreBusy`."""
         try:
             return self._thread.call(self._again(work), PATIENCE_S + 1)
         except (BusDown, BusRefused) as problem:

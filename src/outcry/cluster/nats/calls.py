@@ -1,6 +1,6 @@
-"""Calls between processes over NATS: a request, and the reply of the one process that listens to the name.
+"""Calls between processes over NATS: a request, and the reply of the one process that serves the name.
 
-Rule kept: whoever asks learns at once that nobody serves a name, and that whoever served it has just ended.
+The caller learns at once that no process serves a name, or that the process that served it has just ended.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _HEADER = "Outcry-Answer"
 
 
 class _Kind(StrEnum):
-    """What came of a call, where it is no answer."""
+    """Kinds of replies other than an answer."""
 
     REFUSED = "refused"
     GONE = "gone"
@@ -34,7 +34,7 @@ class NatsCalls:
         self._link, self._report = link, report
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
-        """See `Calls`. What is too long for the bus is refused as `too_long_for_bus`."""
+        """See `Calls`. A request that exceeds the server's message size is refused as `too_long_for_bus`."""
         if self._link.connected and len(body) > self._link.max_bytes:
             raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
         answer = await self._link.request(_ASKED + name, body, timeout_s)
@@ -49,7 +49,7 @@ class NatsCalls:
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
-        """See `Calls`. Who is not answered as the block ends is told that nobody serves."""
+        """See `Calls`. When the block ends, unanswered callers receive `NobodyServes`."""
         under_way: dict[asyncio.Task[None], Msg] = {}
         ended = False
 

@@ -1,7 +1,7 @@
-"""Whose a bus is.
+"""The check that a NATS account belongs to this installation.
 
-Rule kept: the first process that comes to a bus leaves the mark of its installation there, for good; who has another
-takes no part, for two installations on one bus would take each other's streams.
+The first process writes the mark of its installation, which stays. A process with another mark takes no part, because
+two installations on one account would acquire each other's streams.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _ANOTHERS = (
 
 
 async def claim_bus(link: Link, mark: str, report: Report) -> None:
-    """Wait until the bus has our mark: leave it where there is none. What is in the way is told as it changes."""
+    """Wait until NATS has our mark, and write it if there is none. Report each change of what prevents that."""
     kept, told = MessageStore(link, STREAM), ""
     while True:
         try:
@@ -40,7 +40,7 @@ async def claim_bus(link: Link, mark: str, report: Report) -> None:
 
 
 async def _mark(kept: MessageStore, mark: str) -> str:
-    """The mark there is, ours if there was none."""
+    """Return the current mark, after writing ours if there was none."""
     newest = await kept.newest(_SUBJECT)
     if newest is None:
         with suppress(WriteConflict):

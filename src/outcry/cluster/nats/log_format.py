@@ -1,7 +1,7 @@
-"""How a stream of ours lies in JetStream: its subject, and frames in a message.
+"""The format of the trade log in JetStream: subjects, and frames in a message.
 
-A message: its form (u8), then each frame: first entry (u64), number of entries (u32), length of the blob (u32), the
-blob; little-endian. One without frames says that the stream was forgotten.
+A message: format version (u8), then for each frame: first entry (u64), number of entries (u32), length of the blob
+(u32), the blob; little-endian. A message without frames means that the stream was deleted.
 """
 
 import struct
@@ -13,19 +13,19 @@ from outcry.live.partitions import partition_of_stream
 
 _FORM = b"\1"
 _HEAD = struct.Struct("<QII")
-#: Bytes of a frame in a message beside its blob.
+#: Bytes of a frame header.
 FRAME_BYTES = _HEAD.size
 MOST_ENTRIES = 2**32 - 1
 
 
 def subject_of(prefix: str, key: str) -> str:
-    """The subject of a stream: `log.17.0.demo.ESZ2026`. Raises `ValueError` for what names none."""
+    """Return the subject of a stream, such as `log.17.0.demo.ESZ2026`. Raises `ValueError` for an invalid key."""
     check_key(key)
     return f"{prefix}.{partition_of_stream(key)}.{key.replace('.', '=').replace('/', '.')}"
 
 
 def key_of(subject: str) -> str:
-    """The stream of a subject."""
+    """Return the stream key of a subject."""
     return "/".join(subject.split(".")[2:]).replace("=", ".")
 
 

@@ -1,8 +1,8 @@
-"""What JetStream keeps for us, subject by subject: read in order, and added to only by who knows the newest.
+"""A JetStream stream with ordered reads and compare-and-set appends by subject.
 
-Rule kept: a message is written once. One whose acknowledgement was lost is known by its own name as the newest there
-is, so it is never taken for another's, however late it is sent again: the window in which JetStream itself looks for
-repeats does not matter. (Whether it looks before or after it compares the newest depends on the number of servers.)
+A message is written once. If its acknowledgement is lost, the writer recognises its own message as the newest by its
+id, however late it retries. So JetStream's deduplication window does not matter. (Whether JetStream deduplicates before
+or after it compares the expected sequence depends on the number of servers.)
 """
 
 from base64 import b64decode
@@ -18,20 +18,20 @@ from outcry.cluster.nats.link import BusRefused, Link, answered
 #: JetStream's own codes: another message is the newest, or is about to be; there is no message.
 _OVERTAKEN, _NONE = frozenset({10071, 10164}), 10037
 _MOST, _MOST_BYTES = 1024, 8 << 20
-#: How long an acknowledgement is waited for before the message is sent again: one to a leader that died is lost.
+#: Longest wait for an acknowledgement before a retry: a leader that died never sends it. And for a batch of reads.
 _WRITTEN_S, _BATCH_S = 1.5, 10.0
 _ID = "Nats-Msg-Id"
-#: Room in a message for what goes beside its body.
+#: Bytes reserved for the headers of a message.
 HEADERS_BYTES = 512
 
 
 class WriteConflict(Exception):
-    """The newest message of a subject is not the one that was expected."""
+    """The newest message of a subject is not the expected one: another process has written."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message there is. `seq`: its number in all of the stream; `name`: as it was added."""
+    """A stored message. `seq`: its sequence number in the stream; `name`: the id it was added with."""
 
     seq: int
     name: str
@@ -39,13 +39,13 @@ class StoredMessage:
 
 
 class MessageStore:
-    """A stream of JetStream. Every method may raise `BusDown` and `BusRefused`."""
+    """Reads and writes one JetStream stream. Every method may raise `BusDown` and `BusRefused`."""
 
     def __init__(self, link: Link, config: Mapping[str, Any]) -> None:
         self._link, self._config, self._stream = link, config, str(config["name"])
 
     async def newest(self, subject: str) -> StoredMessage | None:
-        """The newest message, as whoever leads the stream knows it."""
+        """Return the newest message of a subject, as the stream's leader knows it."""
         try:
             said = await self._ask(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject})
         except BusRefused as problem:
@@ -60,7 +60,7 @@ class MessageStore:
         return StoredMessage(found["seq"], name, b64decode(found.get("data", "")))
 
     async def some(self, subject: str, seq: int, most: int = _MOST) -> list[StoredMessage]:
-        """Messages from a number on, in order, some megabytes of them; from any replica, so the newest may lack."""
+        """Return messages from a sequence number on, up to 8 MiB. Any replica answers, so the newest may be missing."""
         await self._link.ensure_stream(self._config)
         ask = {"seq": max(1, seq), "next_by_subj": subject, "batch": most, "max_bytes": _MOST_BYTES}
         subject = f"$JS.API.DIRECT.GET.{self._stream}"
@@ -76,8 +76,11 @@ class MessageStore:
         ]
 
     async def add(self, subject: str, body: bytes, after: int, name: str) -> int:
-        """Add a message whose name is its own for ever after the one of that number, 0 for none; return its own. Raises
-        `WriteConflict`. With `BusDown` it may have been added: add it again, as it is, to know."""
+        """Append a message after the one with sequence number `after` (0: none); return its sequence number.
+
+        `name` is a unique id. Raises `WriteConflict` if another message is the newest. After `BusDown` the message may
+        have been added: append it again with the same name.
+        """
         await self._link.ensure_stream(self._config)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(after), _ID: name}
         try:
@@ -94,11 +97,11 @@ class MessageStore:
         raise WriteConflict(subject)
 
     async def remove(self, subject: str, before: int) -> None:
-        """Remove messages of a number less than that."""
+        """Remove the messages of a subject with a sequence number less than `before`."""
         await self._ask(f"STREAM.PURGE.{self._stream}", {"filter": subject, "seq": before})
 
     async def subjects(self, pattern: str) -> Sequence[str]:
-        """Every subject there is a message of."""
+        """Return every subject that matches the pattern and has a message."""
         found: dict[str, int] = {}
         while True:
             ask = {"subjects_filter": pattern, "offset": len(found)}

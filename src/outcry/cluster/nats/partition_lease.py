@@ -1,7 +1,8 @@
-"""One partition as a process has it: from the word of the server that it is ours to the end of that, ours or not.
+"""The lease of one partition at one process.
 
-Rules kept: what the server said holds for as long as the pin lasts from when we asked, by our own clock, so who stood
-still knows before anything else; `gained` and `lost` of a partition are called one at a time, and in turn.
+The server's confirmation is valid for the duration of the pin from the time we asked, by our own monotonic clock. So a
+process that was suspended notices the loss before it does anything else. `gained` and `lost` of a partition are called
+alternately and never overlap.
 """
 
 import asyncio
@@ -14,20 +15,20 @@ from typing import NamedTuple
 from outcry.base.log_events import LogEvent, Report
 from outcry.live.partitions import Turn
 
-#: How long the server keeps a partition for who does not ask for it.
+#: The server releases a partition whose owner has sent no request for this long.
 PIN_S = 1.5
-#: Who has one asks for it so often.
+#: Interval at which the owner of a partition renews it.
 BEAT_S = 0.4
-#: By then whoever had it before knows that it has lost it, unless it stands still.
+#: After this time the previous owner knows that it has lost the partition, unless it is suspended.
 SETTLED_S = BEAT_S + 0.05
-#: What our clock and the server's may differ by, in that time.
+#: Largest drift between our clock and the server's during a pin.
 _MARGIN_S = 0.05
-#: Who could not take a partition up leaves it to others for so long.
+#: A process that failed to acquire a partition leaves it to others for this long.
 _BARRED_S = 1.0
 
 
 class LeaseCallbacks(NamedTuple):
-    """What is done as partitions come and go. give_back: let the server give it to others, once `lost` has ended."""
+    """Callbacks of a lease. give_back: release the partition at the server, after `lost` has ended."""
 
     gained: Turn
     lost: Turn
@@ -36,17 +37,20 @@ class LeaseCallbacks(NamedTuple):
 
 
 class PartitionLease:
-    """A partition here. `pin`: the server's word for its being ours; empty: it is not. `asked_s`: when it was asked
-    for last while it was not; `asked_until_s`: how long that stands; `beaten_s`: when it was by its pin."""
+    """The lease of a partition, by `time.monotonic`.
+
+    pin: the server's id of our ownership, empty without; asked_s: time of the last request for the partition;
+    asked_until_s: end of that request; beaten_s: time of the last renewal.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.pin = ""
         self.pinned_s = self.beaten_s = -math.inf
         self.asked_s = self.asked_until_s = self.barred_until_s = -math.inf
-        #: Whether who had it before has ended with it; else we wait a little, as it may not know yet.
+        #: Whether the previous owner has released it. If not, we wait: it may not have noticed the loss yet.
         self.left = False
-        #: No longer asked for: it is being given to others.
+        #: The partition is being released.
         self.leaving = False
         self.given_back = False
         self.tenure: asyncio.Task[None] | None = None
@@ -56,52 +60,52 @@ class PartitionLease:
 
     @property
     def sure(self) -> bool:
-        """Whether it is ours for certain."""
+        """Whether we certainly own the partition now."""
         return bool(self.pin) and self.sure_for_s > 0
 
     @property
     def sure_for_s(self) -> float:
-        """How long it is ours yet, if the server is not asked again."""
+        """Seconds for which we certainly own it without another renewal."""
         return self._sure_until_s - time.monotonic()
 
     @property
     def owned(self) -> bool:
-        """Whether it was taken up, and is ours."""
+        """Whether it was acquired and we still own it."""
         return self._open and not self._over.is_set() and self.sure
 
     @property
     def held(self) -> bool:
-        """Whether it is taken up, or being so, to stay."""
+        """Whether it is acquired or being acquired, and not being released."""
         return self.tenure is not None and not self._over.is_set()
 
     def pinned(self, pin: str, *, left: bool) -> None:
-        """The server says that it is ours; it is for certain once it answers to that name."""
+        """Note the server's pin; ownership is certain after the server has answered a renewal with it."""
         self.lose()
         self.pin, self.left, self.pinned_s = pin, left, time.monotonic()
         self.asked_until_s = -math.inf
 
     def confirmed(self, asked_s: float) -> None:
-        """The server has answered what was asked by its pin at that time."""
+        """Note that the server has confirmed the renewal sent at `asked_s`."""
         self._sure_until_s = max(self._sure_until_s, asked_s + PIN_S - _MARGIN_S)
 
     def lapsed(self) -> bool:
-        """Whether it was ours, or was said to be, and is no more by our clock."""
+        """Return whether the pin has expired by our clock."""
         now_s = time.monotonic()
         return bool(self.pin) and now_s >= max(self._sure_until_s, self.pinned_s + PIN_S)
 
     def lose(self) -> None:
-        """It is not ours any more."""
+        """Note that we do not own the partition any more."""
         self.pin, self._sure_until_s = "", -math.inf
         self.given_back = False
         self._over.set()
 
     def leave(self) -> None:
-        """Give it to others, once who uses it here has ended with it."""
+        """Release the partition after its users here have ended."""
         self.leaving = True
         self._over.set()
 
     def sit(self, duties: LeaseCallbacks) -> None:
-        """Have it taken up, unless that is going on. With `leaving`: give it back."""
+        """Start acquiring the partition unless that is under way; with `leaving`, release it."""
         if self.tenure is None:
             self._over.clear()
             self.tenure = asyncio.get_running_loop().create_task(self._sit(duties))
@@ -122,7 +126,7 @@ class PartitionLease:
             self.leaving, self.tenure = False, None
 
     async def _serve(self, duties: LeaseCallbacks) -> None:
-        """Take it up, see it through, let it go."""
+        """Acquire the partition, wait until it is lost or to be released, and end its use."""
         if not self.left and await self._over_by(self.pinned_s + SETTLED_S):
             return
         over = asyncio.ensure_future(self._over.wait())

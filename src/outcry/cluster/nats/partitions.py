@@ -1,8 +1,8 @@
-"""Partitions by JetStream's pinned clients: the server hands each to one process, and on when that one falls silent.
+"""Partition ownership by JetStream's pinned clients: the server assigns each partition to one process at a time.
 
-A set of partitions is a stream with a message and a consumer for each. The message is never acknowledged; to whom the
-server gives it has the partition for as long as it asks under the name the server gave with it. Rule kept: who has more
-than an even share gives the rest back when it has ended with it, by putting a new message there, and letting go.
+A set of partitions is a stream with one message and one consumer for each. The message is never acknowledged. The
+process that receives it owns the partition for as long as it renews its requests with the server's pin id. A process
+with more than an even share releases the rest: it ends their use, publishes a new message and removes its pin.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from outcry.cluster.nats.subscribing import subscribed
 from outcry.live.partitions import PARTITIONS, Turn
 
 _TICK_S = 0.1
-#: How long the server keeps a request for what another has; and how long one that was not taken is left alone.
+#: Duration of a request for a partition that another process owns, and the pause after a failed one.
 _ASK_S, _AGAIN_S = 5.0, 0.3
-#: Others are given so long to take what is theirs by order, before all that is free is asked for.
+#: Processes first ask for their own share in order; after this time they ask for every free partition.
 _ORDERLY_S = 0.15
-#: When a process begins it first finds out who else there is.
+#: A new process first waits for the heartbeats of the others.
 _LOOK_S = 0.2
-#: The message is given to who is pinned anew so often; less than a pin lasts, for it is what the next is given too.
+#: Redelivery interval of the message; shorter than a pin, because the next owner receives the same message.
 _ANEW_S = 1.2
-#: What is let go is ours for so long yet, at least.
+#: A release needs at least this much time of certain ownership.
 _SPARE_S = 0.4
 _RETRY_S = 0.5
 _GROUP, _WAITS = "own", "waits"
-#: What the server says of one that is ours: there is no message now, or others wait for it before us; and of another's.
+#: Server statuses for a partition we own (no message; other requests come first) and for one we do not.
 _STILL_OURS, _WRONG_PIN = frozenset({"404", "408"}), "423"
 _NS, _US = 1_000_000_000, 1_000_000
 
@@ -65,7 +65,7 @@ class NatsPartitions:
         return frozenset(seat.number for seat in self._seats if seat.owned)
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """See `Partitions`. `lost` is called too where `gained` raised or was cut short; what they raise is told."""
+        """See `Partitions`. `lost` is also called if `gained` raised or was cancelled; their errors are logged."""
         self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report)
         self._ended = False
         self._to_prepare.set()
@@ -86,13 +86,13 @@ class NatsPartitions:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _back(self) -> None:
-        """The bus is back: it may know nothing of us any more."""
+        """Prepare again after a reconnect: the server may have lost its state."""
         self._to_prepare.set()
         for seat in self._seats:
             seat.asked_until_s = -math.inf
 
     async def _end(self) -> None:
-        """Give back everything; no longer counted, so that others ask for it already."""
+        """Release every partition. This process is no longer counted, so others already ask for them."""
         self._ended = True
         tenures: list[asyncio.Task[None]] = []
         for seat in self._seats:
@@ -119,7 +119,7 @@ class NatsPartitions:
     # -- an even share
 
     def _ours(self) -> Sequence[PartitionLease]:
-        """Those that are ours if all are divided in order; as many as them we are to have."""
+        """Return the partitions of our even share; their number is our quota."""
         members = self._presence.members(self._name)
         if self._ended or self._presence.name not in members:
             return ()
@@ -131,7 +131,7 @@ class NatsPartitions:
         return [seat for seat in self._seats if seat.held]
 
     async def _balance(self, now_s: float) -> None:
-        """Ask for what our share lacks, or leave what is too much."""
+        """Ask for partitions up to our quota, or release those above it."""
         ours, held = self._ours(), self._held()
         if len(held) >= len(ours):
             self._lacking_s = math.inf
@@ -152,7 +152,7 @@ class NatsPartitions:
     # -- what is asked, and answered
 
     async def _beat(self, seat: PartitionLease) -> None:
-        """Ask for what is ours: if the server answers to the pin, it is so for as long as a pin lasts from now."""
+        """Renew a partition: if the server accepts the pin, we own it for the duration of a pin from now."""
         seat.beaten_s = time.monotonic()
         token = f"{seat.pin}.{int(seat.beaten_s * _US)}"
         await self._ask(seat, token, {"id": seat.pin, "no_wait": True})
@@ -164,20 +164,20 @@ class NatsPartitions:
             await self._link.client.publish(subject, body, f"{self._inbox}.{seat.number}.{token}")
 
     async def _take(self, message: Msg) -> None:
-        """What the server sends: the message of a partition, or why it does not."""
+        """Handle the server's reply: the message of a partition, or a status."""
         headers = message.headers or {}
         if (pin := headers.get("Nats-Pin-Id")) is not None and message.reply:
             seat = self._seats[int(message.subject.rpartition(".")[2])]
             if pin != seat.pin:
                 seat.pinned(pin, left=message.metadata.num_delivered == 1)
             if not seat.given_back:
-                await self._beat(seat)  # its answer is to what was asked just now
+                await self._beat(seat)  # the answer confirms a request sent after this message
             return
         number, asked, at_us = message.subject.split(".")[2:]
         seat, status = self._seats[int(number)], headers.get("Status")
         if asked == _WAITS:
             if int(at_us) == int(seat.asked_s * _US):
-                seat.asked_until_s = -math.inf  # it stands no longer, whatever the reason
+                seat.asked_until_s = -math.inf  # the request has ended
         elif asked == seat.pin and status == _WRONG_PIN:
             seat.lose()
         elif asked == seat.pin and status in _STILL_OURS:
@@ -191,8 +191,11 @@ class NatsPartitions:
             seat.sit(self._duties)
 
     async def _give_back(self, seat: PartitionLease) -> None:
-        """Put a new message there, which tells the next that we have ended with it, and let go. The server lets go of
-        whoever has it, so not if it may be another by then: it lapses by itself."""
+        """Release a partition: publish a new message, which tells the next owner that we have ended, and unpin.
+
+        The server unpins the current owner, whoever that is. So we only unpin while our ownership is certain;
+        otherwise the pin expires.
+        """
         with suppress(BusDown, BusRefused):
             if seat.sure_for_s > _SPARE_S:
                 answered(await self._link.request(f"{self._subject}.{seat.number}", timeout_s=_SPARE_S))
@@ -204,7 +207,7 @@ class NatsPartitions:
     # -- the stream
 
     async def _keep_prepared(self) -> None:
-        """Have the stream, a message and a consumer a partition: now, and whenever the bus is back. Never ends."""
+        """Create the stream, messages and consumers now and after each reconnect. Never ends."""
         told = ""
         while True:
             await self._to_prepare.wait()
@@ -241,7 +244,7 @@ class NatsPartitions:
         )
 
     async def _put(self, number: int) -> None:
-        with suppress(BusRefused):  # another process has put one there
+        with suppress(BusRefused):  # another process has published one
             none_yet = {"Nats-Expected-Last-Subject-Sequence": "0"}
             answered(await self._link.request(f"{self._subject}.{number}", headers=none_yet))
 

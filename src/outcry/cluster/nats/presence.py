@@ -1,7 +1,7 @@
-"""Which processes there are, over NATS: each says it is here every so often, and who is silent is forgotten.
+"""Presence of processes over NATS: each publishes heartbeats, and one without heartbeats is removed.
 
-Rule kept: silence counts only while the bus is heard, by what we say ourselves coming back; after it was away,
-everybody has the time it takes to find it again.
+Missing heartbeats count only while NATS delivers our own. After an interruption every process has `_GRACE_S` to
+reconnect.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from outcry.cluster.nats.link import Link, bus_errors
 from outcry.cluster.nats.subscribing import subscribed
 
 BEAT_S = 0.4
-#: Who was silent for so long is gone.
+#: A process without a heartbeat for this long is removed.
 SILENCE_S = 1.6
-#: What it takes, at most, to find the bus again.
+#: Longest time a process needs to reconnect.
 _GRACE_S = 3.0
 _CONNECTED_S = 2.0
 _SUBJECT = "outcry.here"
 
 
 class _Beat(msgspec.Struct, frozen=True):
-    """What a process says of itself. No roles: it ends."""
+    """A heartbeat. Without roles: the process ends."""
 
     name: str
     roles: tuple[str, ...]
@@ -48,7 +48,7 @@ class NatsPresence:
         self._roles: Counter[str] = Counter()
         self._blocks = 0
         self._beating: asyncio.Task[None] | None = None
-        self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # until when they are counted, as what
+        self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # expiry and roles of each process
         self._heard_s = float("-inf")
 
     @property
@@ -62,7 +62,7 @@ class NatsPresence:
         return time.monotonic() - self._heard_s < _CONNECTED_S
 
     def members(self, role: str) -> Sequence[str]:
-        """See `Presence`. Of others it knows within any block of `here`."""
+        """See `Presence`. Other processes are known within any block of `here`."""
         found = [
             name
             for name, (until_s, roles) in self._others.items()
@@ -72,7 +72,7 @@ class NatsPresence:
 
     @asynccontextmanager
     async def here(self, roles: Sequence[str]) -> AsyncGenerator[None]:
-        """See `Presence`. Blocks may be several at once, and of no roles, to know of others only."""
+        """See `Presence`. Blocks may overlap. A block without roles only observes others."""
         self._roles.update(roles)
         self._blocks += 1
         if self._beating is None:
@@ -102,13 +102,13 @@ class NatsPresence:
 
     async def _take(self, message: Msg) -> None:
         beat, now_s = _BEAT.decode(message.data), time.monotonic()
-        if now_s - self._heard_s > 2 * BEAT_S:  # the bus was away, or we stood still
+        if now_s - self._heard_s > 2 * BEAT_S:  # NATS was unavailable, or this process was suspended
             for name, (_, roles) in self._others.items():
                 self._others[name] = now_s + _GRACE_S, roles
         self._heard_s = now_s
         if beat.name != self._name:
             if beat.name not in self._others:
-                await self._say()  # so that a new one knows of us at once
+                await self._say()  # a new process learns of us at once
             self._others[beat.name] = now_s + SILENCE_S, beat.roles
             self._forget(now_s)
 

@@ -1,4 +1,4 @@
-"""Hearing what is said under a subject, for as long as a block lasts, whether or not the bus is there as it begins."""
+"""Subscription to a NATS subject for the duration of a block, also while the server is unavailable."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -10,7 +10,7 @@ from nats.errors import Error
 
 from outcry.cluster.nats.link import Link
 
-#: How long the bus is given to take note of what is begun or ended.
+#: Longest wait for the server to confirm that a subscription has begun or ended.
 _NOTED_S = 1.0
 
 
@@ -18,9 +18,12 @@ _NOTED_S = 1.0
 async def subscribed(
     link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]
 ) -> AsyncGenerator[None]:
-    """Give every message under a subject to `take`, one after the other. With the bus there, the block begins once it
-    has taken note; else at once, and messages come as soon as the bus does. At the end, what it has sent us still is
-    given to `take`."""
+    """Pass every message of a subject to `take`, one at a time.
+
+    While NATS is connected, the block begins after the server has confirmed the subscription. Otherwise it begins at
+    once, and messages arrive after the connection is established. At the end, `take` still receives the messages that
+    the server has already sent.
+    """
     beginning = asyncio.get_running_loop().create_task(_subscribe(link, subject, take))
     try:
         if link.connected:
