@@ -1,6 +1,6 @@
 """Alerts at the processes that answer: as the store has them, in order, in the registry.
 
-Rule kept: the store alone must do; that others say alerts were recorded makes it quicker, and is not needed.
+The store alone is sufficient. Notifications of other processes only shorten the delay.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from outcry.live.registry import Registry
 
 T = TypeVar("T")
 
-#: The store is asked so often, told or not.
+#: Interval at which the store is read without a notification.
 POLL_S = 1.0
 _PAGE = 1000
 
@@ -39,7 +39,7 @@ class AlertTail:
         registry.on_channels(self._moved)
 
     async def run(self) -> None:
-        """Begin with the newest there are, and go on until cancelled."""
+        """Read the newest alerts, then follow until cancelled."""
         thread = self._thread = ThreadPoolExecutor(1, "outcry-alerts")
         try:
             async with self._calls.listen(ALERTS, lambda _: self._some.set()):
@@ -87,7 +87,7 @@ class AlertTail:
             self._some.set()
 
     async def _asked(self, work: Callable[[], Sequence[AlertRow]]) -> Sequence[AlertRow]:
-        """Ask the store, however long it is busy."""
+        """Read from the store, retrying while it is busy."""
         while True:
             try:
                 found = await asyncio.get_running_loop().run_in_executor(self._thread, work)

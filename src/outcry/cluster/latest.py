@@ -1,23 +1,23 @@
-"""The port for the latest answers: what every live stream says now, at every process that answers.
+"""The port for the latest states of live streams, at every process that answers requests.
 
-Rules kept: what is read was brought here before anybody asked, so a read makes no hop; an older state never takes the
-place of a newer one, whoever sends it and however late.
+States are pushed to every process, so a read is local. An older state never replaces a newer one, whichever process
+sends it and however late.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-#: A state that has not been put again for so long may be forgotten, and is shown no more.
+#: A state that was not published again within this time may be deleted and is not shown any more.
 KEPT_S = 600.0
 
-#: When the owner of a stream took it up, as a position of its log, and which state since: the greater is the newer.
+#: The log position at which the owner acquired the stream, and the number of the state since: the greater is the newer.
 Order = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The state of a stream. `key`: `StreamKey.text`. `body`: empty: the stream is shown no more."""
+    """The state of a stream. `key`: `StreamKey.text`; `body`: empty if the stream is not shown any more."""
 
     key: str
     order: Order

@@ -1,7 +1,7 @@
-"""The engine of one process among several: the streams of those partitions that are this process's now.
+"""Runs the engine of one process in a cluster: the streams of the partitions that the process owns.
 
-Rules kept: a partition is served only while it is owned, its streams taken up from the log before and handed over
-after; one whose stream another process took up is let go whole and taken up anew if it is still ours.
+A partition is served only while it is owned: its streams are restored from the log before and released after. If another
+process acquires one of its streams, the whole partition is released, and acquired again if this process still owns it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from outcry.live.model import StreamKey, TradeLog
 from outcry.live.partitions import Partitions, partition_of_stream
 
 _SETTLED_S = 1.0
-#: What serves a partition to other processes, for as long as it is owned.
+#: Serves a partition to other processes while it is owned.
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
@@ -35,7 +35,7 @@ class PartitionWorker:
         engine.on_taken_over = self._taken_over
 
     async def run(self) -> None:
-        """Take part until cancelled; then hand over what there is, and stop the engine."""
+        """Run partitions until cancelled; then release them and stop the engine."""
         await self._engine.start(list)
         try:
             await self._partitions.run(self._gained, self._lost)
@@ -48,7 +48,7 @@ class PartitionWorker:
 
     @property
     def served(self) -> Collection[int]:
-        """Partitions that are served now."""
+        """Partitions that this process serves now."""
         return self._served.keys()
 
     async def _gained(self, partition: int) -> None:
@@ -78,7 +78,7 @@ class PartitionWorker:
             self._tell_soon()
 
     def _tell_soon(self) -> None:
-        """Tell the operator what this process serves, once it has been the same for a second."""
+        """Report the number of served partitions after it has not changed for a second."""
         if self._telling is not None:
             self._telling.cancel()
         self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)

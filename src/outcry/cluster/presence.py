@@ -6,22 +6,22 @@ from typing import Protocol
 
 
 class Presence(Protocol):
-    """For one event loop. What it says is at most about two seconds old; with the bus away, as it was last known."""
+    """Lists processes, for one event loop. At most about two seconds old; without NATS, the last known state."""
 
     def here(self, roles: Sequence[str]) -> AbstractAsyncContextManager[None]:
-        """Be counted under these roles until the block ends. With the bus away, as soon as it is back."""
+        """Announce this process under these roles until the block ends; without NATS, after it is available."""
         ...
 
     def members(self, role: str) -> Sequence[str]:
-        """Names of the processes of a role, sorted; this one's own as `name`."""
+        """Return the names of the processes of a role, sorted; this process is listed as `name`."""
         ...
 
     @property
     def name(self) -> str:
-        """This process's name: its host, its number there, and a word of chance."""
+        """This process's name: host, process id and a random word."""
         ...
 
     @property
     def connected(self) -> bool:
-        """Whether the bus was heard of within the last two seconds."""
+        """Whether NATS has delivered our heartbeat within the last two seconds."""
         ...

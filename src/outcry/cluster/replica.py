@@ -22,22 +22,22 @@ from outcry.live.partitions import partition_of_stream
 from outcry.live.registry import Channel, Registry
 from outcry.market.live_session import LiveView
 
-#: An engine that gave no sign of life for so long is not believed any more.
+#: The states of a process without a heartbeat for this long are not valid any more.
 SILENT_S = 3.0
 _TICK_S = 0.25
-#: The market's clock of each channel is set so many ticks apart.
+#: Number of ticks in which the market clock of every channel is set once.
 _TICKS_A_ROUND = 20
 _RETRY_S = 0.25
 #: States taken before others have the loop; and a second, about a tenth of a processor, with so many at once: of more,
 #: the newest of each stream.
 _TURN, _A_SECOND, _AT_ONCE = 50, 2000, 200
 
-#: What gives a sign of life at once: a process, and a partition it owns.
+#: What one heartbeat covers: a process, and a partition it owns.
 _Source = tuple[str, int]
 
 
 class _ReplicatedStream:
-    """A stream as it was told of last, and when by the monotonic clock."""
+    """The latest state of a stream, and when it was received, by the monotonic clock."""
 
     __slots__ = ("at_s", "channel", "order", "state")
 
@@ -66,16 +66,16 @@ class StateReplica:
         self._key_of, self._clock, self._report = key_of, clock, report
         self._known: dict[str, _ReplicatedStream] = {}
         self._sources: dict[_Source, dict[str, _ReplicatedStream]] = {}
-        #: The sources that can be believed: when they gave a sign of life last, by the monotonic clock.
+        #: Sources with a valid heartbeat, and its time by the monotonic clock.
         self._heard_s: dict[_Source, float] = {}
-        #: What a process said it cannot tell of.
+        #: Streams that a process reports as out of date.
         self._late: dict[str, frozenset[str]] = {}
         self._puzzled: set[str] = set()
-        #: Whether every state there is has been seen since the bus was last away.
+        #: Whether every state has been received since NATS was last unavailable.
         self.complete = False
 
     async def run(self) -> None:
-        """Follow until cancelled. Nothing stands live after that, until it is run again."""
+        """Receive states until cancelled. After that no stream is live until `run` runs again."""
         try:
             async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
                 group.create_task(self._watch())
@@ -128,7 +128,7 @@ class StateReplica:
             self._change(latest.key, known, latest.order, state)
 
     def _wonder(self, latest: Latest, problem: Exception) -> None:
-        """As in a rolling upgrade: what the channel said last cannot be believed any more."""
+        """Handle an unreadable state, as in a rolling upgrade: the previous state of the stream is not valid any more."""
         if latest.key not in self._puzzled:
             self._puzzled.add(latest.key)
             self._report(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
@@ -184,7 +184,7 @@ class StateReplica:
                 self._judge(reflected)
 
     async def _keep_time(self) -> None:
-        """Notice silence; let the market's clock go on; let go what nobody tells of any more."""
+        """Detect missing heartbeats, advance the market's clock, and remove streams without updates."""
         rest: list[_Source] = []
         while True:
             now_s = monotonic()

@@ -1,8 +1,8 @@
-"""The way out of an engine: what its streams say, to every process that answers.
+"""Publishes the state of an engine's streams to every process that answers requests.
 
-Rules kept: what is told survives this process, for it waits until the log has it; a stream that moves is told of up to
-twenty times a second, of many each less often, but how it stands at once; a process that cannot tell gives no sign of
-life for what it cannot tell of, so that nobody takes old answers for new ones.
+A state is published after the log has stored the trades in it, so it survives this process. A stream that changes is
+published up to 20 times a second (less often if there are many), and a change of its status at once. Heartbeats name the
+streams whose state could not be published, so no replica presents an old state as current.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from outcry.live.registry import Channel, Registry
 from outcry.live.runner import Runner
 from outcry.market.units import NANOS_PER_SECOND
 
-#: The name under which it is told that alerts were recorded.
+#: The name of the notification that alerts were recorded.
 ALERTS = "alerts"
 BEAT_S = 1.0
-#: Every state is put again so often, moved or not: a bus that lost its memory has it back then.
+#: Every state is published again at this interval, because NATS keeps states in memory and may lose them.
 AGAIN_S = KEPT_S / 10
 _SHORTEST_PAUSE_S = 0.05
 #: Pauses are so many times as long as what was done before: that is a fifth of the time, and putting about as much.
@@ -36,9 +36,9 @@ _PAUSES_A_LOOK = 4
 _RETRY_S = 0.25
 #: A change that could not be told for so long is named in the sign of life; where too many are, there is none.
 _LATE_S, _MOST_LATE = 2.0, 256
-#: A clock of a feed's own that moved, and nothing else, is told of so often.
+#: Interval at which a change of only a feed's own clock is published.
 _CLOCK_S = 1.0
-#: Streams looked at before others have the loop.
+#: Number of streams examined before other tasks get a turn.
 _TURN = 500
 
 
@@ -66,7 +66,7 @@ class _PublishedStream:
 
 @dataclass(slots=True, eq=False)
 class _PendingState:
-    """A state on its way out, and the channel it is of, with its version and market time."""
+    """A state to be published, and its channel, version and market time."""
 
     shown: _PublishedStream
     state: Latest
@@ -99,7 +99,7 @@ class StatePublisher:
     # -- life
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Publish until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (self._look(), self._put(), self._beat(), self._tell_alerts()):
@@ -161,7 +161,7 @@ class StatePublisher:
                     await asyncio.sleep(0)
 
     async def _look_at_all(self) -> float:
-        """Take what moved; return how long it took, without what others did meanwhile."""
+        """Capture every stream that changed; return the seconds this took, without other tasks' time."""
         spent_s, began_s = 0.0, perf_counter()
         for at, text in enumerate(list(self._shown), 1):
             if self._take_if_moved(text) or at % _TURN == 0:
@@ -312,7 +312,7 @@ class StatePublisher:
             await self._told(ALIVE, msgspec.msgpack.encode(alive))
 
     async def _tell_alerts(self) -> None:
-        """Say that alerts were recorded, so that whoever shows them looks at once."""
+        """Notify replicas that alerts were recorded, so that they read them at once."""
         while True:
             await self._alerted.wait()
             self._alerted.clear()
