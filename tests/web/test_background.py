@@ -83,7 +83,7 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(stage: WebStage, hosts: Ha
             assert bob.get(f"/account/webhooks/{row.id}").status == 200
             assert "Delivered." in Read(bob.send(f"/account/webhooks/{row.id}/test")).text
             assert others["a"].get("/account/webhooks").status == 200
-            assert hosts.waiting == {f"hang-{user}": background.AT_ONCE for user in others}
+            assert hosts.waiting == {f"hang-{user}": background.MAX_RUNNING for user in others}
         finally:
             hosts.let_go()
         assert [one.result().status for one in sent] == [303] * 20
@@ -93,7 +93,7 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(stage: WebStage, hosts: Ha
 def test_what_finds_no_place_is_refused_with_what_was_typed(stage: WebStage, hosts: Hanging) -> None:
     ann = Member(stage, "ann-has-two-under-way@example.com")
     row = made(stage, ann)
-    with ThreadPoolExecutor(2) as pool, patch.object(background, "QUEUE_S", 0.05):
+    with ThreadPoolExecutor(2) as pool, patch.object(background, "QUEUE_TIMEOUT_S", 0.05):
         sent = [pool.submit(save, ann, "ann", number) for number in range(2)]
         try:
             hosts.wait_for(2)
@@ -131,4 +131,4 @@ def test_ten_hosts_a_minute(stage: WebStage) -> None:
 
 def test_a_page_waits_for_what_a_test_says_at_last() -> None:
     """A test that is not answered ends by itself, with why; the page must not have given it up by then."""
-    assert background.PATIENCE_S > delivery._TESTING_S + 1
+    assert background.TIMEOUT_S > delivery._TESTING_S + 1

@@ -7,7 +7,7 @@ from itertools import count
 from unittest.mock import patch
 
 from outcry.connections.model import CheckStep, Finding
-from outcry.web.checks import KEPT, Checks
+from outcry.web.checks import MAX_STORED, Checks
 
 FOUND = [Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")]
 Found = Sequence[Finding] | None
@@ -90,7 +90,7 @@ async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
 @on_a_loop
 async def test_one_that_does_not_end_is_given_up() -> None:
     bench = Bench()
-    with patch("outcry.web.checks.PATIENCE_S", 0.01):
+    with patch("outcry.web.checks.TIMEOUT_S", 0.01):
         bench.begin(1, 1)
         await bench.ended(1)
     kept = bench.checks.of((1, 1))
@@ -104,8 +104,8 @@ async def test_one_that_does_not_end_is_given_up() -> None:
 async def test_only_the_newest_are_kept() -> None:
     bench = Bench()
     bench.go.set()
-    for user in range(1, KEPT + 3):
+    for user in range(1, MAX_STORED + 3):
         bench.begin(user, 1)
-    await bench.ended(KEPT + 2)
+    await bench.ended(MAX_STORED + 2)
     assert bench.checks.of((1, 1)) is None
-    assert bench.checks.of((KEPT + 2, 1)) is not None
+    assert bench.checks.of((MAX_STORED + 2, 1)) is not None

@@ -188,7 +188,7 @@ def test_after_the_password_the_code_is_asked_for(step: Doorstep, secret: str) -
     came = submit(visitor, half.headers["location"], {"code": f" {code[:3]} {code[3:]}"})
     assert came.headers["location"] == "/account/log"
     page = visitor.get("/account/log").text
-    assert "SignedIn in" in page
+    assert "Signed in" in page
     assert "Authenticator app" in page
 
     again = step.visitor()

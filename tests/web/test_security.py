@@ -280,7 +280,7 @@ def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: Doorstep
     )
     step.identity.note(ann, "of_tomorrow", Origin())
     page = visitor.get("/account/log").text
-    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "SignedIn in", "Setup"):
+    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "Signed in", "Setup"):
         assert words in page
     assert "<script>alert" not in page
     assert "<img src=x" not in page

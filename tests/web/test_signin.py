@@ -26,9 +26,9 @@ from outcry.cli.set_up import set_up_notice
 from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
 from outcry.people.refusals import Reason, Refused
-from outcry.web.entrance import faults_of
 from outcry.web.language import LANGUAGES, Languages
 from outcry.web.page_context import PageRequest
+from outcry.web.sign_in_flow import faults_of
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def page_request(context: PageContext, http: Request) -> PageRequest:
     session, user = found or (None, None)
     preferences = user.preferences if user else Preferences()
     binding = cookies.get(browser_cookie(secure=secure), "")
-    # Whether signed in or not: this cookie goes with the browser's last window, that of the session stays.
+    # Set for signed-in users too: this cookie ends with the browser window, the session's does not.
     fresh = not 16 <= len(binding) <= 64
     theme = preferences.theme if user else cookies.get(THEME_COOKIE, "auto")
     return PageRequest(

@@ -6,7 +6,7 @@ Invisible characters and those that change the text direction are shown by their
 from unicodedata import category
 
 _PLAIN = frozenset("\n\t")
-#: Control, format, private, unassigned and lone surrogate characters, and separators of lines that are none of ours.
+#: Control, format, private, unassigned and lone surrogate characters, and Unicode line separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 #: Start of Unicode's pictures of control characters.
 _PICTURES = 0x2400

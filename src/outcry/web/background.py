@@ -13,11 +13,11 @@ from typing import ParamSpec, TypeVar
 
 from outcry.base.errors import StoreUnavailable
 
-#: More than a test may take (`Deliverer`), which says by itself that nothing was answered.
-PATIENCE_S = 23.0
+#: Longer than a webhook test takes, which has its own time-out.
+TIMEOUT_S = 23.0
 THREADS = 16
-#: At once, of one user; further ones wait, but no longer than this.
-AT_ONCE, QUEUE_S = 2, 10.0
+#: Concurrent tasks per user, and how long a further task waits to start.
+MAX_RUNNING, QUEUE_TIMEOUT_S = 2, 10.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,33 +32,33 @@ class BackgroundTasks:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="background")
-        self._places: dict[int, asyncio.Semaphore] = {}
+        self._slots: dict[int, asyncio.Semaphore] = {}
         self._users: Counter[int] = Counter()
 
     async def run(self, user_id: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a task for a user in a thread. Raises `TooManyTasks`, and `StoreUnavailable` on a time-out."""
-        places = self._places.setdefault(user_id, asyncio.Semaphore(AT_ONCE))
+        slots = self._slots.setdefault(user_id, asyncio.Semaphore(MAX_RUNNING))
         self._users[user_id] += 1
         try:
-            async with asyncio.timeout(QUEUE_S):
-                await places.acquire()
+            async with asyncio.timeout(QUEUE_TIMEOUT_S):
+                await slots.acquire()
         except (TimeoutError, asyncio.CancelledError) as end:
             self._leave(user_id)
             if isinstance(end, TimeoutError):
                 raise TooManyTasks from None
             raise
         running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
-        running.add_done_callback(lambda _: (places.release(), self._leave(user_id)))
-        done, _ = await asyncio.wait([running], timeout=PATIENCE_S)
+        running.add_done_callback(lambda _: (slots.release(), self._leave(user_id)))
+        done, _ = await asyncio.wait([running], timeout=TIMEOUT_S)
         if not done:
             running.add_done_callback(
                 lambda late: late.cancelled() or late.exception()
-            )  # nobody asks any more
+            )  # the result is not needed any more
             raise StoreUnavailable("upstream_unavailable")
         return running.result()
 
     def _leave(self, user_id: int) -> None:
-        """Forget a user without running tasks."""
+        """Drop the state of a user without running tasks."""
         self._users[user_id] -= 1
         if not self._users[user_id]:
-            del self._users[user_id], self._places[user_id]
+            del self._users[user_id], self._slots[user_id]

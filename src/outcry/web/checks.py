@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from outcry.connections.model import Finding
 
-#: More than a check takes by itself (`Connections.check`).
-PATIENCE_S = 45.0
-#: Under way at once, of one user; and connections whose newest check is kept.
-AT_ONCE, KEPT = 2, 1000
+#: Longer than a check takes, which has its own time-out.
+TIMEOUT_S = 45.0
+#: Concurrent checks per user, and the number of connections whose latest check is stored.
+MAX_RUNNING, MAX_STORED = 2, 1000
 
-#: Whose connection, and which.
-Place = tuple[int, int]
+#: User id and connection id.
+ConnectionId = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,61 +33,61 @@ class Checks:
     """Runs connection checks. Used on one event loop."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Place, Checked] = OrderedDict()
-        self._running: dict[Place, asyncio.Task[None]] = {}
-        #: Checks, and what is told of those that have ended.
+        self._latest: OrderedDict[ConnectionId, Checked] = OrderedDict()
+        self._running: dict[ConnectionId, asyncio.Task[None]] = {}
+        #: Running checks, including their `report` calls.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(
         self,
-        place: Place,
+        key: ConnectionId,
         check: Callable[[], Awaitable[Sequence[Finding] | None]],
         now_ns: Callable[[], int],
-        tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
+        report: Callable[[Sequence[Finding] | None], Awaitable[None]],
     ) -> bool:
-        """Start a check; return False if one is running or the user has two. tell: called with the result."""
-        if place in self._running or sum(user == place[0] for user, _ in self._running) >= AT_ONCE:
+        """Start a check; return False if one is running or the user has two. report: called with the result."""
+        if key in self._running or sum(user == key[0] for user, _ in self._running) >= MAX_RUNNING:
             return False
-        self._keep(place, Checked(now_ns()))
-        task = asyncio.get_running_loop().create_task(self._run(place, check, now_ns, tell))
-        self._running[place] = task
+        self._store(key, Checked(now_ns()))
+        task = asyncio.get_running_loop().create_task(self._run(key, check, now_ns, report))
+        self._running[key] = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
 
     async def _run(
         self,
-        place: Place,
+        key: ConnectionId,
         check: Callable[[], Awaitable[Sequence[Finding] | None]],
         now_ns: Callable[[], int],
-        tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
+        report: Callable[[Sequence[Finding] | None], Awaitable[None]],
     ) -> None:
         found: Sequence[Finding] | None = None
         began_ns = now_ns()
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 found = await check()
         except TimeoutError:
-            pass  # it came to no end, which is what is kept
+            pass  # stored as a check without a result
         finally:
-            if self._running.get(place) is asyncio.current_task():  # not forgotten meanwhile
-                del self._running[place]
-                self._keep(place, Checked(began_ns, now_ns(), found))
-        await tell(found)
+            if self._running.get(key) is asyncio.current_task():  # not forgotten in the meantime
+                del self._running[key]
+                self._store(key, Checked(began_ns, now_ns(), found))
+        await report(found)
 
-    def _keep(self, place: Place, checked: Checked) -> None:
-        self._kept[place] = checked
-        self._kept.move_to_end(place)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+    def _store(self, key: ConnectionId, checked: Checked) -> None:
+        self._latest[key] = checked
+        self._latest.move_to_end(key)
+        while len(self._latest) > MAX_STORED:
+            self._latest.popitem(last=False)
 
-    def of(self, place: Place) -> Checked | None:
+    def of(self, key: ConnectionId) -> Checked | None:
         """Return the latest check of a connection."""
-        return self._kept.get(place)
+        return self._latest.get(key)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, key: ConnectionId) -> None:
         """Drop the result of a removed or changed connection."""
-        running = self._running.pop(place, None)
+        running = self._running.pop(key, None)
         if running is not None:
             running.cancel()
-        self._kept.pop(place, None)
+        self._latest.pop(key, None)

@@ -29,7 +29,7 @@ class Clock:
     year: int
 
     def day(self, day: str) -> str:
-        """A trade date (`YYYY-MM-DD`), with its weekday, and its year where it is another one."""
+        """Format a trade date (`YYYY-MM-DD`) with its weekday, and with its year unless it is the current one."""
         try:
             found = date.fromisoformat(day)
         except ValueError:
@@ -42,7 +42,7 @@ class Clock:
         return f"{there:%H:%M:%S} {there:%Z}" if seconds else f"{there:%H:%M} {there:%Z}"
 
     def date(self, at_ns: int) -> str:
-        """The day of an instant (`YYYY-MM-DD`) where the exchange is."""
+        """Return the date (`YYYY-MM-DD`) of a time at the exchange."""
         return str(_there(at_ns, self.zone).date())
 
     def mine_too(self, at_ns: int) -> str:
@@ -97,11 +97,11 @@ class Formatter:
         return signed(str(value).replace("-", MINUS))
 
     def day(self, day: str) -> str:
-        """See `Clock`."""
+        """Format a trade date with its weekday."""
         return self.clock.day(day)
 
     def date(self, day: str) -> str:
-        """A trade date without its weekday, as short as a mark of a chart has to be."""
+        """Format a trade date without its weekday, for a chart label."""
         clock = self.clock
         return date_text(date.fromisoformat(day), clock.words.language, year=clock.year, weekday=False)
 

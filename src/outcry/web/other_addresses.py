@@ -1,6 +1,6 @@
-"""Addresses that people guess or remember, which lead to the pages: `/levels` to `/`, `/symbol/ES` to `/s/ES`.
+"""Redirects from URLs that people guess or remember: `/levels` to `/`, `/symbol/ES` to `/s/ES`.
 
-Rule kept: each leads to a path of ours, whatever stands in it; the query string goes along.
+Each leads to a path on this site, and keeps the query string.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,14 +12,14 @@ from starlette.routing import Route
 
 from outcry.web.page_context import safe_path
 
-#: Longer than any way to write a symbol.
+#: Longer than any symbol in any format.
 _LONGEST = 64
 _TO_LEVELS = ("/levels", "/symbols", "/symbol", "/s")
 _TO_SYMBOL = ("/levels/{symbol}", "/symbols/{symbol}", "/symbol/{symbol}")
 
 
 def other_addresses() -> list[Route]:
-    """Return the routes that lead to pages, each also with a slash at its end."""
+    """Return the redirecting routes, each with and without a trailing slash."""
     routes = [Route(path + end, _to_levels) for path in _TO_LEVELS for end in ("", "/")]
     routes += [Route(path + end, _to_symbol) for path in _TO_SYMBOL for end in ("", "/")]
     return [*routes, Route("/s/{symbol}/", _to_symbol)]

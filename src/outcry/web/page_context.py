@@ -38,8 +38,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-#: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor. Over https with the prefix
-#: that pins it to this very host, which a neighbour's cannot set.
+#: Identifies a browser, signed in or not: emailed links and visitors' forms are bound to it. The `__Host-` prefix keeps
+#: other hosts of the domain from setting it.
 SECURE_BROWSER_COOKIE, BROWSER_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"

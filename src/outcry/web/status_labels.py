@@ -123,5 +123,5 @@ def status_label(
     if kind == "connecting":  # the catch-up position is not the age of an answer
         updated_at = None
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
-    told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
-    return StatusLabel(code, kind, words(word), told, href, updated_at or "", age, note)
+    shown = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
+    return StatusLabel(code, kind, words(word), shown, href, updated_at or "", age, note)

@@ -26,10 +26,10 @@ from outcry.web.account.feed_words import Explained, Found, connection_state, ex
 from outcry.web.account.vendor_words import code_means, cure_of, guide_address
 from outcry.web.checks import Checked
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.entrance import origin_of
 from outcry.web.form_input import Faults
-from outcry.web.forms import forget_typed, note_of, number_in, prove_first, typed_before
+from outcry.web.form_state import delete_typed, done_code, id_in_path, prove_first, restore_typed
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of
 from outcry.web.status_labels import StatusLabel, status_label
 
 LIST = "/account/brokers"
@@ -120,7 +120,7 @@ def names_of(context: PageContext) -> dict[str, str]:
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, ConnectionRow]:
     """Who asks, and the connection of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
-    user, wanted = context.user(request), number_in(request, "connection_id")
+    user, wanted = context.user(request), id_in_path(request, "connection_id")
     rows = await context.ask(context.services.connections.connections, user.id)
     row = next((row for row in rows if row.id == wanted and row.broker != PUSHED), None)
     if row is None:
@@ -163,7 +163,7 @@ async def one(
         sectors=sectors_of(context, request.words),
         typed=typed,
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
 
 
@@ -181,8 +181,8 @@ def _check(request: PageRequest, row: ConnectionRow, checked: Checked | None) ->
 async def show(context: PageContext, request: PageRequest) -> Response:
     """One of them: how it stands, and what can be done with it."""
     _, row = await own(context, request)
-    kept = typed_before(context, request, f"{LIST}/{row.id}")
-    return forget_typed(request, await one(context, request, row, {**chosen_of(row), **kept}, {}))
+    kept = restore_typed(context, request, f"{LIST}/{row.id}")
+    return delete_typed(request, await one(context, request, row, {**chosen_of(row), **kept}, {}))
 
 
 async def choose(context: PageContext, request: PageRequest) -> Response:
@@ -193,7 +193,7 @@ async def choose(context: PageContext, request: PageRequest) -> Response:
     try:
         user, row = await own(context, request)
     except NotProved:
-        return prove_first(context, request, f"{LIST}/{number_in(request, 'connection_id')}", typed.kept)
+        return prove_first(context, request, f"{LIST}/{id_in_path(request, 'connection_id')}", typed.kept)
     judge_roots(context, typed.roots, faults, request.words, row.symbols)
     if not faults:
         change = context.services.connections.choose
@@ -239,7 +239,7 @@ async def _move(
 
 async def back(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return context.to(request, f"{LIST}/{number_in(request, 'connection_id')}")
+    return context.to(request, f"{LIST}/{id_in_path(request, 'connection_id')}")
 
 
 PAGES: Sequence[Page] = (

@@ -12,7 +12,7 @@ from outcry.people.audit import Event
 from outcry.web.account.broker_forms import entries_of, judge_entries, refused, typed_in, usual_of
 from outcry.web.account.broker_page import LIST, ONE, connected, note, own
 from outcry.web.form_input import Faults
-from outcry.web.forms import forget_typed, number_in, prove_first, typed_before
+from outcry.web.form_state import delete_typed, id_in_path, prove_first, restore_typed
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
 
 
@@ -21,8 +21,8 @@ async def renew_form(context: PageContext, request: PageRequest) -> Response:
     _, row = await own(context, request)
     context.confirmed(request)
     broker = await _broker_of(context, row)
-    typed = {**usual_of(broker), **typed_before(context, request, f"{LIST}/{row.id}/renew")}
-    return forget_typed(request, _renew_page(context, request, row, broker, typed, {}))
+    typed = {**usual_of(broker), **restore_typed(context, request, f"{LIST}/{row.id}/renew")}
+    return delete_typed(request, _renew_page(context, request, row, broker, typed, {}))
 
 
 async def renew(context: PageContext, request: PageRequest) -> Response:
@@ -31,7 +31,7 @@ async def renew(context: PageContext, request: PageRequest) -> Response:
     try:
         user, row = await own(context, request)
     except NotProved:
-        return context.to(request, f"/sign-in?next={LIST}/{number_in(request, 'connection_id')}/renew")
+        return context.to(request, f"/sign-in?next={LIST}/{id_in_path(request, 'connection_id')}/renew")
     broker = await _broker_of(context, row)
     typed = await typed_in(context, request, broker)
     faults = typed.faults

@@ -35,10 +35,10 @@ from outcry.web.account.broker_page import (
 )
 from outcry.web.account.feed_words import vendor_of
 from outcry.web.account.keys import Shown, key_by_form, shown
-from outcry.web.entrance import site_of
 from outcry.web.form_input import Faults
-from outcry.web.forms import forget_typed, note_of, prove_first, show_once, typed_before
+from outcry.web.form_state import delete_typed, done_code, prove_first, restore_typed, show_once
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import site_of
 
 MADE = f"{LIST}/key-made"
 
@@ -76,7 +76,7 @@ async def _list(
 
     connections, keys = await context.ask(look)
     sent = services.registry.channels(Scope(user.id, ()))
-    kept = typed_before(context, request, LIST)
+    kept = restore_typed(context, request, LIST)
     page = context.page(
         request,
         "account/brokers.html",
@@ -89,9 +89,9 @@ async def _list(
         typed={"label": "", "lifetime": "365", **kept, **typed},
         faults=faults,
         site=site_of(request),
-        done=note_of(request),
+        done=done_code(request),
     )
-    return forget_typed(request, page)
+    return delete_typed(request, page)
 
 
 def _offers(context: PageContext, rows: Sequence[ConnectionRow]) -> list[Offered]:
@@ -130,8 +130,8 @@ async def connect_form(context: PageContext, request: PageRequest) -> Response:
     """What a broker needs to be told."""
     context.confirmed(request)
     broker = await _broker(context, request)
-    typed = {**usual_of(broker), **typed_before(context, request, f"{LIST}/connect/{broker.id}")}
-    return forget_typed(request, _form(context, request, broker, typed, {}))
+    typed = {**usual_of(broker), **restore_typed(context, request, f"{LIST}/connect/{broker.id}")}
+    return delete_typed(request, _form(context, request, broker, typed, {}))
 
 
 async def connect(context: PageContext, request: PageRequest) -> Response:

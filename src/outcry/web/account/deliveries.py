@@ -14,7 +14,7 @@ from outcry.web.account.delivery_times import Part, timed
 from outcry.web.account.delivery_words import HELD, OUTCOMES, result_words
 from outcry.web.as_text import as_seen
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.forms import before_in
+from outcry.web.form_state import before_in_query
 from outcry.web.language import Words
 from outcry.web.page_context import PageContext, PageRequest
 
@@ -48,7 +48,7 @@ async def deliveries(
     """What a template needs to show them: those of the page and outcome of this address, and where others are.
     `closed_ns`: nothing is tried before."""
     wanted = next((one for one in get_args(Outcome) if one == request.http.query_params.get("outcome")), None)
-    before = before_in(request)
+    before = before_in_query(request)
     rows = await context.ask(
         context.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
     )

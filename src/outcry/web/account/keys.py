@@ -17,18 +17,18 @@ from outcry.market.units import NANOS_PER_DAY
 from outcry.people.audit import Event
 from outcry.people.model import UserRow
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.entrance import origin_of, site_of
 from outcry.web.form_input import Faults, Form
-from outcry.web.forms import (
-    forget_typed,
-    hand_over,
-    note_of,
-    number_in,
+from outcry.web.form_state import (
+    delete_typed,
+    done_code,
+    id_in_path,
     prove_first,
+    redirect_with_secret,
+    restore_typed,
     show_once,
-    typed_before,
 )
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of, site_of
 
 LIST, NEW, MADE = "/account/keys", "/account/keys/new", "/account/keys/made"
 #: How long a key lasts, as forms say it.
@@ -87,7 +87,7 @@ async def list_keys(context: PageContext, request: PageRequest) -> Response:
     user = context.user(request)
     rows = await context.ask(context.services.keys.of, user.id)
     keys = [shown(request, row, context.now_ns()) for row in rows]
-    return context.page(request, "account/keys.html", keys=keys, done=note_of(request))
+    return context.page(request, "account/keys.html", keys=keys, done=done_code(request))
 
 
 # -- making one
@@ -96,8 +96,8 @@ async def list_keys(context: PageContext, request: PageRequest) -> Response:
 async def new_key(context: PageContext, request: PageRequest) -> Response:
     """Where one is made."""
     context.confirmed(request)
-    typed = _USUAL | typed_before(context, request, NEW)
-    return forget_typed(request, context.page(request, "account/key_new.html", typed=typed, faults={}))
+    typed = _USUAL | restore_typed(context, request, NEW)
+    return delete_typed(request, context.page(request, "account/key_new.html", typed=typed, faults={}))
 
 
 async def make_key(context: PageContext, request: PageRequest) -> Response:
@@ -126,7 +126,7 @@ async def key_by_form(
     key = "" if faults else await _made_key(context, request, user, wish, role, faults)
     if faults:
         return await refuse(wish.typed, faults)
-    return hand_over(context, request, made_at, {"key": key, "name": wish.label, "role": role})
+    return redirect_with_secret(context, request, made_at, {"key": key, "name": wish.label, "role": role})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ async def name_key(context: PageContext, request: PageRequest) -> Response:
     faults = form.faults
     label = form.line("label", LONGEST_LABEL)
     if request.user is None:
-        return prove_first(context, request, f"{LIST}/{number_in(request, 'key_id')}", {"label": label})
+        return prove_first(context, request, f"{LIST}/{id_in_path(request, 'key_id')}", {"label": label})
     user, row = await _own(context, request)
     if not label:
         faults["label"] = request.words("Enter a name for the key.")
@@ -227,7 +227,9 @@ async def rotate_key(context: PageContext, request: PageRequest) -> Response:
     await _note(
         context, request, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace
     )
-    return hand_over(context, request, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
+    return redirect_with_secret(
+        context, request, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role}
+    )
 
 
 async def revoke_key(context: PageContext, request: PageRequest) -> Response:
@@ -246,11 +248,11 @@ async def revoke_key(context: PageContext, request: PageRequest) -> Response:
 
 async def back_to_key(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page: after a sign-in somebody may come back to it."""
-    return context.to(request, f"{LIST}/{number_in(request, 'key_id')}")
+    return context.to(request, f"{LIST}/{id_in_path(request, 'key_id')}")
 
 
 async def _own(context: PageContext, request: PageRequest) -> tuple[UserRow, KeyRow]:
-    user, wanted = context.user(request), number_in(request, "key_id")
+    user, wanted = context.user(request), id_in_path(request, "key_id")
     rows = await context.ask(context.services.keys.of, user.id)
     found = next((row for row in rows if row.id == wanted), None)
     if found is None:
@@ -262,7 +264,7 @@ async def _one(
     context: PageContext, request: PageRequest, faults: Faults, typed: Mapping[str, str]
 ) -> Response:
     _, row = await _own(context, request)
-    kept = typed_before(context, request, f"{LIST}/{row.id}")
+    kept = restore_typed(context, request, f"{LIST}/{row.id}")
     typed = {"label": row.label, "grace": "24h", "name": "", **kept, **typed}
     page = context.page(
         request,
@@ -271,9 +273,9 @@ async def _one(
         key=shown(request, row, context.now_ns()),
         typed=typed,
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
-    return forget_typed(request, page)
+    return delete_typed(request, page)
 
 
 async def _note(

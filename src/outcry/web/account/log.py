@@ -11,7 +11,7 @@ from outcry.people.audit import Event
 from outcry.people.model import AuditRow
 from outcry.web.account.delivery_words import OVERLAPS, TARGETS
 from outcry.web.dates import local_time
-from outcry.web.forms import before_in
+from outcry.web.form_state import before_in_query
 from outcry.web.language import later
 from outcry.web.page_context import Page, PageContext, PageRequest
 from outcry.web.user_agents import device
@@ -173,7 +173,7 @@ def detail_words(request: PageRequest, row: AuditRow) -> list[tuple[str, str]]:
 async def show(context: PageContext, request: PageRequest) -> Response:
     """A page of lines, newest first."""
     user = context.user(request)
-    before = before_in(request)
+    before = before_in_query(request)
     rows = await context.ask(context.services.identity.audit, user, before, _PAGE_LINES + 1)
     more = len(rows) > _PAGE_LINES
     rows = rows[:_PAGE_LINES]

@@ -17,7 +17,7 @@ from outcry.people.model import Preferences, Theme
 from outcry.web.account.delivery_health import worries
 from outcry.web.account.feed_words import WAITING, next_step
 from outcry.web.form_input import Faults
-from outcry.web.forms import forget_typed, note_of, prove_first, typed_before
+from outcry.web.form_state import delete_typed, done_code, prove_first, restore_typed
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.page_context import Page, PageContext, PageRequest
 from outcry.web.status_labels import StatusLabel, status_label
@@ -57,8 +57,8 @@ async def front(context: PageContext, request: PageRequest) -> Response:
     kept = context.user(request).preferences
     shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
     shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
-    page = await _front(context, request, shown | typed_before(context, request, FRONT), {})
-    return forget_typed(request, page)
+    page = await _front(context, request, shown | restore_typed(context, request, FRONT), {})
+    return delete_typed(request, page)
 
 
 async def prefer(context: PageContext, request: PageRequest) -> Response:
@@ -87,7 +87,7 @@ async def _front(
         front=found,
         shown=shown,
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
         zones=zones(),
         running=context.services.subscriptions.running,
     )

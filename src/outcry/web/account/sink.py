@@ -14,7 +14,7 @@ from outcry.delivery.sink import Manner, Receipt, SecretRefused, Signature, Sink
 from outcry.web.as_text import as_seen
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.form_input import Faults
-from outcry.web.forms import note_of
+from outcry.web.form_state import done_code
 from outcry.web.language import later
 from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
 
@@ -126,7 +126,7 @@ async def _page(context: PageContext, request: PageRequest, faults: Faults) -> R
         receipts=await context.ask(look),
         manners={manner.value: request.words(name) for manner, name in MANNERS.items()},
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
 
 

@@ -26,10 +26,10 @@ from outcry.web.account.delivery_words import (
 from outcry.web.account.webhook_forms import offered
 from outcry.web.background import TooManyTasks
 from outcry.web.dates import local_time
-from outcry.web.entrance import origin_of
 from outcry.web.form_input import Faults
-from outcry.web.forms import note_of, number_in, whole
+from outcry.web.form_state import done_code, id_in_path, whole_number
 from outcry.web.page_context import PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +40,7 @@ ONE = f"{LIST}/{{webhook_id}}"
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, SubscriptionRow]:
     """Who asks, and the subscription of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
-    user, wanted = context.user(request), number_in(request, "webhook_id")
+    user, wanted = context.user(request), id_in_path(request, "webhook_id")
     return user, await asked(context, context.services.subscriptions.one, user.id, wanted)
 
 
@@ -99,8 +99,8 @@ async def one(
         webhook=row,
         typed=typed,
         faults=faults,
-        done=note_of(request),
-        count=whole(request.http.query_params.get("count", "")) or 0,
+        done=done_code(request),
+        count=whole_number(request.http.query_params.get("count", "")) or 0,
         made=local_time(request, row.created_ns),
         overlap=local_time(request, row.old_until_ns if (row.old_until_ns or 0) > context.now_ns() else None),
         overlaps={code: request.words(text) for code, (_, text) in OVERLAPS.items()},
@@ -155,4 +155,4 @@ async def note(
 
 async def back_to_webhook(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return context.to(request, f"{LIST}/{number_in(request, 'webhook_id')}")
+    return context.to(request, f"{LIST}/{id_in_path(request, 'webhook_id')}")

@@ -11,7 +11,7 @@ from outcry.delivery.subscriptions import SubscriptionRefused
 from outcry.people.audit import Event
 from outcry.web.account.delivery_words import OVERLAPS, USUAL_OVERLAP
 from outcry.web.account.webhook_page import LIST, ONE, asked, back_to_webhook, note, own
-from outcry.web.forms import forget_secret, hand_over, handed_over, prove_first
+from outcry.web.form_state import delete_secret, prove_first, redirect_with_secret, take_secret
 from outcry.web.page_context import NotConfirmed, Page, PageContext, PageMissing, PageRequest
 
 
@@ -29,13 +29,15 @@ async def rotate_secret(context: PageContext, request: PageRequest) -> Response:
     except SubscriptionRefused:
         raise PageMissing from None  # the form for it is only where something is signed
     await note(context, request, user, Event.SUBSCRIPTION_ROTATED, row, overlap=overlap)
-    return hand_over(context, request, f"{LIST}/{row.id}/secret", {"secret": secret, "done": overlap})
+    return redirect_with_secret(
+        context, request, f"{LIST}/{row.id}/secret", {"secret": secret, "done": overlap}
+    )
 
 
 async def show_secret(context: PageContext, request: PageRequest) -> Response:
     """A signing secret just made, the only time it is on a page."""
     _, row = await own(context, request)
-    held = await handed_over(context, request, f"{LIST}/{row.id}/secret")
+    held = await take_secret(context, request, f"{LIST}/{row.id}/secret")
     if held is None:
         return context.to(request, f"{LIST}/{row.id}?done=shown")
     done = held["done"]
@@ -44,7 +46,7 @@ async def show_secret(context: PageContext, request: PageRequest) -> Response:
         request, "account/webhook_secret.html", secret=True, webhook=row, value=held["secret"], overlap=overlap,
         unverified=done == "unverified", sink=context.services.sink,
     )  # fmt: skip
-    return forget_secret(request, page)
+    return delete_secret(request, page)
 
 
 PAGES: Sequence[Page] = (

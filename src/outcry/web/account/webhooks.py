@@ -33,7 +33,14 @@ from outcry.web.account.webhook_page import (
     typed_of,
 )
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.forms import forget_typed, hand_over, note_of, number_in, prove_first, typed_before
+from outcry.web.form_state import (
+    delete_typed,
+    done_code,
+    id_in_path,
+    prove_first,
+    redirect_with_secret,
+    restore_typed,
+)
 from outcry.web.page_context import NotProved, Page, PageContext, PageRequest
 
 P = ParamSpec("P")
@@ -79,7 +86,7 @@ async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
         return found
 
     return page(
-        context, request, "account/webhooks.html", webhooks=await context.ask(look), done=note_of(request)
+        context, request, "account/webhooks.html", webhooks=await context.ask(look), done=done_code(request)
     )
 
 
@@ -89,8 +96,8 @@ async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
 async def new_webhook(context: PageContext, request: PageRequest) -> Response:
     """Where one is made."""
     context.confirmed(request)
-    typed = {**_USUAL, **_asked_for(context, request), **typed_before(context, request, NEW)}
-    return forget_typed(request, page(context, request, "account/webhook_new.html", typed=typed, faults={}))
+    typed = {**_USUAL, **_asked_for(context, request), **restore_typed(context, request, NEW)}
+    return delete_typed(request, page(context, request, "account/webhook_new.html", typed=typed, faults={}))
 
 
 def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
@@ -150,7 +157,7 @@ def _made(context: PageContext, request: PageRequest, made: Made, mail: str | No
     place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
     if made.secret is None:
         return context.to(request, f"{place}?done={done}")
-    return hand_over(context, request, f"{place}/secret", {"secret": made.secret, "done": done})
+    return redirect_with_secret(context, request, f"{place}/secret", {"secret": made.secret, "done": done})
 
 
 def _done(verdict: str, done: str) -> str:
@@ -163,9 +170,9 @@ def _done(verdict: str, done: str) -> str:
 async def show_webhook(context: PageContext, request: PageRequest) -> Response:
     """One of them: what it is, and what can be done with it."""
     _, row = await own(context, request)
-    kept = typed_before(context, request, f"{LIST}/{row.id}")
+    kept = restore_typed(context, request, f"{LIST}/{row.id}")
     typed = {**typed_of(row), **kept, "target": row.target.value}
-    return forget_typed(request, await one(context, request, row, typed, {}))
+    return delete_typed(request, await one(context, request, row, typed, {}))
 
 
 async def change_webhook(context: PageContext, request: PageRequest) -> Response:
@@ -176,7 +183,7 @@ async def change_webhook(context: PageContext, request: PageRequest) -> Response
         user, row = await own(context, request)
         context.confirmed(request)
     except NotProved:
-        return prove_first(context, request, f"{LIST}/{number_in(request, 'webhook_id')}", typed)
+        return prove_first(context, request, f"{LIST}/{id_in_path(request, 'webhook_id')}", typed)
     typed["target"] = row.target.value
     wish = wish_of(context, typed, faults, request.words)
     if wish is not None:

@@ -20,8 +20,8 @@ from outcry.answers.symbol_resolver import utc_date
 from outcry.base.errors import NoLicensedSource
 from outcry.market.alerts.machine import AlertType, Severity
 from outcry.web.alerts.lines import AlertLine, alert_lines
+from outcry.web.form_state import whole_number
 from outcry.web.formatter import Clock, Formatter
-from outcry.web.forms import whole
 from outcry.web.language import Words
 from outcry.web.levels.page import LABELS, View, gather
 from outcry.web.levels.scan import sorted_rows
@@ -84,7 +84,7 @@ class Listed:
 async def alerts_page(context: PageContext, request: PageRequest) -> Response:
     """`/alerts`."""
     filters, faults = filters_of(request)
-    before = whole(request.http.query_params.get("before", ""))
+    before = whole_number(request.http.query_params.get("before", ""))
     found = Listed([], None, 0)
     if not faults:
         found = await context.ask(_listed, context, _scope(request), filters, before, None)
@@ -111,7 +111,7 @@ async def alert_rows(context: PageContext, request: PageRequest) -> Response:
     """Return rows recorded after a `seq` for the script, with the newest `seq` and the link to older rows."""
     filters, faults = filters_of(request)
     query = request.http.query_params
-    after, before = whole(query.get("after", "")) or 0, whole(query.get("before", ""))
+    after, before = whole_number(query.get("after", "")) or 0, whole_number(query.get("before", ""))
     found = Listed([], None, after)
     if not faults:
         found = await context.ask(_listed, context, _scope(request), filters, before, after)

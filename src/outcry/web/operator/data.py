@@ -23,19 +23,19 @@ from outcry.web.account.broker_page import Stream, stream_of
 from outcry.web.account.feed_words import PHASE_WORDS
 from outcry.web.account.webhook_forms import offered
 from outcry.web.dates import LocalTime, day_text, local_time
-from outcry.web.entrance import origin_of
 from outcry.web.form_input import Faults
-from outcry.web.formatter import month_text
-from outcry.web.forms import (
-    forget_typed,
-    note_of,
-    number_in,
+from outcry.web.form_state import (
+    delete_typed,
+    done_code,
+    id_in_path,
     prove_first,
-    typed_before,
+    restore_typed,
 )
+from outcry.web.formatter import month_text
 from outcry.web.language import later
 from outcry.web.number_format import lots_text
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {
@@ -121,7 +121,7 @@ async def _data(
     grants = await context.ask(datasets.grants)
     events = await context.ask(datasets.events)
     products = offered(context)
-    kept = typed_before(context, request, DATA)
+    kept = restore_typed(context, request, DATA)
     page = context.page(
         request,
         "operator/data.html",
@@ -137,9 +137,9 @@ async def _data(
         offered=products,
         typed={**_USUAL, **kept, **typed},
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
-    return forget_typed(request, page)
+    return delete_typed(request, page)
 
 
 async def add_grant(context: PageContext, request: PageRequest) -> Response:
@@ -169,7 +169,7 @@ async def remove_grant(context: PageContext, request: PageRequest) -> Response:
     """Take one back: what it showed is not shown any more."""
     operator = context.operator(request)
     await context.form(request)
-    grant_id = number_in(request, "grant_id")
+    grant_id = id_in_path(request, "grant_id")
     try:
         context.confirmed(request)
     except NotConfirmed:

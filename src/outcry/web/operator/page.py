@@ -15,21 +15,21 @@ from outcry.access.model import Tier
 from outcry.people.model import UserRole, UserRow
 from outcry.people.refusals import Refused
 from outcry.web.dates import LocalTime, local_time
-from outcry.web.entrance import faults_of, origin_of
 from outcry.web.form_input import Faults, FormRefused
-from outcry.web.forms import (
-    before_in,
-    forget_secret,
-    forget_typed,
-    hand_over,
-    handed_over,
-    note_of,
-    number_in,
+from outcry.web.form_state import (
+    before_in_query,
+    delete_secret,
+    delete_typed,
+    done_code,
+    id_in_path,
     prove_first,
-    typed_before,
+    redirect_with_secret,
+    restore_typed,
+    take_secret,
 )
 from outcry.web.language import Words, later
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import faults_of, origin_of
 
 USERS, INVITED = "/operator/users", "/operator/users/invited"
 _PAGE = 50
@@ -62,7 +62,7 @@ async def _list(
 ) -> Response:
     context.operator(request)
     identity, keys = context.services.identity, context.services.keys
-    wanted, before = request.http.query_params.get("q", "").strip()[:254].lower(), before_in(request)
+    wanted, before = request.http.query_params.get("q", "").strip()[:254].lower(), before_in_query(request)
 
     def look() -> tuple[list[UserRow], Counter[int]]:
         now_ns = context.now_ns()
@@ -72,7 +72,7 @@ async def _list(
     everyone, working = await context.ask(look)
     matching = [row for row in everyone if wanted in row.email and (before is None or row.id < before)]
     people = [Person(row, local_time(request, row.created_ns), working[row.id]) for row in matching[:_PAGE]]
-    kept = typed_before(context, request, USERS)
+    kept = restore_typed(context, request, USERS)
     page = _page(
         context,
         request,
@@ -89,9 +89,9 @@ async def _list(
         mail=await context.ask(identity.mail_works),
         typed={"email": "", "role": "member", "tier": "free", **kept, **typed},
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
-    return forget_typed(request, page)
+    return delete_typed(request, page)
 
 
 # -- letting somebody in
@@ -116,14 +116,16 @@ async def invite(context: PageContext, request: PageRequest) -> Response:
         return prove_first(context, request, USERS, typed)
     except Refused as refusal:
         return await _list(context, request, typed, faults_of(request, refusal))
-    return hand_over(context, request, INVITED, {"link": link, "email": typed["email"], "kind": "invitation"})
+    return redirect_with_secret(
+        context, request, INVITED, {"link": link, "email": typed["email"], "kind": "invitation"}
+    )
 
 
 async def withdraw(context: PageContext, request: PageRequest) -> Response:
     """Take an invitation back."""
     operator = context.operator(request)
     await context.form(request)
-    token_id = number_in(request, "token_id")
+    token_id = id_in_path(request, "token_id")
     if all(row.id != token_id for row in await context.ask(context.services.identity.invitations)):
         raise PageMissing
     await context.ask(context.services.identity.withdraw, operator, token_id, origin_of(request))
@@ -133,14 +135,14 @@ async def withdraw(context: PageContext, request: PageRequest) -> Response:
 async def show_link(context: PageContext, request: PageRequest) -> Response:
     """A link that lets somebody in, the only time it is on a page."""
     context.operator(request)
-    held = await handed_over(context, request, INVITED)
+    held = await take_secret(context, request, INVITED)
     if held is None:
         return context.to(request, f"{USERS}?done=shown")
     page = context.page(
         request, "operator/link.html", secret=True, link=held["link"], email=held["email"], kind=held["kind"],
         mail=await context.ask(context.services.identity.mail_works),
     )  # fmt: skip
-    return forget_secret(request, page)
+    return delete_secret(request, page)
 
 
 # -- one of them
@@ -183,12 +185,14 @@ async def make_reset_link(context: PageContext, request: PageRequest) -> Respons
         return prove_first(context, request, f"{USERS}/{row.id}", {})
     except Refused as refusal:
         return await _user(context, request, {}, faults_of(request, refusal))
-    return hand_over(context, request, INVITED, {"link": link, "email": row.email, "kind": "reset"})
+    return redirect_with_secret(
+        context, request, INVITED, {"link": link, "email": row.email, "kind": "reset"}
+    )
 
 
 async def back_to_user(context: PageContext, request: PageRequest) -> Response:
     """An address that only takes forms, opened as a page."""
-    return context.to(request, f"{USERS}/{number_in(request, 'user_id')}")
+    return context.to(request, f"{USERS}/{id_in_path(request, 'user_id')}")
 
 
 async def _changed(
@@ -210,7 +214,7 @@ async def _changed(
 
 
 async def _wanted(context: PageContext, request: PageRequest) -> tuple[UserRow, UserRow]:
-    operator, wanted = context.operator(request), number_in(request, "user_id")
+    operator, wanted = context.operator(request), id_in_path(request, "user_id")
     found = next(
         (row for row in await context.ask(context.services.identity.users) if row.id == wanted), None
     )
@@ -224,7 +228,7 @@ async def _user(
 ) -> Response:
     _, row = await _wanted(context, request)
     keys = await context.ask(context.services.keys.of, row.id)
-    kept = typed_before(context, request, f"{USERS}/{row.id}")
+    kept = restore_typed(context, request, f"{USERS}/{row.id}")
     page = _page(
         context,
         request,
@@ -236,9 +240,9 @@ async def _user(
         keys=sum(key.is_live(context.now_ns()) for key in keys),
         typed={"role": row.role, "tier": row.tier, **kept, **typed},
         faults=faults,
-        done=note_of(request),
+        done=done_code(request),
     )
-    return forget_typed(request, page)
+    return delete_typed(request, page)
 
 
 def _page(context: PageContext, request: PageRequest, template: str, status: int, **values: Any) -> Response:

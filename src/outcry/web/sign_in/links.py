@@ -12,17 +12,17 @@ from starlette.responses import Response
 
 from outcry.people.model import TokenRow
 from outcry.people.refusals import Reason, Refused
-from outcry.web.entrance import (
-    faults_of,
-    forget,
-    guarded,
-    let_in,
-    next_of,
-    onward,
-    origin_of,
-    refused,
-)
 from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path
+from outcry.web.sign_in_flow import (
+    delete_cookie,
+    faults_of,
+    next_of,
+    next_query,
+    origin_of,
+    private_connection_only,
+    refused,
+    sign_in_browser,
+)
 
 #: Where to go once a mailed link was used: it is used in the browser that asked for it.
 ONWARD_COOKIE = "outcry-onward"
@@ -54,7 +54,13 @@ async def send_link(context: PageContext, request: PageRequest) -> Response:
         await context.ask(context.services.identity.send_link, email, request.binding, origin_of(request))
     except Refused as refusal:
         return refused(
-            context, request, "signin/ask_link.html", refusal, email=email, sent=False, onward=onward(to)
+            context,
+            request,
+            "signin/ask_link.html",
+            refusal,
+            email=email,
+            sent=False,
+            next_query=next_query(to),
         )
     response = context.to(request, "/sign-in/link?sent=1")
     context.set_cookie(request, response, ONWARD_COOKIE, quote(to), _ONWARD_S)
@@ -81,7 +87,9 @@ def _asking(context: PageContext, request: PageRequest, template: str) -> Respon
     if not _mail(context):
         raise PageMissing
     sent = "sent" in request.http.query_params
-    return context.page(request, template, faults={}, email="", sent=sent, onward=onward(next_of(request)))
+    return context.page(
+        request, template, faults={}, email="", sent=sent, next_query=next_query(next_of(request))
+    )
 
 
 # -- using one
@@ -103,8 +111,8 @@ async def follow_link(context: PageContext, request: PageRequest) -> Response:
     except Refused as refusal:
         return refused(context, request, "signin/link.html", refusal, token="")
     to = safe_path(unquote(request.http.cookies.get(ONWARD_COOKIE, "")))
-    response = await let_in(context, request, came, to)
-    forget(request, response, ONWARD_COOKIE)
+    response = await sign_in_browser(context, request, came, to)
+    delete_cookie(request, response, ONWARD_COOKIE)
     return response
 
 
@@ -126,7 +134,7 @@ async def reset(context: PageContext, request: PageRequest) -> Response:
     except Refused as refusal:
         kept = "" if refusal.reason is Reason.LINK else token
         return refused(context, request, "signin/reset.html", refusal, token=kept, mail=_mail(context))
-    return await let_in(context, request, came)
+    return await sign_in_browser(context, request, came)
 
 
 async def email_form(context: PageContext, request: PageRequest) -> Response:
@@ -178,7 +186,7 @@ async def accept(context: PageContext, request: PageRequest) -> Response:
         invited = await context.ask(identity.invited, token)
         values = _invited(context, invited, token, email)
         return refused(context, request, "signin/invite.html", refusal, **values)
-    return await let_in(context, request, came)
+    return await sign_in_browser(context, request, came)
 
 
 def _invited(context: PageContext, invited: TokenRow | None, token: str, email: str) -> dict[str, Any]:
@@ -191,16 +199,16 @@ def _invited(context: PageContext, invited: TokenRow | None, token: str, email: 
 
 
 PAGES: Sequence[Page] = (
-    ("/sign-in/link", ("GET",), guarded(ask_link)),
-    ("/sign-in/link", ("POST",), guarded(send_link)),
-    ("/reset", ("GET",), guarded(ask_reset)),
-    ("/reset", ("POST",), guarded(send_reset)),
-    ("/link", ("GET",), guarded(link_form)),
-    ("/link", ("POST",), guarded(follow_link)),
-    ("/reset/new", ("GET",), guarded(reset_form)),
-    ("/reset/new", ("POST",), guarded(reset)),
-    ("/email", ("GET",), guarded(email_form)),
-    ("/email", ("POST",), guarded(new_email)),
-    ("/invite", ("GET",), guarded(invitation)),
-    ("/invite", ("POST",), guarded(accept)),
+    ("/sign-in/link", ("GET",), private_connection_only(ask_link)),
+    ("/sign-in/link", ("POST",), private_connection_only(send_link)),
+    ("/reset", ("GET",), private_connection_only(ask_reset)),
+    ("/reset", ("POST",), private_connection_only(send_reset)),
+    ("/link", ("GET",), private_connection_only(link_form)),
+    ("/link", ("POST",), private_connection_only(follow_link)),
+    ("/reset/new", ("GET",), private_connection_only(reset_form)),
+    ("/reset/new", ("POST",), private_connection_only(reset)),
+    ("/email", ("GET",), private_connection_only(email_form)),
+    ("/email", ("POST",), private_connection_only(new_email)),
+    ("/invite", ("GET",), private_connection_only(invitation)),
+    ("/invite", ("POST",), private_connection_only(accept)),
 )

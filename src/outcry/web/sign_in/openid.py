@@ -9,9 +9,16 @@ from collections.abc import Sequence
 from starlette.responses import RedirectResponse, Response
 
 from outcry.people.refusals import Refused
-from outcry.web.entrance import forget, guarded, let_in, next_of, origin_of, renew
 from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest, safe_path
 from outcry.web.sign_in.page import confirm_again, sign_in_again
+from outcry.web.sign_in_flow import (
+    delete_cookie,
+    next_of,
+    origin_of,
+    private_connection_only,
+    renew,
+    sign_in_browser,
+)
 
 TICKET_COOKIE = "outcry-openid"
 _TICKET_S = 600
@@ -55,8 +62,8 @@ async def return_(context: PageContext, request: PageRequest) -> Response:
         if answered.came is None:
             response = renew(context, request, answered.token, context.to(request, to))
         else:
-            response = await let_in(context, request, answered.came, to)
-    forget(request, response, TICKET_COOKIE)
+            response = await sign_in_browser(context, request, answered.came, to)
+    delete_cookie(request, response, TICKET_COOKIE)
     return response
 
 
@@ -65,6 +72,6 @@ async def _back(context: PageContext, request: PageRequest, refusal: Refused) ->
 
 
 PAGES: Sequence[Page] = (
-    ("/sign-in/openid", ("GET",), guarded(leave)),
-    ("/sign-in/openid/callback", ("GET",), guarded(return_)),
+    ("/sign-in/openid", ("GET",), private_connection_only(leave)),
+    ("/sign-in/openid/callback", ("GET",), private_connection_only(return_)),
 )

@@ -10,20 +10,20 @@ from typing import Any
 from starlette.responses import Response
 
 from outcry.people.refusals import Reason, Refused
-from outcry.web.entrance import (
+from outcry.web.page_context import Page, PageContext, PageRequest
+from outcry.web.sign_in_flow import (
     HALF_WAY_COOKIE,
-    guarded,
-    let_in,
-    let_out,
     next_of,
-    onward,
+    next_query,
     origin_of,
     passkeys_work,
+    private_connection_only,
     refused,
     renew,
+    sign_in_browser,
+    sign_out_browser,
     with_next,
 )
-from outcry.web.page_context import Page, PageContext, PageRequest
 
 _LONGEST_TOKEN = 200
 
@@ -50,7 +50,7 @@ async def set_up(context: PageContext, request: PageRequest) -> Response:
         )
     except Refused as refusal:
         return refused(context, request, "signin/set_up.html", refusal, token=token, email=email)
-    return await let_in(context, request, came, "/account?done=welcome")
+    return await sign_in_browser(context, request, came, "/account?done=welcome")
 
 
 # -- sign-in
@@ -77,7 +77,7 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
         )
     except Refused as refusal:
         return await sign_in_again(context, request, refusal, email)
-    return await let_in(context, request, came, next_of(request))
+    return await sign_in_browser(context, request, came, next_of(request))
 
 
 async def sign_in_again(
@@ -89,7 +89,7 @@ async def sign_in_again(
 
 def _ways(context: PageContext, request: PageRequest) -> dict[str, Any]:
     return {
-        "onward": onward(next_of(request)),
+        "onward": next_query(next_of(request)),
         "passkeys": passkeys_work(request),
         "mail": context.services.identity.mail_works(),
         "openid": context.services.identity.openid_name(),
@@ -102,7 +102,9 @@ async def code_form(context: PageContext, request: PageRequest) -> Response:
         return context.to(request, next_of(request))
     if not request.http.cookies.get(HALF_WAY_COOKIE):
         return context.to(request, with_next("/sign-in", next_of(request)))
-    return context.page(request, "signin/code.html", secret=True, faults={}, onward=onward(next_of(request)))
+    return context.page(
+        request, "signin/code.html", secret=True, faults={}, next_query=next_query(next_of(request))
+    )
 
 
 async def code(context: PageContext, request: PageRequest) -> Response:
@@ -117,9 +119,11 @@ async def code(context: PageContext, request: PageRequest) -> Response:
         )
     except Refused as refusal:
         if refusal.reason in {Reason.CODE, Reason.WRONG, Reason.TOO_OFTEN}:
-            return refused(context, request, "signin/code.html", refusal, onward=onward(next_of(request)))
+            return refused(
+                context, request, "signin/code.html", refusal, next_query=next_query(next_of(request))
+            )
         return await sign_in_again(context, request, refusal)
-    return await let_in(context, request, came, next_of(request))
+    return await sign_in_browser(context, request, came, next_of(request))
 
 
 # -- proving it anew
@@ -160,7 +164,7 @@ async def _proofs(context: PageContext, request: PageRequest) -> dict[str, Any]:
     user = context.user(request)
     has_passkey = bool(await context.ask(context.services.identity.passkeys, user))
     return {
-        "onward": onward(next_of(request)),
+        "onward": next_query(next_of(request)),
         "has_password": user.password_hash is not None,
         "has_code": user.totp_sealed is not None,
         "passkeys": has_passkey and passkeys_work(request),
@@ -177,17 +181,17 @@ async def sign_out(context: PageContext, request: PageRequest) -> Response:
         return context.to(request, next_of(request))
     await context.form(request)
     await context.ask(context.services.identity.sign_out, request.session, origin_of(request))
-    return let_out(context, request, next_of(request))
+    return sign_out_browser(context, request, next_of(request))
 
 
 PAGES: Sequence[Page] = (
-    ("/set-up", ("GET",), guarded(set_up_form)),
-    ("/set-up", ("POST",), guarded(set_up)),
-    ("/sign-in", ("GET",), guarded(sign_in_form)),
-    ("/sign-in", ("POST",), guarded(sign_in)),
-    ("/sign-in/code", ("GET",), guarded(code_form)),
-    ("/sign-in/code", ("POST",), guarded(code)),
-    ("/confirm", ("GET",), guarded(confirm_form)),
-    ("/confirm", ("POST",), guarded(confirm)),
+    ("/set-up", ("GET",), private_connection_only(set_up_form)),
+    ("/set-up", ("POST",), private_connection_only(set_up)),
+    ("/sign-in", ("GET",), private_connection_only(sign_in_form)),
+    ("/sign-in", ("POST",), private_connection_only(sign_in)),
+    ("/sign-in/code", ("GET",), private_connection_only(code_form)),
+    ("/sign-in/code", ("POST",), private_connection_only(code)),
+    ("/confirm", ("GET",), private_connection_only(confirm_form)),
+    ("/confirm", ("POST",), private_connection_only(confirm)),
     ("/sign-out", ("POST",), sign_out),
 )

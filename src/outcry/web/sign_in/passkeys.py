@@ -12,19 +12,19 @@ import msgspec
 from starlette.responses import Response
 
 from outcry.people.refusals import Reason, Refused
-from outcry.web.entrance import (
+from outcry.web.form_input import FormRefused
+from outcry.web.page_context import Handler, NotConfirmed, NotSignedIn, Page, PageContext, PageRequest
+from outcry.web.sign_in_flow import (
     faults_of,
-    guarded,
     host_of,
-    let_in,
     next_of,
     origin_of,
+    private_connection_only,
     renew,
+    sign_in_browser,
     site_of,
     with_next,
 )
-from outcry.web.form_input import FormRefused
-from outcry.web.page_context import Handler, NotConfirmed, NotSignedIn, Page, PageContext, PageRequest
 
 SECURITY = "/account/security"
 ADDING = "/account/security/passkeys"
@@ -81,7 +81,7 @@ def _spoken(handler: Handler) -> Handler:
             old = request.words("This page has expired. Reload it.")
             return _json(context, request, Complaint(old), 400)
 
-    return guarded(answer)
+    return private_connection_only(answer)
 
 
 async def _answered(context: PageContext, request: PageRequest) -> Answered:
@@ -114,8 +114,8 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
         site_of(request),
         origin_of(request),
     )
-    onward = _json(context, request, Onward(next_of(request)))
-    return await let_in(context, request, came, response=onward)
+    next_query = _json(context, request, Onward(next_of(request)))
+    return await sign_in_browser(context, request, came, response=next_query)
 
 
 # -- proving it anew

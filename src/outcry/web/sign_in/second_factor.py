@@ -14,10 +14,10 @@ from starlette.responses import Response
 from outcry.people.model import UserRow
 from outcry.people.refusals import Refused
 from outcry.web.dates import local_time
-from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
 from outcry.web.form_input import Form
-from outcry.web.forms import id_of
+from outcry.web.form_state import id_of
 from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of, passkeys_work, private_connection_only, refused
 
 SECURITY = "/account/security"
 _SECRET = re.compile(r"[A-Z2-7]{16,64}")
@@ -123,8 +123,8 @@ def _reveal(context: PageContext, request: PageRequest, codes: list[str]) -> Res
 
 
 PAGES: Sequence[Page] = (
-    (f"{SECURITY}/passkeys", ("GET",), guarded(passkeys)),
-    (f"{SECURITY}/passkeys", ("POST",), guarded(remove_passkey)),
-    (f"{SECURITY}/authenticator", ("GET",), guarded(authenticator)),
-    (f"{SECURITY}/authenticator", ("POST",), guarded(change_authenticator)),
+    (f"{SECURITY}/passkeys", ("GET",), private_connection_only(passkeys)),
+    (f"{SECURITY}/passkeys", ("POST",), private_connection_only(remove_passkey)),
+    (f"{SECURITY}/authenticator", ("GET",), private_connection_only(authenticator)),
+    (f"{SECURITY}/authenticator", ("POST",), private_connection_only(change_authenticator)),
 )

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from outcry.people.refusals import Refused
 from outcry.web.dates import local_time
-from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
-from outcry.web.forms import forget_typed, id_of, note_of, prove_first, typed_before
+from outcry.web.form_state import delete_typed, done_code, id_of, prove_first, restore_typed
 from outcry.web.language import later
 from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, PageRequest
+from outcry.web.sign_in_flow import origin_of, passkeys_work, private_connection_only, refused
 from outcry.web.user_agents import device
 
 _HERE = "/account/security"
@@ -37,7 +37,7 @@ async def show(context: PageContext, request: PageRequest) -> Response:
     codes_left = await context.ask(identity.recovery_codes_left, user)
     sessions = await context.ask(identity.sessions, user)
     here = request.session.id if request.session else 0
-    done = _DONE.get(note_of(request), "")
+    done = _DONE.get(done_code(request), "")
     return context.page(
         request,
         "security/security.html",
@@ -109,8 +109,8 @@ async def email_form(context: PageContext, request: PageRequest) -> Response:
     user = context.confirmed(request)
     if not context.services.identity.mail_works():
         raise PageMissing
-    typed = typed_before(context, request, _EMAIL).get("email", "")
-    return forget_typed(
+    typed = restore_typed(context, request, _EMAIL).get("email", "")
+    return delete_typed(
         request, context.page(request, "security/email.html", faults={}, user=user, email=typed)
     )
 
@@ -135,8 +135,8 @@ PAGES: Sequence[Page] = (
     (_HERE, ("GET",), show),
     (f"{_HERE}/sessions", ("GET",), back),
     (f"{_HERE}/sessions", ("POST",), end_sessions),
-    (f"{_HERE}/password", ("GET",), guarded(password_form)),
-    (f"{_HERE}/password", ("POST",), guarded(password)),
-    (_EMAIL, ("GET",), guarded(email_form)),
-    (_EMAIL, ("POST",), guarded(email)),
+    (f"{_HERE}/password", ("GET",), private_connection_only(password_form)),
+    (f"{_HERE}/password", ("POST",), private_connection_only(password)),
+    (_EMAIL, ("GET",), private_connection_only(email_form)),
+    (_EMAIL, ("POST",), private_connection_only(email)),
 )

@@ -1,7 +1,7 @@
-"""The entrance: what the pages have in common on which somebody comes in, or proves anew who it is.
+"""What all sign-in and confirmation pages share: refusals in words, cookies, and where to go next.
 
-Rules kept: a password is asked for only where nobody on the way can read it; a browser that comes in, or goes out, is
-tied to new forms and a new token; a refusal keeps what was typed, but for secrets.
+Passwords are asked for over HTTPS or on this machine only. Each sign-in and sign-out gives the browser new form tokens
+and a new session token. A refused form keeps what was typed, except secrets.
 """
 
 from functools import wraps
@@ -17,14 +17,14 @@ from outcry.people.service import SecondFactorRequired
 from outcry.web.language import later
 from outcry.web.page_context import Handler, PageContext, PageRequest, browser_cookie, new_binding, safe_path
 
-#: The ticket of somebody whose password was right and whose second factor is still wanted.
+#: Ticket of a user whose password was correct and whose second factor is still missing.
 HALF_WAY_COOKIE = "outcry-half-way"
 _HALF_WAY_S = 300
 _SIGNED_IN_S = 90 * 24 * 3600
 _LONGEST_NEXT = 2000
 _LONGEST_AGENT = 300
 
-#: English, as the catalogues know it.
+#: English; the catalogues translate it.
 _REFUSALS = {
     Reason.WRONG: later("Wrong email address or password."),
     Reason.LINK: later(
@@ -64,8 +64,8 @@ _REFUSALS = {
         "password and a code, or a passkey. Or sign out and sign in again."
     ),
 }
-#: What says more at one entry of a form.
-_THERE = {
+#: More specific texts for single form entries.
+_FIELD_REFUSALS = {
     (Reason.WRONG, "password"): later("Wrong password."),
     (Reason.LINK, "token"): later(
         "That token is no longer valid. Each restart of the service creates a new one."
@@ -74,7 +74,7 @@ _THERE = {
 
 
 def origin_of(request: PageRequest) -> Origin:
-    """Where a request comes from, as it is kept: printable, and no longer than it has to be."""
+    """Return the client address and user agent for the log, printable and limited in length."""
     http = request.http
     agent = http.headers.get("user-agent", "")[:_LONGEST_AGENT]
     address = http.client.host if http.client else ""
@@ -83,38 +83,38 @@ def origin_of(request: PageRequest) -> Origin:
 
 
 def next_of(request: PageRequest) -> str:
-    """Where to go once signed in: a path of ours, whatever the address said."""
+    """Return the path to open after sign-in, which is always on this site."""
     wanted = request.http.query_params.get("next", "/")
     return safe_path(wanted) if len(wanted) <= _LONGEST_NEXT else "/"
 
 
 def host_of(request: PageRequest) -> str:
-    """The name the browser used for this service."""
+    """Return the host name that the browser used."""
     return host_name(request.http.headers.get("host", ""))
 
 
 def site_of(request: PageRequest) -> str:
-    """Scheme, name and port, as a browser writes an origin."""
+    """Return the origin (scheme, host and port) that the browser used."""
     url = request.http.url
     return f"{url.scheme}://{url.netloc}"
 
 
 def passkeys_work(request: PageRequest) -> bool:
-    """Whether passkeys can be used under this name: they belong to a name, not to a number."""
-    return not is_ip_address(host_of(request)) and _private_line(request)
+    """Return whether passkeys work here: they need a host name, not an IP address, and a private connection."""
+    return not is_ip_address(host_of(request)) and _is_private_connection(request)
 
 
-def _private_line(request: PageRequest) -> bool:
-    """Whether nobody on the way can read along: https, or this very machine."""
+def _is_private_connection(request: PageRequest) -> bool:
+    """Return whether the connection is HTTPS or from this machine."""
     return request.secure or is_loopback_name(host_of(request))
 
 
-def guarded(handler: Handler) -> Handler:
-    """Keep a page that asks for secrets from being used over an open line; it says what to do instead."""
+def private_connection_only(handler: Handler) -> Handler:
+    """Wrap a page that asks for secrets: over plain HTTP it shows how to open it over HTTPS."""
 
     @wraps(handler)
     async def answer(context: PageContext, request: PageRequest) -> Response:
-        if _private_line(request):
+        if _is_private_connection(request):
             return await handler(context, request)
         public = context.services.public_url
         status = 200 if request.http.method in ("GET", "HEAD") else 403
@@ -132,72 +132,73 @@ def guarded(handler: Handler) -> Handler:
 # -- cookies
 
 
-async def let_in(
+async def sign_in_browser(
     context: PageContext,
     request: PageRequest,
-    came: SignedIn | SecondFactorRequired,
+    outcome: SignedIn | SecondFactorRequired,
     to: str = "/",
     response: Response | None = None,
 ) -> Response:
-    """Sign this browser in and go on; where a second factor is wanted, ask for it first. Who was signed in here before
-    no longer is. `response`: to go on in another way than by a redirect."""
-    if isinstance(came, SecondFactorRequired):
+    """Sign this browser in and redirect to `to`, or first ask for the second factor. An earlier session of the browser
+    ends. `response`: used instead of the redirect.
+    """
+    if isinstance(outcome, SecondFactorRequired):
         asking = context.to(request, with_next("/sign-in/code", to))
-        context.set_cookie(request, asking, HALF_WAY_COOKIE, came.ticket, _HALF_WAY_S)
-        return _unkept(asking)
+        context.set_cookie(request, asking, HALF_WAY_COOKIE, outcome.ticket, _HALF_WAY_S)
+        return _not_cached(asking)
     if request.session is not None:
         await context.ask(context.services.identity.sign_out, request.session, origin_of(request))
     response = response or context.to(request, to)
     context.set_cookie(request, response, browser_cookie(secure=request.secure), new_binding())
-    forget(request, response, HALF_WAY_COOKIE)
-    return renew(context, request, came.token, response)
+    delete_cookie(request, response, HALF_WAY_COOKIE)
+    return renew(context, request, outcome.token, response)
 
 
 def renew(context: PageContext, request: PageRequest, token: str, response: Response) -> Response:
-    """Give this browser the token it goes by from now on."""
+    """Set a new session token in this browser."""
     context.set_cookie(request, response, context.cookie_name(secure=request.secure), token, _SIGNED_IN_S)
-    return _unkept(response)
+    return _not_cached(response)
 
 
-def let_out(context: PageContext, request: PageRequest, to: str = "/") -> Response:
-    """Forget who this browser was."""
+def sign_out_browser(context: PageContext, request: PageRequest, to: str = "/") -> Response:
+    """Sign this browser out: delete its cookies and redirect."""
     response = context.to(request, to)
     context.set_cookie(request, response, browser_cookie(secure=request.secure), new_binding())
-    forget(request, response, context.cookie_name(secure=request.secure))
-    forget(request, response, HALF_WAY_COOKIE)
-    return _unkept(response)
+    delete_cookie(request, response, context.cookie_name(secure=request.secure))
+    delete_cookie(request, response, HALF_WAY_COOKIE)
+    return _not_cached(response)
 
 
-def forget(request: PageRequest, response: Response, name: str) -> None:
-    """Have the browser give a cookie up."""
+def delete_cookie(request: PageRequest, response: Response, name: str) -> None:
+    """Delete a cookie."""
     response.delete_cookie(name, path="/", secure=request.secure, httponly=True, samesite="lax")
 
 
-def _unkept(response: Response) -> Response:
+def _not_cached(response: Response) -> Response:
     response.headers["cache-control"] = "no-store"
     return response
 
 
 def with_next(path: str, to: str) -> str:
-    """An address that leads on to another."""
-    return path + onward(to)
+    """Return a path with a `next` query for another path."""
+    return path + next_query(to)
 
 
-def onward(to: str) -> str:
-    """The end of such an address; nothing where it leads to the first page anyway."""
+def next_query(to: str) -> str:
+    """Return the `next` query of a path; empty for the start page."""
     return "" if to == "/" else f"?next={quote(to, safe='/')}"
 
 
 def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:
-    """A refusal in the reader's words, by the entry it is about; by the empty name where it is about none."""
-    text = _THERE.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
+    """Return a refusal in the reader's language, by the form entry it is about, or by the empty name."""
+    text = _FIELD_REFUSALS.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
     return {refusal.field: request.words(text)}
 
 
 def refused(
     context: PageContext, request: PageRequest, template: str, refusal: Refused, /, **values: Any
 ) -> Response:
-    """The form once more, with what is wrong. `values`: what was typed, but for secrets."""
+    """Return the form again with its errors. `values`: what was typed, without secrets."""
     often = refusal.reason is Reason.TOO_OFTEN
     response = context.page(
         request, template, 429 if often else 422, secret=True, faults=faults_of(request, refusal), **values
