@@ -1,9 +1,9 @@
-"""Sessions as data: which session an instant belongs to, and which there were.
+"""Trading sessions by date and time.
 
-Owns the two kinds of session. Rules kept (rules §3.2, §3.3): a trade date is the exchange's, so Sunday
-evening is Monday's; `rth` is the product's regular hours and `eth` everything from the close of those before
-to their open, without maintenance breaks; a day without regular hours has no session, and its trading joins
-the overnight of the next day that has them. Windows are half-open nanoseconds UTC.
+A trade date is the exchange's, so Sunday evening belongs to Monday. RTH is the product's regular hours. ETH is
+everything from the previous regular close to the next regular open, without maintenance breaks. A day without regular
+hours has no session; its trading belongs to the overnight of the next day that has them (rules §3.2, §3.3). Windows are
+half-open, in ns UTC.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ _LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
 
 
 class SessionKind(StrEnum):
-    """The product's regular hours, or everything between them."""
+    """Regular trading hours, or the overnight between them."""
 
     RTH = "rth"
     ETH = "eth"
@@ -43,8 +43,10 @@ class SessionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One session of a product. `segments`: half-open windows (ns UTC) in order, without the maintenance
-    break; `short`: the close was brought forward."""
+    """One session of a product.
+
+    segments: half-open windows (ns UTC) in order, without the maintenance break. short: it closes early.
+    """
 
     root: str
     trade_date: date
@@ -65,7 +67,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TradingDay:
-    """One trade date of a product and the half-open windows (ns UTC) whose trades carry it."""
+    """One trade date of a product and the half-open windows (ns UTC) in which it trades."""
 
     root: str
     trade_date: date
@@ -86,7 +88,7 @@ Item = TypeVar("Item", Session, TradingDay)
 
 
 class _Timeline(Generic[Item]):
-    """Items by instant, their segments being in order and apart."""
+    """Items indexed by time. Their segments must be ascending and must not overlap."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self.items = tuple(items)
@@ -100,7 +102,7 @@ class _Timeline(Generic[Item]):
 
 
 class Calendar:
-    """Answers by product; years are worked out when first asked for and kept.
+    """The calendar of all products. Each year is computed on first use and cached.
 
     variants: root → variant of its regular hours (`{"ES": "cash"}`) in this calendar's answers; a method's
     own `variant` goes before it. Roots are those of `products`, micros too (their parent's hours). A method
@@ -122,41 +124,41 @@ class Calendar:
 
     @property
     def known_years(self) -> range:
-        """Years whose holidays the tables hold; outside them every weekday is taken to be an ordinary one."""
+        """Years with holidays in the tables. In other years every weekday is an ordinary trade date."""
         return self.hours.known_years
 
     def variants(self, root: str) -> tuple[str, ...]:
-        """Names of the regular hours a product can be asked for; the usual ones have the empty name."""
+        """Return the names of a product's regular hours. The default is the empty name."""
         return self.hours.variants(root)
 
     def is_business_day(self, name: str, day: date) -> bool:
-        """Whether a date is a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
+        """Return whether a date is a trade date of a root or exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
         return self.hours.is_business_day(name, day)
 
     def sessions(
         self, root: str, first: date, last: date, *, variant: str | None = None
     ) -> tuple[Session, ...]:
-        """Sessions of both kinds with trade dates between two dates, both included, in order of open."""
+        """Return sessions of both kinds with trade dates between two dates, both included, in order of open."""
         tables = (self._sessions_of(root, year, variant) for year in _years(first, last))
         return tuple(s for table in tables for s in table.items if first <= s.trade_date <= last)
 
     def session(
         self, root: str, trade_date: date, kind: SessionKind, *, variant: str | None = None
     ) -> Session | None:
-        """The session of a trade date; None where it does not take place."""
+        """Return the session of a trade date; None if there is none."""
         if not FIRST_YEAR <= trade_date.year <= LAST_YEAR:
             return None
         self._sessions_of(root, trade_date.year, variant)
         return self._by_day.get((root, trade_date, kind, self._chosen(root, variant)))
 
     def session_at(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
-        """The session an instant (ns UTC) lies in; None in the maintenance break and while closed."""
+        """Return the session open at a time (ns UTC); None in the maintenance break and while closed."""
         tables = (self._sessions_of(root, year, variant) for year in _years_near(at_ns))
         return next((found for table in tables if (found := table.at(at_ns))), None)
 
     def session_or_next(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
-        """The first session that closes after an instant (ns UTC): the one around it, breaks and weekends included, or
-        the next to open."""
+        """Return the first session that closes after a time (ns UTC): the current one, even during a break or weekend,
+        or the next."""
         for year in _years_near(at_ns):
             for session in self._sessions_of(root, year, variant).items:
                 if session.close_ns > at_ns:
@@ -164,7 +166,7 @@ class Calendar:
         return None
 
     def next_session(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
-        """The first session that opens after an instant (ns UTC)."""
+        """Return the first session that opens after a time (ns UTC)."""
         for year in _years_near(at_ns):
             for session in self._sessions_of(root, year, variant).items:
                 if session.open_ns > at_ns:
@@ -172,8 +174,7 @@ class Calendar:
         return None
 
     def next_window(self, root: str, at_ns: int, *, variant: str | None = None) -> tuple[Session, int] | None:
-        """The session that trades next after an instant (ns UTC) at which none does, and when (ns UTC): also the rest
-        of one that a daily break interrupts."""
+        """Return the session that trades next after a time (ns UTC) and when it starts or resumes (ns UTC)."""
         windows = (
             (start, session)
             for year in _years_near(at_ns)
@@ -185,17 +186,17 @@ class Calendar:
         return (found[1], found[0]) if found else None
 
     def trade_date_at(self, root: str, at_ns: int) -> date | None:
-        """The exchange's trade date of a trade at an instant (ns UTC); None while there is no trading."""
+        """Return the exchange's trade date at a time (ns UTC); None while closed."""
         tables = (self._days_of(root, year) for year in _years_near(at_ns))
         return next((found.trade_date for table in tables if (found := table.at(at_ns))), None)
 
     def trading_days(self, root: str, first: date, last: date) -> tuple[TradingDay, ...]:
-        """Trade dates between two dates, both included, with their windows."""
+        """Return the trade dates between two dates, both included, with their windows."""
         tables = (self._days_of(root, year) for year in _years(first, last))
         return tuple(day for table in tables for day in table.items if first <= day.trade_date <= last)
 
     def trade_dates(self, root: str, first_ns: int, last_ns: int) -> tuple[TradingDay, ...]:
-        """Trade dates with a window that touches `[first_ns, last_ns)` (ns UTC), in order."""
+        """Return the trade dates with a window that overlaps `[first_ns, last_ns)` (ns UTC), in order."""
         years = sorted({*_years_near(first_ns), *_years_near(last_ns)})
         if not years:
             return ()
@@ -224,7 +225,7 @@ class Calendar:
         return table
 
     def _build(self, root: str, year: int, variant: str) -> list[Session]:
-        """The sessions of a year's trade dates; the first overnight begins in the year before."""
+        """Compute the sessions of a year's trade dates. The first overnight begins in the year before."""
         sessions: list[Session] = []
         pending, after = self._pending(root, date(year, 1, 1), variant)
         for day in self._days_of(root, year).items:
@@ -241,7 +242,7 @@ class Calendar:
         return sessions
 
     def _pending(self, root: str, day: date, variant: str) -> tuple[list[Segment], int]:
-        """Windows since the last trade date with regular hours before a date, and where those hours ended."""
+        """Return the windows since the previous trade date with regular hours, and when those hours ended."""
         pending: list[Segment] = []
         for back in range(1, 2 * LONGEST_CLOSURE_DAYS):
             before = day - back * ONE_DAY
@@ -257,6 +258,6 @@ def _years(first: date, last: date) -> range:
 
 
 def _years_near(at_ns: int) -> range:
-    """Years whose trade dates an instant may belong to: its own, or the next in the last days of December."""
+    """Return the years whose trade dates may include a time: its own, and the next in late December."""
     first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
     return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

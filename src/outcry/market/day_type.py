@@ -1,7 +1,7 @@
-"""What kind of day it was, and how it opened (rules §7; trend days: decision 0044). Ratios are compared as whole
-numbers, in ticks.
+"""Day type and open type of a session (rules §7; trend days: decision 0044).
 
-`final` only when the session has closed; the open type is provisional at the close of bracket A, final at that of B.
+Ratios are compared as integers in ticks. The day type is final once the session closed. The open type is provisional
+after bracket A and final after bracket B.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from itertools import pairwise
 from outcry.market.ladder import Ladder
 from outcry.market.profile import SessionProfile
 
-#: A profile no wider than this is thin, however short the session.
+#: A profile at most this wide is thin, however short the session.
 TREND_WIDTH_TPOS = 6
 
 
 class DayType(StrEnum):
-    """Dalton's day types as rules §7 draws their lines."""
+    """Dalton's day types with the thresholds of rules §7."""
 
     NON_TREND = "non_trend"
     NORMAL = "normal"
@@ -29,7 +29,7 @@ class DayType(StrEnum):
 
 
 class OpenType(StrEnum):
-    """How the session opened."""
+    """Open type of a session."""
 
     DRIVE = "open_drive"
     TEST_DRIVE = "open_test_drive"
@@ -39,7 +39,7 @@ class OpenType(StrEnum):
 
 
 def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
-    """Name the day. `adr20_ticks`: average RTH range of up to 20 earlier sessions; None where there are none."""
+    """Return the day type. adr20_ticks: average RTH range of up to 20 earlier sessions; None without any."""
     whole = profile.high - profile.low
     balance = profile.ib_high - profile.ib_low
     up, down = profile.high - profile.ib_high, profile.ib_low - profile.low
@@ -60,8 +60,8 @@ def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
 
 
 def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
-    """One-sided, more than twice the initial balance, opened near one end and closed near the other, and not balanced
-    about one price for most of the day."""
+    """Return whether it is a trend day: one-sided, more than twice the initial balance, open and close near opposite
+    ends, and not balanced about one price for most of the day."""
     whole = profile.high - profile.low
     if (up > 0) == (down > 0) or whole <= 2 * (profile.ib_high - profile.ib_low) or _balanced(profile):
         return None
@@ -124,7 +124,7 @@ def open_type(
     tested = any(abs(probe - level) <= 4 for level in references_ticks)
     if net and tested and 10 * adverse <= 3 * whole:
         return OpenType.TEST_DRIVE
-    # the first leg went against where B closed, and far enough that its failure is a reversal
+    # the first move was against the close of B, and large enough to count as a reversal
     if net and 10 * adverse >= 3 * whole and (first.close_ticks - opened) * net < 0:
         return OpenType.REJECTION_REVERSE
     inside = prior_range is None or prior_range[0] <= opened <= prior_range[1]

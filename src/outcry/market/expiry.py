@@ -1,4 +1,4 @@
-"""When contracts end: the exchange's last-trading-day and first-notice rules, each a named function.
+"""The exchange's last-trading-day and first-notice rules, each as a named function.
 
 Owns the arithmetic on business days. A row of `data/products.csv` selects a rule by its name in
 `EXPIRY_RULES` or `NOTICE_RULES`. Sources: the CME Group rulebook chapters as quoted by LEAN's
@@ -16,37 +16,37 @@ THURSDAY, FRIDAY, WEDNESDAY, MONDAY = 3, 4, 2, 0
 
 @dataclass(frozen=True, slots=True)
 class BusinessDays:
-    """Counting in the business days of one product."""
+    """Arithmetic with the business days of one product."""
 
     is_one: Callable[[date], bool]
 
     def on_or_before(self, day: date) -> date:
-        """The day itself, or the nearest business day before it."""
+        """Return the day itself, or the nearest business day before it."""
         while not self.is_one(day):
             day -= ONE_DAY
         return day
 
     def on_or_after(self, day: date) -> date:
-        """The day itself, or the nearest business day after it."""
+        """Return the day itself, or the nearest business day after it."""
         while not self.is_one(day):
             day += ONE_DAY
         return day
 
     def before(self, day: date, count: int) -> date:
-        """The business day `count` business days before a day, which itself is not counted."""
+        """Return the business day `count` business days before a day, not counting that day."""
         for _ in range(count):
             day = self.on_or_before(day - ONE_DAY)
         return day
 
     def nth(self, year: int, month: int, count: int) -> date:
-        """The `count`-th business day of a month, from 1."""
+        """Return the `count`-th business day of a month, counted from 1."""
         day = self.on_or_after(date(year, month, 1))
         for _ in range(count - 1):
             day = self.on_or_after(day + ONE_DAY)
         return day
 
     def nth_last(self, year: int, month: int, count: int) -> date:
-        """The `count`-th last business day of a month, from 1."""
+        """Return the `count`-th last business day of a month, counted from 1."""
         return self.before(_after_month(year, month), count)
 
 
@@ -153,7 +153,7 @@ def one_before_third_wednesday(days: BusinessDays, year: int, month: int) -> dat
 
 
 def last_friday(days: BusinessDays, year: int, month: int) -> date:
-    """Crypto: the last Friday, or the business day before it (London's holidays are not kept here)."""
+    """Crypto: the last Friday, or the business day before it (London's holidays are not included)."""
     return days.on_or_before(_last_weekday(year, month, FRIDAY))
 
 

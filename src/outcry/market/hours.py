@@ -1,9 +1,9 @@
-"""Hours as rows: weekly trading hours with dates they held, and the days that differ from them.
+"""Rows of trading hours: weekly hours with their validity, and days with exceptions.
 
-Owns the notation of `data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv`, and reads windows from
-it: `<18:00-16:15 16:30-17:00` is from 18:00 of the calendar day before to 16:15, then 16:30 to 17:00 of the
+The notation of windows in `data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv`:
+`<18:00-16:15 16:30-17:00` is from 18:00 of the calendar day before to 16:15, then 16:30 to 17:00 of the
 trade date itself; `^17:00-17:00` begins on the trade date before, however many days ago that is (trading
-round the clock). Times are of the product's zone; a window's end is not included.
+round the clock). Times are in the product's time zone; a window's end is not included.
 """
 
 import re
@@ -19,7 +19,7 @@ _CLOCK = re.compile(_TIME)
 
 
 class Begins(StrEnum):
-    """On which day a window of a trade date begins."""
+    """The day on which a window of a trade date begins."""
 
     SAME_DAY = ""
     EVE = "<"
@@ -27,7 +27,7 @@ class Begins(StrEnum):
 
 
 class DayKind(StrEnum):
-    """What a listed day is.
+    """Kind of a listed day.
 
     CLOSED: no trading, no trade date. JOINED: trading that carries the next trade date, no regular hours (a
     US holiday's half-day). NO_RTH: a trade date of its own without regular hours. OPEN: regular hours take
@@ -42,7 +42,7 @@ class DayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Part of a trading day, by the clock of the product's zone."""
+    """Part of a trading day, in the product's time zone."""
 
     begins: Begins
     start: time
@@ -70,7 +70,7 @@ class HoursRow:
     note: str
 
     def holds(self, day: date) -> bool:
-        """Whether the row speaks of this date."""
+        """Return whether the row applies to a date."""
         in_dates = self.valid_from <= day and (self.valid_to is None or day <= self.valid_to)
         return in_dates and day.weekday() in self.days
 
@@ -98,7 +98,7 @@ class DayRow:
 
 
 def read_clock(text: str) -> time:
-    """Read `HH:MM`; raise `ValueError` for anything else."""
+    """Parse `HH:MM`. Raises `ValueError` for anything else."""
     found = _CLOCK.fullmatch(text)
     if not found:
         raise ValueError(f"{text!r} is not a time HH:MM")
@@ -106,7 +106,7 @@ def read_clock(text: str) -> time:
 
 
 def read_windows(text: str) -> tuple[Window, ...]:
-    """Read windows in the notation of this module, in order of time; raise `ValueError`."""
+    """Parse windows in the notation of this module, in order of time. Raises `ValueError`."""
     windows = tuple(_read_window(word) for word in text.split())
     if not windows:
         raise ValueError("no window is given")
@@ -130,7 +130,7 @@ def _read_window(text: str) -> Window:
 
 
 def read_days(text: str) -> tuple[int, ...]:
-    """Read weekdays, `Mon-Fri` or `Fri`, as 0 (Monday) to 4; raise `ValueError`."""
+    """Parse weekdays, `Mon-Fri` or `Fri`, as 0 (Monday) to 4. Raises `ValueError`."""
     first, _, last = text.partition("-")
     if first not in DAY_NAMES or (last or first) not in DAY_NAMES:
         raise ValueError(f"{text!r} is not a weekday or a span like Mon-Fri")

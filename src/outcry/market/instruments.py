@@ -1,8 +1,8 @@
-"""What is traded: products, contracts, and when a contract ends.
+"""Products, contracts and symbols of the scan universe.
 
-Owns the scan universe. Rules kept: a contract is known by root, year and month and never by a one-digit year
-alone; levels are answered for the full-size product, so a micro names its parent; a last trading day is
-worked out from the exchange's rule and holidays (`core.expiry`), never looked up elsewhere.
+A contract is identified by root, year and month, never by a one-digit year alone. Levels are computed for the full-size
+product; a micro names its parent. Last trading days are computed from the exchange's rules and holidays
+(`market.expiry`).
 """
 
 from collections.abc import Callable, Mapping
@@ -24,8 +24,7 @@ LAST_BEFORE_DELIVERY = 2
 
 
 class UnknownName(LookupError):
-    """A symbol that names no product or contract of ours; `suggestions` holds at most five that it may have
-    meant."""
+    """A symbol names no known product or contract. suggestions: at most five similar symbols."""
 
     def __init__(self, symbol: str, suggestions: tuple[str, ...] = ()) -> None:
         hint = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
@@ -92,22 +91,22 @@ class Product:
 
     @property
     def group(self) -> str:
-        """The group whose holidays it keeps: its sector."""
+        """The group whose holidays apply: its sector."""
         return self.sector
 
     @property
     def tick_value_e9(self) -> int:
-        """Dollars a tick is worth, in 10⁻⁹; exact for every product of the universe."""
+        """Value of a tick in dollars, in 10⁻⁹; exact for every product of the universe."""
         return self.tick_e9 * self.multiplier_e9 // 1_000_000_000
 
     def lists(self, month: int) -> bool:
-        """Whether contracts of that month (1 to 12) exist."""
+        """Return whether contracts of a month (1 to 12) exist."""
         return MONTH_CODES[month - 1] in self.months + self.serial
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a symbol means: always the full-size product, and the contract if one was named."""
+    """Meaning of a symbol: the full-size product, and the contract if one is named."""
 
     product: Product
     contract: Contract | None
@@ -119,8 +118,7 @@ def _weekday(_root: str, day: date) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """The scan universe by root. `is_business_day(root, date)` is the calendar's; without one, every weekday
-    is."""
+    """The scan universe by root. is_business_day(root, date): from the calendar; by default every weekday."""
 
     products: Mapping[str, Product]
     is_business_day: Callable[[str, date], bool] = _weekday
@@ -132,13 +130,12 @@ class Universe:
             self._names.update(dict.fromkeys((*product.aliases, product.root), product.root))
 
     def parent_of(self, root: str) -> Product:
-        """The full-size product of a root: itself, unless it is a micro. Raise `KeyError` for an unknown
-        root."""
+        """Return the full-size product of a root; the parent for a micro. Raises `KeyError` for an unknown root."""
         product = self.products[root]
         return self.products[product.parent] if product.parent else product
 
     def expiry(self, contract: Contract) -> date:
-        """Last trading day, by the product's rule (rules §9); raise `KeyError` for an unknown root."""
+        """Return the last trading day by the product's rule (rules §9). Raises `KeyError` for an unknown root."""
         end = self._ends.get(contract)
         if end is None:
             rule = EXPIRY_RULES[self.products[contract.root].expiry_rule]
@@ -147,8 +144,7 @@ class Universe:
         return end
 
     def first_notice(self, contract: Contract) -> date | None:
-        """First notice day of a physically delivered contract; None where notices only follow the last
-        trading day."""
+        """Return the first notice day of a physically delivered contract; None if notices follow last trading."""
         rule = NOTICE_RULES[self.products[contract.root].notice_rule]
         return rule(self._days(contract.root), contract.year, contract.month) if rule else None
 
@@ -160,8 +156,7 @@ class Universe:
         return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
 
     def next_contract(self, contract: Contract) -> Contract:
-        """The contract a roll goes into: the next month of the product's cycle, its skipped months left
-        out."""
+        """Return the contract that a roll goes to: the next month of the product's cycle without skipped months."""
         product = self.products[contract.root]
         year, month = contract.year, contract.month
         while True:
@@ -171,8 +166,7 @@ class Universe:
                 return Contract(contract.root, year, month)
 
     def contracts(self, root: str, start: date, end: date) -> tuple[Contract, ...]:
-        """Contracts of the roll cycle whose last trading day lies between two dates, both included, in
-        order."""
+        """Return contracts of the roll cycle with a last trading day between two dates, both included, in order."""
         found: list[Contract] = []
         contract = self.next_contract(Contract(root, *_month_before(*_month_before(start.year, start.month))))
         while (contract.year - end.year) * 12 + contract.month - end.month <= LAST_BEFORE_DELIVERY:
@@ -189,20 +183,20 @@ class Universe:
         return contract
 
     def contract(self, key: str) -> Contract:
-        """The contract of an unambiguous key, `ESZ2013`; raise `UnknownName` for anything else. A micro stays one."""
+        """Return the contract of a full key, `ESZ2013`, micros included. Raises `UnknownName` for anything else."""
         root, code, year = key[:-5], key[-5:-4], key[-4:]
         if root not in self.products or code not in MONTH_CODES or not code or not year.isdecimal():
             raise UnknownName(key)
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
 
     def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
-        """The contract that a one-digit year means on a day: of all it may be, the one that ends next, that day
-        included. Raise `KeyError` for an unknown root."""
+        """Return the contract that a one-digit year means on a day: the next one to expire, that day included. Raises
+        `KeyError` for an unknown root."""
         first = Contract(root, on.year - 1 + (digit - on.year + 1) % DECADE, month)
         return first if self.expiry(first) >= on else Contract(root, first.year + DECADE, month)
 
     def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
-        """Say what a symbol means, in any of the spellings of `core.symbols`.
+        """Return the meaning of a symbol in any format of `market.symbols`.
 
         A one-digit year is the nearest contract not yet expired on `near`, or with `history` the one whose
         end lies nearest to `near`. A two-digit year is of the century nearest to `near`. A micro answers with
@@ -230,7 +224,7 @@ class Universe:
         return self._names.get(named.name)
 
     def _year(self, root: str, named: Named, near: date, *, history: bool) -> int | None:
-        """The full year of a named contract, None where it lies outside what dates can hold."""
+        """Return the full year of a named contract; None outside the range of dates."""
         if named.month is None or not 1000 < near.year < 9000:
             return None
         if named.digits == 4:

@@ -1,4 +1,4 @@
-"""The fold over whole arrays: the same ladder as `engine.SessionFold`, at the speed of numpy.
+"""The fold of whole arrays with numpy; it gives the same ladder as `fold.SessionFold`.
 
 A chunk at a time, while it is in cache: the range of each bracket by minimum and maximum, the volume at price by
 `add.at`, which numpy runs without a loop in Python (measured: 1.6 times `bincount`, which wants doubles). Neighbouring
@@ -18,13 +18,13 @@ from outcry.market.ladder import MAX_ROWS, Bracket, Ladder, RangeTooWide, Source
 
 Ints = NDArray[np.int64]
 
-_CHUNK = 1 << 16  # rows at a time: small enough for the cache, large enough that the cost of a call is lost
+_CHUNK = 1 << 16  # rows per step: small enough for the CPU cache, large enough to hide the cost of a call
 _TABLES = 4
 _MARGIN_ROWS = 64
 
 
 def _order(at_ns: Ints) -> NDArray[np.intp] | None:
-    """The order of time, equals as they came; None where the rows are in it already."""
+    """Return the stable sort order by time; None if the rows are sorted."""
     for start in range(0, len(at_ns) - 1, _CHUNK):
         chunk = at_ns[start : start + _CHUNK + 1]
         if (chunk[1:] < chunk[:-1]).any():
@@ -32,14 +32,14 @@ def _order(at_ns: Ints) -> NDArray[np.intp] | None:
     return None
 
 
-@lru_cache(maxsize=8)  # shared: a fold keeps no more than its tables, for an import has hundreds of them
+@lru_cache(maxsize=8)  # shared, because an import has hundreds of folds
 def _lanes(base: int, rows: int) -> Ints:
-    """What to add to the prices of a chunk to find their places in the tables, laid one behind the other."""
+    """Return the offsets that map prices of a chunk to indexes in the concatenated tables."""
     return np.tile(np.arange(_TABLES) * rows - base, _CHUNK // _TABLES)
 
 
 class BulkFold:
-    """Folds arrays of trades or bars of one session; may be called again with more, in any order.
+    """Folds arrays of trades or bars of one session, in several calls and any order.
 
     Arrays are one-dimensional, of one length: `at_ns` and prices int64 (ns UTC, ticks), sizes any integer type (lots).
     """
@@ -62,8 +62,7 @@ class BulkFold:
         self._source: Source = "trades"
 
     def trades(self, at_ns: Ints, price_ticks: Ints, size_lots: NDArray[np.integer]) -> None:
-        """Fold trades; a print of size 0 is none. Raises `OutsideSession` and `RangeTooWide`; then the fold is of no
-        further use."""
+        """Fold trades; size 0 is ignored. Raises `OutsideSession` and `RangeTooWide`; the fold is then unusable."""
         if not (traded := size_lots > 0).all():
             at_ns, price_ticks, size_lots = at_ns[traded], price_ticks[traded], size_lots[traded]
         order = _order(at_ns)
@@ -79,7 +78,7 @@ class BulkFold:
             )  # fmt: skip
 
     def _cut(self, at_ns: Ints) -> list[tuple[int, int, int]]:
-        """Slices of an array in order of time, one a bracket: `(bracket, first, last)`, last not included."""
+        """Split sorted times by bracket: `(bracket, first, last)`, last not included."""
         edges = [*np.searchsorted(at_ns, self._windows[:, 0]).tolist(), len(at_ns)]
         pieces = [(index, a, b) for index, (a, b) in enumerate(pairwise(edges)) if a < b]
         if edges[0] or any(at_ns[b - 1] >= self._windows[index, 1] for index, _, b in pieces):
@@ -103,8 +102,8 @@ class BulkFold:
         np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        """Fold bars stamped at their start; volume spread evenly over their rows, the remainder on the close's. A bar
-        of volume 0 is none."""
+        """Fold bars stamped at their start; volume 0 is ignored. Volume is spread evenly over a bar's rows, the
+        remainder at its close."""
         if not (traded := volume_lots > 0).all():
             at_ns, opened, high, low, close, volume_lots = (
                 column[traded] for column in (at_ns, opened, high, low, close, volume_lots)
@@ -138,7 +137,7 @@ class BulkFold:
         self._printed -= np.bincount(after, minlength=rows + 1)
 
     def _note(self, new: Bracket) -> None:
-        """Join what a bracket has just traded to what it had."""
+        """Merge new trades of a bracket with its earlier ones."""
         old = self._brackets.get(new.index)
         if old is None:
             self._brackets[new.index] = new
@@ -151,7 +150,7 @@ class BulkFold:
         )  # fmt: skip
 
     def _reach(self, low: int, high: int) -> None:
-        """Widen the tables so that both prices have a row."""
+        """Widen the tables to include both prices."""
         rows = self._volume.shape[1]
         if rows and self._base <= low and high < self._base + rows:
             return
@@ -168,7 +167,7 @@ class BulkFold:
         self._volume, self._printed, self._base = volume, printed, new_low
 
     def ladder(self) -> Ladder | None:
-        """The session so far; None before its first event."""
+        """Return the session so far; None before its first event."""
         if not self._brackets:
             return None
         brackets = tuple(self._brackets[index] for index in sorted(self._brackets))

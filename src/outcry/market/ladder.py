@@ -1,6 +1,6 @@
-"""The ladder of a session: what each bracket traded through, and the volume at each price.
+"""The ladder of a session: the range of each bracket and the volume at each price.
 
-Rule kept: a bracket prints every row between its low and its high once (rules §1), so a bracket is its range, and a
+A bracket prints every row between its low and its high once (rules §1), so a bracket is its range, and a
 session's TPO ladder is the ranges of its brackets. Prices are whole ticks; rows are anchored at price 0, never at the
 session's low, so that they do not move as the range grows.
 """
@@ -25,7 +25,7 @@ Source = Literal["trades", "bars"]
 
 
 class RangeTooWide(ValueError):
-    """A session would span more rows than any auction has: its prices are in another unit, or one is wrong."""
+    """A session spans too many rows: its prices are in another unit, or one is wrong."""
 
     def __init__(self, low_ticks: int, high_ticks: int, most_rows: int = MAX_ROWS) -> None:
         super().__init__(
@@ -34,14 +34,14 @@ class RangeTooWide(ValueError):
         self.low_ticks, self.high_ticks = low_ticks, high_ticks
 
     def describe(self, tick_e9: int) -> str:
-        """The fault in prices instead of ticks."""
+        """Return the error message with prices instead of ticks."""
         low, high = price_text(self.low_ticks * tick_e9), price_text(self.high_ticks * tick_e9)
         return f"prices from {low} to {high} are too far apart for one session"
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """What one bracket traded: its index from the session's open (letter A is 0), prices in ticks, times in ns UTC.
+    """One bracket: its index from the session's open (letter A is 0), prices in ticks, times in ns UTC.
 
     `open_ticks` is the price of its earliest event (the first to arrive of equals), `close_ticks` of its latest (the
     last to arrive of equals), so a late trade changes a close only if its own time is later.
@@ -58,7 +58,7 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """A session folded: `brackets` in order of index, `volume[i]` lots at `low_ticks + i`.
+    """A folded session: `brackets` in order of index, `volume[i]` lots at `low_ticks + i`.
 
     `touched`: ranges of rows (both ends included, ascending, apart by at least one row) at which something printed:
     where a resting level was tested. `source` says whether volume at price is exact or spread from bars.
@@ -86,9 +86,9 @@ class Ladder:
         return self.brackets[-1].close_ticks
 
     def until(self, index: int) -> "Ladder | None":
-        """The brackets up to and with `index`, as if nothing had traded since; None where nothing had by then.
+        """Return the ladder of brackets up to and including `index`; None if none of them traded.
 
-        Volume is not kept by bracket: there is none in it, nor what printed.
+        It has no volume and no touched rows, because they are not stored by bracket.
         """
         brackets = tuple(bracket for bracket in self.brackets if bracket.index <= index)
         if not brackets:
@@ -98,7 +98,7 @@ class Ladder:
         return Ladder(brackets, low, (0,) * (high - low + 1), (), self.source)
 
     def tpo_counts(self) -> list[int]:
-        """TPOs at each row, index 0 = `low_ticks`."""
+        """Return the number of TPOs at each row, index 0 = `low_ticks`."""
         steps = [0] * (len(self.volume) + 1)
         for bracket in self.brackets:
             steps[bracket.low_ticks - self.low_ticks] += 1
@@ -111,7 +111,7 @@ class Ladder:
         return counts
 
     def letters(self) -> list[str]:
-        """The letters of the brackets that printed each row, in order, index 0 = `low_ticks`."""
+        """Return the bracket letters at each row, in order, index 0 = `low_ticks`."""
         rows: list[list[str]] = [[] for _ in self.volume]
         for bracket in self.brackets:
             mark = letter(bracket.index)
@@ -120,7 +120,7 @@ class Ladder:
         return ["".join(row) for row in rows]
 
     def prints_at(self, price_ticks: int) -> bool:
-        """Whether anything traded at exactly this price."""
+        """Return whether anything traded at exactly this price."""
         return any(low <= price_ticks <= high for low, high in self.touched)
 
 
@@ -142,7 +142,7 @@ def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[
 
 
 def letter(index: int) -> str:
-    """The letter of a bracket: A–Z, a–z, 0–9, then AA, AB … so that none is ever lost or doubled.
+    """Return the letter of a bracket: A–Z, a–z, 0–9, then AA, AB and so on, so that each is unique.
 
     A session of 23 hours has 46 brackets: letters alone run out (peers' bug).
     """
@@ -153,7 +153,7 @@ def letter(index: int) -> str:
 
 
 def runs(flags: Sequence[int], start_ticks: int) -> tuple[tuple[int, int], ...]:
-    """The ranges of consecutive rows whose flag is not zero, index 0 = `start_ticks`, both ends included."""
+    """Return the ranges of consecutive rows with a non-zero flag, index 0 = `start_ticks`, both ends included."""
     found: list[tuple[int, int]] = []
     begun: int | None = None
     for at, flag in enumerate(flags):

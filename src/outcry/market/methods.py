@@ -1,4 +1,4 @@
-"""Ways to find the point of control and the value area: ours and those of others, as data.
+"""Methods to compute the point of control and value area: our default and those of other platforms, as data.
 
 Sources: rules §1, where each row of the table is cited. Users' first complaint of any profile is that it differs from
 another platform's, so the method is always named in an answer and can be chosen in the library.
@@ -12,7 +12,7 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to draw a profile's levels.
+    """A method to compute a profile's levels.
 
     basis: what is counted at a row. percent: share of the total the value area must hold. step: rows compared at a
     time. pair: whether a winning pair is added whole or row by row up to the target. side_tie: where both sides are
@@ -33,7 +33,7 @@ class Method:
     placement: Literal["range", "close_up"] = "range"
 
     def reached(self, captured: int, total: int) -> bool:
-        """Whether the rows taken so far hold the value area's share."""
+        """Return whether the selected rows contain the value area's share."""
         if self.stop == "floor":
             return captured >= total * self.percent // 100
         if self.stop == "gt":
@@ -41,7 +41,7 @@ class Method:
         return captured * 100 >= total * self.percent
 
     def describe(self) -> str:
-        """The value-area rule in words."""
+        """Return the value-area rule as text."""
         rows = (
             "one row" if self.step == 1 else f"two rows, {'full' if self.pair == 'full' else 'trimmed'} pairs"
         )

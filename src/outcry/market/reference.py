@@ -1,8 +1,8 @@
-"""The reference tables as text: products, weekly hours, holidays and dated overrides, read and checked.
+"""Parses and validates the reference tables: products, weekly hours, holidays and dated overrides.
 
-Owns the columns of `data/*.csv`. Rule kept: a table is taken whole or refused with an error that names the
-file, the row (1 is the header) and the column; every row says where it comes from (`source`) and when that
-was last looked at (`checked_on`). Text in, records out: `store.reference` reads the files.
+A table is accepted as a whole, or rejected with an error that names the file, the row (1 is the header) and the column.
+Every row has its source (`source`) and the date it was last checked (`checked_on`). This module parses text;
+`trades.reference_tables` reads the files.
 """
 
 import csv
@@ -31,7 +31,7 @@ DAY_COLUMNS = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source
 
 
 class BadReference(ValueError):
-    """A reference table cannot be used: names the file, the row (1 is the header) and the column."""
+    """A reference table is invalid. The message names the file, the row (1 is the header) and the column."""
 
     def __init__(self, file: str, row: int, problem: str, column: str = "") -> None:
         place = f"row {row}, column {column}" if column else f"row {row}"
@@ -41,7 +41,7 @@ class BadReference(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row being read."""
+    """One row of a table, with its position for errors."""
 
     file: str
     number: int
@@ -152,7 +152,7 @@ def _kind(text: str) -> DayKind:
 
 
 def parse_products(text: str, file: str = "products.csv") -> dict[str, Product]:
-    """Read the products by root, in the order of the table; raise `BadReference`."""
+    """Parse the products by root, in the order of the table. Raises `BadReference`."""
     products: dict[str, Product] = {}
     rows: dict[str, _Row] = {}
     for row in _rows(text, file, PRODUCT_COLUMNS):
@@ -197,7 +197,7 @@ def _product(row: _Row) -> Product:
 
 
 def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) -> None:
-    """Refuse a parent that is missing or a micro itself, and a name that two products claim."""
+    """Reject a parent that is missing or a micro itself, and a name used by two products."""
     if product.parent is not None:
         parent = products.get(product.parent)
         if parent is None or parent.parent is not None:
@@ -213,8 +213,8 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
 def with_activity(
     products: Mapping[str, Product], text: str, file: str = "activity.csv"
 ) -> dict[str, Product]:
-    """Return the products with how often each trades, in the order they had; raise `BadReference`, also for a product
-    that the table leaves out."""
+    """Return the products with their activity, in the same order. Raises `BadReference`, also for a product that the
+    table does not list."""
     found: dict[str, Product] = {}
     for row in _rows(text, file, ACTIVITY_COLUMNS):
         root = row.read("root", _one_of(products))
@@ -233,8 +233,7 @@ def with_activity(
 def parse_hours(
     text: str, products: Mapping[str, Product], file: str = "sessions.csv"
 ) -> tuple[HoursRow, ...]:
-    """Read the weekly hours, in the order of the table; raise `BadReference`, also where two rows speak of
-    one day."""
+    """Parse the weekly hours, in the order of the table. Raises `BadReference`, also if two rows apply to one day."""
     known = {product.root: product for product in products.values() if product.parent is None}
     read: list[HoursRow] = []
     for row in _rows(text, file, HOURS_COLUMNS):
@@ -282,8 +281,7 @@ def _speak_of_one_day(one: HoursRow, other: HoursRow) -> bool:
 
 
 def parse_days(text: str, products: Mapping[str, Product], file: str = "holidays.csv") -> tuple[DayRow, ...]:
-    """Read holidays or overrides, in the order of the table; raise `BadReference`, also for a day given
-    twice."""
+    """Parse holidays or overrides, in the order of the table. Raises `BadReference`, also for a duplicate day."""
     known = {name: None for p in products.values() if p.parent is None for name in (p.root, p.group)}
     read: list[DayRow] = []
     seen: set[tuple[str, date]] = set()

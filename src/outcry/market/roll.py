@@ -1,4 +1,4 @@
-"""Which delivery month is the front: by volume, between sessions only, never backwards (rules §9).
+"""Chooses the front contract: by volume, only between sessions, never backwards (rules §9).
 
 The next contract takes over on the trade date after its RTH volume has exceeded the front's in as many completed
 sessions running as the product asks (1; 2 for metals and energy), and at the latest on its deadline, two business days
@@ -12,7 +12,7 @@ from datetime import date
 
 from outcry.market.instruments import Contract, Universe
 
-#: Trade dates running without the front, after which what trades instead may lead: a file or two may be missing.
+#: Consecutive trade dates without data of the front after which another contract may lead; some files may be missing.
 GONE_AFTER_SESSIONS = 3
 
 #: RTH lots of each contract, by trade date.
@@ -21,7 +21,7 @@ Volumes = Mapping[date, Mapping[Contract, int]]
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The front contract of one trade date, and its neighbour in the cycle from which it took over, if it did."""
+    """The front contract of one trade date, and the contract it was rolled from, if it was."""
 
     trade_date: date
     contract: Contract
@@ -30,7 +30,7 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class RollRule:
-    """How one product rolls.
+    """Roll rule of one product.
 
     sessions: sessions running in which the next contract must lead. deadline: trade date from which a contract is no
     longer front. following: the next contract of the cycle.
@@ -77,7 +77,7 @@ def _followed(volumes: Volumes, rule: RollRule) -> tuple[list[Front], "_Roll | N
 
 
 class _Roll:
-    """The front as trade dates pass."""
+    """Follows the front from one trade date to the next."""
 
     def __init__(self, rule: RollRule, front: Contract) -> None:
         self._rule, self._front = rule, front
@@ -98,11 +98,11 @@ class _Roll:
         return Front(trade_date, self._front, self._rolled_from)
 
     def add(self, traded: Mapping[Contract, int]) -> None:
-        """Count the RTH lots of a completed trade date."""
+        """Add the RTH volume of a completed trade date."""
         self._newest = traded
         self._silent = 0 if self._front in traded else self._silent + 1
         if 0 < self._silent < GONE_AFTER_SESSIONS:
-            return  # a day of which the front is missing says nothing of its volume
+            return  # without data of the front its volume is unknown
         mine = traded.get(self._front, 0)
         self._leads = {
             contract: self._leads.get(contract, 0) + 1
@@ -111,7 +111,7 @@ class _Roll:
         }
 
     def _challenger(self) -> Contract | None:
-        """The nearest contract that has led for long enough."""
+        """Return the nearest contract that has led for long enough."""
         ready = [contract for contract, led in self._leads.items() if led >= self._rule.sessions]
         return min(ready, key=_order, default=None)
 

@@ -1,6 +1,6 @@
-"""A ladder as bytes and back: canonical, so that equal ladders have equal bytes.
+"""Encodes ladders as canonical JSON, so that equal ladders have equal bytes.
 
-The form is versioned JSON: a reader refuses a version it does not know rather than guess.
+The format is versioned. Another version is refused.
 """
 
 import json
@@ -11,11 +11,11 @@ VERSION = 1
 
 
 class SnapshotMismatch(ValueError):
-    """Bytes of another version, or no snapshot at all."""
+    """The bytes are no snapshot, or one of another version."""
 
 
 def dump(ladder: Ladder) -> bytes:
-    """Write a ladder."""
+    """Encode a ladder."""
     brackets = [
         [b.index, b.open_ticks, b.high_ticks, b.low_ticks, b.close_ticks, b.first_ns, b.last_ns]
         for b in ladder.brackets
@@ -25,7 +25,7 @@ def dump(ladder: Ladder) -> bytes:
 
 
 def load(data: bytes) -> Ladder:
-    """Read a ladder; raise `SnapshotMismatch`."""
+    """Decode a ladder. Raises `SnapshotMismatch`."""
     try:
         version, source, low, brackets, volume, touched = json.loads(data)
         if version != VERSION:

@@ -1,8 +1,6 @@
-"""What people and programs write for a product or contract: every spelling, read without knowing the
-universe.
+"""Parses symbols of products and contracts in all known formats, without knowing the universe.
 
-Rule kept: `read_symbol` is total. Any text, of any length and alphabet, gives a `Named` or None, in linear
-time.
+`read_symbol` accepts any text of any length and returns a `Named` or None in linear time.
 """
 
 import re
@@ -11,9 +9,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MONTH_CODES = "FGHJKMNQUVXZ"
-#: No spelling is longer; a longer text is not looked at.
+#: Longest symbol; longer text is not parsed.
 LONGEST = 40
-#: How alike, in hundredths, a name must be to be suggested; what the same first letter adds in their order.
+#: Minimum similarity of a suggestion in hundredths, and the bonus for the same first letter.
 NEAR, SAME_INITIAL = 50, 25
 
 
@@ -36,7 +34,7 @@ _ROOT = r"(?P<root>[A-Z0-9]{2,4}?)"
 _KEY = rf"{_ROOT}(?P<code>[{MONTH_CODES}])(?P<year>[0-9]{{4}}|[0-9]{{1,2}})"
 _MONTH = r"(?P<month>0[1-9]|1[0-2])"
 
-#: What venues put before and after: `CME_MINI:ES1!`, `/ESZ26:XCME`, `ESZ2026.XCME`.
+#: Prefixes and suffixes of venues: `CME_MINI:ES1!`, `/ESZ26:XCME`, `ESZ2026.XCME`.
 _VENUE_BEFORE = re.compile(r"(?:CME|CME_MINI|CBOT|CBOT_MINI|NYMEX|NYMEX_MINI|COMEX|COMEX_MINI|GLBX):")
 _VENUE_AFTER = re.compile(r"(?::|\.|@)(?:XCME|XCBT|XNYM|XCEC|CME|CBOT|NYMEX|COMEX|GLBX)$")
 
@@ -61,8 +59,7 @@ _PROJECTX = re.compile(
 
 
 def read_symbol(symbol: str) -> Named | None:
-    """Read one symbol in any known spelling; None for anything else. Case and surrounding blanks do not
-    matter."""
+    """Parse one symbol in any known format; return None for anything else. Ignores case and surrounding blanks."""
     text = symbol.strip() if len(symbol) <= 4 * LONGEST else ""
     if not text or len(text) > LONGEST or not text.isascii():
         return None
@@ -87,8 +84,7 @@ def _named(found: re.Match[str], vendor: str = "") -> Named:
 
 
 def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
-    """At most five roots whose ticker, alias or name comes near to a text, the nearest first, then in the
-    order of the vocabulary."""
+    """Return at most five roots with a ticker, alias or name similar to a text, the most similar first."""
     text = symbol.strip()[:LONGEST].upper()
     words = [word[:12] for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
     words += [key["root"] for word in words[:1] if (key := re.fullmatch(_KEY, word))]
@@ -98,7 +94,7 @@ def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
         for name, root in vocabulary.items():
             length = len(name) + len(word)
             if 200 * min(len(name), len(word)) < NEAR * length:
-                continue  # too long or too short to be near
+                continue  # its length differs too much
             matcher.set_seq1(name)
             percent = 200 * sum(block.size for block in matcher.get_matching_blocks()) // length
             if percent >= NEAR:

@@ -1,4 +1,4 @@
-"""Prices and times as whole numbers: the only two conversions the core knows.
+"""Prices and times as integers, and the conversion between price units.
 
 Prices are ticks (`price_ticks`) inside and `price_e9` (units of 10⁻⁹) on tape and wire; times are nanoseconds
 UTC (`at_ns`). An off-tick price is never rounded: it raises, and the importer counts it.
@@ -14,7 +14,7 @@ NANOS_PER_DAY = 24 * NANOS_PER_HOUR
 
 
 class OffTickPrice(ValueError):
-    """A price that is no whole number of ticks."""
+    """A price is not a whole number of ticks."""
 
     def __init__(self, price_e9: int, tick_e9: int) -> None:
         super().__init__(f"price {price_text(price_e9)} is not a multiple of the tick {price_text(tick_e9)}")
@@ -23,7 +23,7 @@ class OffTickPrice(ValueError):
 
 
 def ticks_from_e9(price_e9: int, tick_e9: int) -> int:
-    """Return the price in ticks; raise `OffTickPrice` where it lies between two."""
+    """Return a price in ticks. Raises `OffTickPrice` for a price between two ticks."""
     ticks, rest = divmod(price_e9, tick_e9)
     if rest:
         raise OffTickPrice(price_e9, tick_e9)

@@ -1,8 +1,7 @@
-"""Windows of trading in nanoseconds, worked out from the rows of hours and exceptions.
+"""Computes trading windows in ns UTC from the tables of hours, holidays and overrides.
 
-Owns the step from a date and a clock in a zone to instants. Rules kept (rules §3.2, §3.3): a holiday's
-half-day is part of the next trade date; regular hours end at the early close, and do not take place if it
-leaves an hour or less of them. All times go through `zoneinfo`; windows are half-open.
+A holiday's half-day belongs to the next trade date. Regular hours end at an early close, and do not take place if an
+hour or less of them would remain (rules §3.2, §3.3). Local times are converted with `zoneinfo`. Windows are half-open.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +30,7 @@ FEWEST_DAYS_OF_A_YEAR = 10
 
 
 class TradingHours:
-    """When each product trades. Later rows of `days` win, and a row for a root goes before one for its group.
+    """Trading hours of all products. Later rows of `days` take precedence, and a row for a root over one for its group.
 
     A method raises `KeyError` for an unknown root; a micro has its parent's hours.
     """
@@ -54,20 +53,20 @@ class TradingHours:
         self._known: dict[tuple[str, date], tuple[Segment, ...]] = {}
 
     def base(self, root: str) -> str:
-        """The root whose hours a root has: its parent's, for a micro."""
+        """Return the root whose hours apply: the parent for a micro."""
         return self._products[root].parent or root
 
     def zone(self, root: str) -> ZoneInfo:
-        """The zone of a product's hours."""
+        """Return the time zone of a product's hours."""
         return self._zones[self._products[root].zone]
 
     def variants(self, root: str) -> tuple[str, ...]:
-        """Names of the regular hours a product can be asked for; the usual ones have the empty name."""
+        """Return the names of a product's regular hours. The default is the empty name."""
         own = self.base(root)
         return tuple(dict.fromkeys(row.variant for row in self._hours if own in row.roots))
 
     def begin(self, root: str) -> date:
-        """The first day for which the tables have hours of a product; before it nothing is known of its sessions."""
+        """Return the first day with hours of a product in the tables. It has no sessions before."""
         own = self.base(root)
         return min(row.valid_from for row in self._hours if own in row.roots)
 
@@ -81,11 +80,11 @@ class TradingHours:
         return row is None or row.kind in {DayKind.OPEN, DayKind.NO_RTH}
 
     def trades_on(self, root: str, day: date) -> bool:
-        """Whether a date is a trade date of a product: a business day, and the product has hours then."""
+        """Return whether a date is a trade date of a product: a business day on which it has hours."""
         return self.is_business_day(root, day) and self._hours_of(root, day) is not None
 
     def windows(self, root: str, day: date) -> tuple[Segment, ...]:
-        """All windows of a trade date: its own, and before them those of half-days that carry its date."""
+        """Return all windows of a trade date, including those of preceding half-days that belong to it."""
         known = self._known.get((root, day))
         if known is None:
             found: list[Segment] = []
@@ -97,9 +96,9 @@ class TradingHours:
         return known
 
     def regular(self, root: str, day: date, variant: str) -> tuple[Segment, bool] | None:
-        """The regular hours of a date and whether their close was brought forward; None without them.
+        """Return the regular hours of a date and whether they close early; None without regular hours.
 
-        variant: a name that the product's rows do not have means the usual hours.
+        variant: an unknown name means the default hours.
         """
         row = self._row(root, day)
         hours = self._hours_of(root, day, variant) or self._hours_of(root, day)
@@ -127,20 +126,20 @@ class TradingHours:
         return next((row for row in rows if row.holds(day)), None)
 
     def _trade_date_before(self, root: str, day: date) -> date:
-        """The trade date before; where there is none (the product is new), the day before."""
+        """Return the previous trade date; for a new product without one, the previous day."""
         for back in range(1, LONGEST_CLOSURE_DAYS):
             if self.trades_on(root, day - back * ONE_DAY):
                 return day - back * ONE_DAY
         return day - ONE_DAY
 
     def _own_windows(self, root: str, day: date) -> list[Segment]:
-        """Windows of one calendar day's trading, cut to its late open and early close."""
+        """Return the windows of one calendar day, limited by a late open or early close."""
         hours, row = self._hours_of(root, day), self._row(root, day)
         if hours is None or hours.globex is None or (row and row.kind is DayKind.CLOSED):
             return []
         joined = row is not None and row.kind is DayKind.JOINED
         if joined and any(window.begins is Begins.LAST_TRADE_DATE for window in hours.globex):
-            return []  # the next trade date's own window reaches back over this day
+            return []  # the window of the next trade date includes this day
         opens = self._at(root, day, row.opens) if row and row.opens else None
         closes = self._at(root, day, row.closes) if row and row.closes else None
         cut: list[Segment] = []
@@ -166,7 +165,7 @@ class TradingHours:
 
 
 def merged(windows: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Windows in order, those that touch made one."""
+    """Return windows in order, with adjacent ones merged."""
     found: list[Segment] = []
     for start, end in sorted(windows):
         if found and start <= found[-1][1]:
@@ -177,5 +176,5 @@ def merged(windows: Iterable[Segment]) -> tuple[Segment, ...]:
 
 
 def clipped(windows: Iterable[Segment], start: int, end: int) -> tuple[Segment, ...]:
-    """The parts of windows that lie in `[start, end)`, those that touch made one."""
+    """Return the parts of windows inside `[start, end)`, with adjacent ones merged."""
     return merged((max(a, start), min(b, end)) for a, b in windows if a < end and start < b)

@@ -1,6 +1,6 @@
 """The answer a market profile chart is drawn from, field for field.
 
-Rule kept: what a chart shows is in it; whoever draws derives nothing.
+It contains every value that a chart shows; clients compute none.
 """
 
 from typing import Literal
