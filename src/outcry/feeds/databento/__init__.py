@@ -1,1 +1,1 @@
-"""Databento: CME Globex, every trade with its side, by one key; the last day is replayed on the live connection."""
+"""Databento: CME Globex trades with side, by API key. The live gateway replays the last day."""

@@ -1,4 +1,4 @@
-"""The adapter: feeds of a key. The vendor's library is loaded when one is made."""
+"""Creates Databento feeds. The vendor's library is loaded when a feed is created."""
 
 import re
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ _KEY = re.compile(r"db-[0-9A-Za-z]{29}")
 
 @dataclass
 class DatabentoAdapter:
-    """Makes feeds of a key."""
+    """Implements `BrokerAdapter` for Databento."""
 
     broker: Broker = BROKER
     caps: FeedCaps = CAPS
     library: str = "databento"
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """A feed by this key. Raises `BadEntry`, and `ImportError` where the library is missing."""
+        """Create a feed for an API key. Raises `InvalidCredential`, and `ImportError` if the library is missing."""
         key = checked_key(given.get("key", ""))
-        from outcry.feeds.databento.feed import DatabentoFeed  # noqa: PLC0415 - only where it is used
+        from outcry.feeds.databento.feed import DatabentoFeed  # noqa: PLC0415 - the library is an extra
 
         return DatabentoFeed(key, context)
 
 
 def checked_key(text: str) -> str:
-    """A key as it is written, without blanks around it. Raises `BadEntry`."""
+    """Return an API key without surrounding blanks. Raises `InvalidCredential`."""
     key = text.strip()
     if not key:
         raise InvalidCredential("missing", "key")

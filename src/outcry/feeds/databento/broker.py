@@ -1,4 +1,4 @@
-"""What Databento asks for, and what it can bring."""
+"""Databento's connection form, and the capabilities of its feed."""
 
 from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY
@@ -25,7 +25,8 @@ CAPS = FeedCaps(
     has_id=False,
     has_side=True,
     backfill=Backfill.TICKS,
-    reach_ns=5 * NANOS_PER_DAY,  # a whole session before a long weekend; older history is for `outcry fetch`
+    reach_ns=5
+    * NANOS_PER_DAY,  # a full session before a long weekend; `outcry fetch` downloads older history
     resume=Resume.BY_TIME,
     has_volume_counter=False,
 )

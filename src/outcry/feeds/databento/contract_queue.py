@@ -1,6 +1,6 @@
-"""One contract of a session: what has come for it and was not taken yet.
+"""The queue of one contract of a gateway session.
 
-Rules kept: those of `feeds.inbox`; how much may wait is the session's to say, for all its contracts together.
+It follows `feeds.inbox`, except that the session limits the waiting rows of all its contracts together.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from outcry.market.instruments import Contract
 from outcry.trades.feed import CaughtUp, Event, Heartbeat, RowFlag, Status, Trades
 from outcry.trades.records import Rows
 
-#: Told with each event handed out: rows are waiting for somebody no more.
+#: Called after each batch of trades the reader took.
 RowsTaken = Callable[[], None]
 
 
 class ContractQueue(Inbox[Event]):
-    """Events of one contract from an instant on. A line with no reader keeps a place for one expected back."""
+    """Events of one contract from `since_ns` on. Without a reader it holds events for one expected to return."""
 
     def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class ContractQueue(Inbox[Event]):
         self._taken = taken
 
     def put_rows(self, rows: Rows) -> None:
-        """Have trades wait."""
+        """Queue trades."""
         if not len(rows) or self.problem is not None:
             return
         self.newest_ns = max(self.newest_ns, int(rows["ts_event"].max()))
@@ -38,13 +38,13 @@ class ContractQueue(Inbox[Event]):
         self.put(Trades(rows))
 
     def stands(self) -> None:
-        """The gateway has named the instrument."""
+        """Report that the gateway confirmed the subscription."""
         if not self.mapped:
             self.mapped = True
             self.put(Status(subscribed=True, code="subscribed"))
 
     def caught_up(self, at_ns: int, event: CaughtUp) -> None:
-        """The replay has reached the present."""
+        """Report that the replay has reached the present, at `at_ns` (ns UTC)."""
         if not self.mapped:
             text = f"the gateway sent no instrument for {self.symbol}"
             self.put(Status(subscribed=False, code="unsubscribed", text=text))
@@ -57,7 +57,7 @@ class ContractQueue(Inbox[Event]):
         self.rows = 0
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """What has come, then what comes. Raises what the line failed with."""
+        """Yield waiting and new events. Raises the error that ended the queue."""
         while True:
             event = await self.take()
             self.read_s = asyncio.get_running_loop().time()
@@ -69,7 +69,7 @@ class ContractQueue(Inbox[Event]):
                 yield event
 
     def _wanted(self, event: Trades) -> Trades | None:
-        """The rows from the cursor on: a replay begins a little before it."""
+        """Return the rows from the cursor on, since a replay begins a little before it; None if there are none."""
         if self.begin_ns >= self.since_ns and event.rows["flags"][-1] & RowFlag.BACKFILL == 0:
             return event
         rows = event.rows[event.rows["ts_event"] >= self.since_ns]

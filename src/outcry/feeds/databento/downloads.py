@@ -1,7 +1,7 @@
-"""Past sessions from Databento's historical service, to be imported: what is to be fetched, what it costs, the files.
+"""Downloads past sessions from Databento's historical service for import: plan, cost estimate and files.
 
-Rules kept: a file is one contract's trade date, so that what was fetched is kept whatever becomes of the rest; what is
-stored complete already is not paid for again; where a roll is near both contracts are fetched, so that it can be seen.
+Each file holds one trade date of one contract, so an interrupted download keeps its finished files. Sessions already
+stored complete are not bought again. Near a roll both contracts are downloaded, so that the roll by volume is found.
 """
 
 from collections.abc import Container, Sequence
@@ -20,16 +20,16 @@ from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_MINUTE
 
-#: Volume goes over to the next contract at most so long before the last day on which this one may be front.
+#: Volume moves to the next contract at most this long before the calendar's roll deadline.
 ROLL_DAYS = timedelta(days=14)
-#: A trade date is over so long after its last window.
+#: A trade date is complete this long after its last window.
 OVER_NS = 5 * NANOS_PER_MINUTE
 _UNAUTHORIZED, _TOO_MANY, _THEIR_FAULT = 401, 429, 500
 
 
 @dataclass(frozen=True, slots=True)
 class TradeDateDownload:
-    """One trade date of a contract: from its first window to the end of its last (ns UTC)."""
+    """One trade date of a contract, from its first window's begin to its last one's end (ns UTC)."""
 
     contract: Contract
     symbol: str
@@ -39,15 +39,17 @@ class TradeDateDownload:
 
 
 class FetchRefused(Exception):
-    """The service did not give what was asked for: why, and what to do."""
+    """The service refused a download. The text says why and what to do."""
 
 
 def plan_downloads(
     universe: Universe, calendar: Calendar, root: str, contract: Contract | None, first: date, last: date,
     now_ns: int, stored: Container[tuple[Contract, date]],
 ) -> list[TradeDateDownload]:  # fmt: skip
-    """Trade dates between two, both included, that are over and not stored: of one contract, or of the front one by the
-    calendar and, near a roll, the next. In order of contract and date. Raises `FeedRefused` for what there is none of.
+    """Return the completed trade dates from `first` to `last` inclusive that are not stored, by contract and date.
+
+    contract: None for the front contract by the calendar and, near a roll, the next one. Raises `FeedRefused` for a
+    contract that Databento does not have.
     """
     found: list[TradeDateDownload] = []
     for day in calendar.trading_days(root, first, last):
@@ -67,7 +69,7 @@ def _near(universe: Universe, root: str, day: date) -> list[Contract]:
 
 
 class HistoricalDownloader:
-    """The service, by a key. `place`: where it is reached instead of its own address."""
+    """The historical service with an API key. `place`: replaces the vendor's address."""
 
     def __init__(self, key: str, place: str = "") -> None:
         self._key = key
@@ -75,7 +77,7 @@ class HistoricalDownloader:
         self._trades = TimeseriesHttpAPI(key, place or HISTORICAL)
 
     def cost(self, parts: Sequence[TradeDateDownload]) -> float:
-        """What parts cost, in dollars, as the service estimates it now. Raises `FetchRefused`."""
+        """Return the estimated cost of downloads in US dollars. Raises `FetchRefused`."""
         total = 0.0
         for symbol, group in groupby(parts, key=lambda part: part.symbol):
             dates = list(group)
@@ -89,7 +91,7 @@ class HistoricalDownloader:
             raise self._refused(problem) from None
 
     def save(self, part: TradeDateDownload, path: Path) -> None:
-        """Write a part to a file that is not there yet, as `.dbn.zst`. Raises `FetchRefused`."""
+        """Download one trade date to a new file (`.dbn.zst`). Raises `FetchRefused`."""
         try:
             self._trades.get_range(
                 DATASET, part.begin_ns, part.end_ns + RECEIPT_NS, part.symbol, "trades", path=path
@@ -98,7 +100,7 @@ class HistoricalDownloader:
             raise self._refused(problem) from None
 
     def _refused(self, problem: Exception) -> FetchRefused:
-        """What went wrong, without the key."""
+        """Return the error to show, without the key."""
         if not isinstance(problem, BentoHttpError):
             return FetchRefused(
                 f"the connection to Databento failed ({type(problem).__name__}). Try again later"

@@ -1,8 +1,8 @@
-"""Databento as a feed: history where it is older than the gateway replays, then the replay, then what happens now.
+"""The Databento feed: history older than the gateway replays, then the replay, then live trades.
 
-Rules kept: one connection brings all contracts that begin together; after it broke, the next one keeps places for all
-that were on it, so that their readers find them whenever they come back. Only a contract that is opened later, or
-anew by itself, takes a connection of its own, until the next time that all begin.
+One connection serves all contracts that start together. After it breaks, the next connection subscribes to all of its
+contracts, so that each reader finds its trades when it returns. A contract opened later on its own takes a further
+connection, until all contracts start together again.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Gap, RowFlag, Trades
 
-#: How far back the gateway is asked to replay; it keeps 24 hours.
+#: Length of the replay requested from the gateway, which keeps 24 hours.
 REPLAY_NS = (23 * 60 + 30) * NANOS_PER_MINUTE
-#: It may keep less, after a weekend: half as much is asked for each time it says so, down to this.
+#: Shortest replay requested. After a weekend the gateway may keep less; the length is halved each time it says so.
 LEAST_REPLAY_NS = 10 * NANOS_PER_MINUTE
-#: A place is kept from so long before the newest trade handed out: the reader may begin a little before what it has.
+#: A returning reader may start this long before the newest trade it received.
 EXPECTED_NS = NANOS_PER_MINUTE
 
 
 class DatabentoFeed:
-    """Trades by one key."""
+    """Implements `Feed` for one API key."""
 
     name = BROKER.id
     caps = CAPS
@@ -44,15 +44,15 @@ class DatabentoFeed:
         self._history = History(key, context.endpoints.get("historical", ""), context.rush)
         self._late: list[DatabentoSession] = []
         self._late_lock = asyncio.Lock()
-        #: Where each contract ever opened has come to (ns UTC).
+        #: Newest trade passed on for each contract ever opened (ns UTC).
         self._reached: dict[Contract, int] = {}
-        #: How many are about to join who have older history to bring first.
+        #: Contracts that download older history before they join a session.
         self._fetching = 0
-        self._crowded = False
+        self._had_too_many = False
         self._replay_ns = REPLAY_NS
 
     async def contracts(self) -> list[Contract]:
-        """What the connection is to bring now."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncGenerator[Event, None]:
@@ -67,24 +67,26 @@ class DatabentoFeed:
         self._fetching += begins_old
         try:
             if begins_old:
-                await self._link.session()  # the key is right: else each contract would be refused by itself
-                async with aclosing(self._older(symbol, begin_ns, cut_ns)) as pages:
+                await self._link.session()  # verify the key once, not for each contract
+                async with aclosing(self._history_before_replay(symbol, begin_ns, cut_ns)) as pages:
                     async for event in pages:
                         yield event
-            session, line = await self._joined(contract, symbol, max(begin_ns, cut_ns))
+            session, queue = await self._joined(contract, symbol, max(begin_ns, cut_ns))
         finally:
             self._fetching -= begins_old
         try:
-            async with aclosing(line.events()) as events:
+            async with aclosing(queue.events()) as events:
                 async for event in events:
                     if isinstance(event, Trades):
                         self._reached[contract] = int(event.rows["ts_event"].max())
                     yield event
         finally:
-            await session.leave(line)
+            await session.leave(queue)
 
-    async def _older(self, symbol: str, begin_ns: int, cut_ns: int) -> AsyncGenerator[Event, None]:
-        """What the gateway does not replay any more, as far as the account has it."""
+    async def _history_before_replay(
+        self, symbol: str, begin_ns: int, cut_ns: int
+    ) -> AsyncGenerator[Event, None]:
+        """Yield trades older than the replay, as far as the account has access."""
         whole_ns = begin_ns
         try:
             async with aclosing(self._history.pages(symbol, begin_ns, cut_ns)) as pages:
@@ -103,34 +105,36 @@ class DatabentoFeed:
     async def _joined(
         self, contract: Contract, symbol: str, since_ns: int
     ) -> tuple[DatabentoSession, ContractQueue]:
-        """A line of a contract: on the connection of all, or on a later one."""
+        """Return a contract's session and queue: the shared session, or a later one."""
         self._reached[contract] = since_ns
         session = await self._link.session()
-        line = session.join(contract, symbol, since_ns)
-        if line is not None:
-            return session, line
+        queue = session.join(contract, symbol, since_ns)
+        if queue is not None:
+            return session, queue
         async with self._late_lock:
             self._late = [known for known in self._late if known.open]
             for late in self._late:
-                if (line := late.join(contract, symbol, since_ns)) is not None:
-                    return late, line
-            late = await self._another()
+                if (queue := late.join(contract, symbol, since_ns)) is not None:
+                    return late, queue
+            late = await self._open_another()
             self._late.append(late)
-            line = late.join(contract, symbol, since_ns)
-        if line is None:
+            queue = late.join(contract, symbol, since_ns)
+        if queue is None:
             raise FeedLost("disconnected", "the gateway closed the connection")
-        return late, line
+        return late, queue
 
     async def _sign_in(self) -> DatabentoSession:
         place = self._context.endpoints.get("gateway", "")
         try:
             gateway = await connect_gateway(self._key, place, self._context.rush)
         except FeedLost as problem:
-            raise self.crowded(str(problem)) if problem.code == TOO_MANY_SESSIONS else problem from None
+            raise (
+                self.too_many_connections(str(problem)) if problem.code == TOO_MANY_SESSIONS else problem
+            ) from None
         return DatabentoSession(gateway, self._context, self)
 
-    async def _another(self) -> DatabentoSession:
-        """A connection beside the first, whose key is known to be right."""
+    async def _open_another(self) -> DatabentoSession:
+        """Open a further connection with the verified key."""
         try:
             return await self._sign_in()
         except CredentialsRejected as problem:
@@ -139,45 +143,44 @@ class DatabentoFeed:
             raise FeedLost("unreachable", type(problem).__name__) from None
 
     async def close(self) -> None:
-        """Hang up; open streams end with `FeedLost("closed")`."""
+        """Close the connections; open streams end with `FeedLost("closed")`."""
         await self._link.close()
         for session in self._late:
             await session.close()
 
-    # -- what sessions ask
+    # -- implements `SessionOwner`
 
     @property
     def settled(self) -> bool:
-        """Whether nobody is fetching older history, to join then."""
+        """Return whether no contract is downloading older history before it joins."""
         return not self._fetching
 
     def starting(self, session: DatabentoSession) -> None:
-        """The connection of all starts: keep places on it for those whose connection broke and who are not back."""
+        """Add contracts whose reader has not returned yet to the shared session that is about to start."""
         if session in self._late:
             return
-        elsewhere = {contract for late in self._late if late.open for contract in late.lines}
+        elsewhere = {contract for late in self._late if late.open for contract in late.queues}
         now_ns = self._context.clock.now_ns()
         for contract in self._context.select_contracts():
             if contract in self._reached and contract not in elsewhere:
                 begin_ns = max(self._reached[contract] - EXPECTED_NS, now_ns - self._replay_ns)
-                with suppress(FeedRefused):  # it has ended meanwhile
+                with suppress(FeedRefused):  # the contract has expired meanwhile
                     session.expect(contract, self._symbol(contract), begin_ns)
 
     def worked(self) -> None:
-        """A session has caught up: the key is right, and what was short before need not be now."""
+        """Record that a session caught up, and reset limits reached before."""
         self._link.worked()
-        self._crowded, self._replay_ns = False, REPLAY_NS
+        self._had_too_many, self._replay_ns = False, REPLAY_NS
 
-    def crowded(self, text: str) -> FeedLost:
-        """The account has as many connections as it may. Those of ours that broke are counted for a while, so once is
-        no reason to give up."""
-        if self._crowded:
+    def too_many_connections(self, text: str) -> FeedLost:
+        """Return the error for too many connections: temporary the first time, since broken ones count for a while."""
+        if self._had_too_many:
             return FeedRefused(TOO_MANY_SESSIONS, text)
-        self._crowded = True
+        self._had_too_many = True
         return FeedLost("rate_limited", text)
 
-    def aged_out(self) -> None:
-        """The gateway keeps less than we thought: the next session asks it for less, and history brings the rest."""
+    def replay_too_long(self) -> None:
+        """Request a shorter replay next time; history covers the rest."""
         self._replay_ns = max(self._replay_ns // 2, LEAST_REPLAY_NS)
 
     def _symbol(self, contract: Contract) -> str:

@@ -1,8 +1,8 @@
-"""One connection to Databento's live gateway: the vendor's own protocol class, on our event loop.
+"""One connection to Databento's live gateway, through the library's protocol class on our event loop.
 
-Rules kept: nothing of the vendor's leaves this module but numbers and texts; records are handed on by the batch, not
-one by one. The library's threaded client is not used: its protocol class is made for an event loop of one's own, so a
-hundred connections need no thread, and its way of reconnecting, which leaves a hole, does not come into play.
+No type of the library leaves this module, and trades are passed on in batches. The library's threaded client is not
+used: it needs a thread per connection, and its reconnect leaves a gap in the data.
+`tests/brokers/test_vendor_libraries.py` names what this module assumes of the library.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.trades.feed import FeedLost, FeedRefused
 
-#: Where the vendor listens.
+#: The vendor's address.
 GATEWAY = "glbx-mdp3.lsg.databento.com:13000"
-#: Asked of the vendor: beats where nothing else is sent for so long. It takes no less.
+#: Heartbeat interval requested from the vendor, the shortest it allows.
 HEARTBEAT_S = 5
 CONNECT_S = AUTHENTICATE_S = 10.0
-#: The code of having too many connections.
+#: Code of an account with too many connections.
 TOO_MANY_SESSIONS = "too_many_sessions"
 _LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """The gateway calls a symbol by a number from here on."""
+    """The instrument id that the gateway uses for a symbol from now on."""
 
     symbol: str
     instrument_id: int
@@ -42,7 +42,7 @@ class SymbolMapping:
 
 @dataclass(frozen=True, slots=True)
 class GatewayStatus:
-    """The gateway says how it stands, at an instant of its clock (ns UTC): `heartbeat`, `replay_completed`, …"""
+    """A status of the gateway (`heartbeat`, `replay_completed`, …) and its time (ns UTC, the gateway's clock)."""
 
     code: str
     at_ns: int
@@ -50,64 +50,64 @@ class GatewayStatus:
 
 @dataclass(frozen=True, slots=True)
 class GatewayError:
-    """The gateway found a fault: its code (`symbol_resolution_failed`, …) and words."""
+    """An error of the gateway: code (`symbol_resolution_failed`, …) and text."""
 
     code: str
     text: str
 
 
-#: What a session does with what comes; a batch of trade records, or something said.
+#: Called with each batch of trade records, and with each message.
 MessageHandler = Callable[[Records | SymbolMapping | GatewayStatus | GatewayError], None]
-#: Called once when the connection is over, with why, so far as anybody knows.
+#: Called once when the connection has ended, with the reason if known.
 LossHandler = Callable[[FeedLost], None]
 
 
 class Gateway(DatabentoLiveProtocol):
-    """The connection. `hear` and `lose` are called on the event loop."""
+    """The connection. `on_message` and `on_lost` are called on the event loop."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key, DATASET, heartbeat_interval_s=HEARTBEAT_S, slow_reader_behavior="warn")
-        self.hear: MessageHandler = _nobody
-        self.lose: LossHandler = _nobody
+        self.on_message: MessageHandler = _ignore
+        self.on_lost: LossHandler = _ignore
         self.open = True
-        #: Set once the connection is over.
+        #: Set once the connection has ended.
         self.over = asyncio.Event()
         self._records = DBNDecoder(upgrade_policy=VersionUpgradePolicy.UPGRADE_TO_V3)  # pyright: ignore[reportArgumentType] - typed as a number
         self._unread = False
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came: decode them, and hand on what they hold.
+        """Decode received bytes and pass the records on.
 
-        Records are decoded here rather than by the class above, which handles them one by one: a replay holds millions.
+        The base class would handle records one by one, which is too slow for a replay of millions.
         """
         try:
             if not self.authenticated.done():
                 super().buffer_updated(nbytes)
                 return
             records = self._records.write_and_decode(bytes(memoryview(self.get_buffer(nbytes))[:nbytes]))
-        except Exception:  # noqa: BLE001 - the library's decoders raise what they like
+        except Exception:  # noqa: BLE001 - the decoders raise undocumented errors
             self._unread = True
             self.abort()
             return
         for kind, group in groupby(records, type):
             if kind is TradeMsg:
-                self.hear(np.frombuffer(b"".join(map(bytes, group)), RECORD))
+                self.on_message(np.frombuffer(b"".join(map(bytes, group)), RECORD))
             else:
                 for record in group:
-                    self._told(record)
+                    self._read_message(record)
 
-    def _told(self, record: Any) -> None:
+    def _read_message(self, record: Any) -> None:
         if isinstance(record, SymbolMappingMsg):
-            self.hear(SymbolMapping(record.stype_in_symbol, record.instrument_id))
+            self.on_message(SymbolMapping(record.stype_in_symbol, record.instrument_id))
         elif isinstance(record, SystemMsg):
-            self.hear(
+            self.on_message(
                 GatewayStatus("heartbeat" if record.is_heartbeat() else str(record.code), record.ts_event)
             )
         elif isinstance(record, ErrorMsg):
-            self.hear(GatewayError(str(record.code), record.err[:_LONGEST_TEXT]))
+            self.on_message(GatewayError(str(record.code), record.err[:_LONGEST_TEXT]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """Report the end of the connection."""
         self.open = False
         self.over.set()
         super().connection_lost(exc)
@@ -115,36 +115,41 @@ class Gateway(DatabentoLiveProtocol):
             self.authenticated.set_exception(exc or ConnectionResetError("connection closed during login"))
         for ended in (self.authenticated, self.disconnected):
             if ended.done() and not ended.cancelled():
-                ended.exception()  # looked at, so that asyncio does not say that nobody did
+                ended.exception()  # mark as retrieved, or asyncio logs a warning
         if self._unread:
-            self.lose(FeedLost("protocol", "the gateway sent unreadable data"))
+            self.on_lost(FeedLost("protocol", "the gateway sent unreadable data"))
         else:
-            self.lose(
+            self.on_lost(
                 FeedLost("disconnected", type(exc).__name__ if exc else "the gateway closed the connection")
             )
 
-    def ask(self, symbol: str, start_ns: int, number: int) -> None:
-        """Subscribe to a symbol's trades, replayed from an instant of the last day on."""
+    def subscribe_trades(self, symbol: str, start_ns: int, number: int) -> None:
+        """Subscribe to a symbol's trades, replayed from a time within the last day (ns UTC)."""
         self.subscribe("trades", symbol, "raw_symbol", start=start_ns, subscription_id=number)
 
     def pause(self, *, on: bool) -> None:
-        """Have the vendor wait, or go on: what is not read stays on its side."""
+        """Pause or resume reading; unread data waits at the vendor."""
         if self.open:
             (self.transport.pause_reading if on else self.transport.resume_reading)()
 
     def abort(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         if self.open:
             self.transport.abort()
 
 
-def _nobody(_: object) -> None:
-    """Before a session listens, and after it is over."""
+def _ignore(_: object) -> None:
+    """Ignore a message before a session is attached."""
 
 
 async def connect_gateway(key: str, place: str, rush: float) -> Gateway:
-    """Connect and sign in. Raises `Rejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`."""
-    logging.getLogger("databento").setLevel(logging.CRITICAL + 1)  # it logs what a key is proven by
+    """Connect and sign in.
+
+    Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`.
+    """
+    logging.getLogger("databento").setLevel(
+        logging.CRITICAL + 1
+    )  # it logs the login response, derived from the key
     host, _, port = (place or GATEWAY).rpartition(":")
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(CONNECT_S / rush):
@@ -162,7 +167,7 @@ async def connect_gateway(key: str, place: str, rush: float) -> Gateway:
 
 
 def login_problem(text: str) -> CredentialsRejected | FeedLost:
-    """What the gateway's words on a login that it did not take come to: it has words only."""
+    """Return the error for a refused login. The gateway sends a text only, no code."""
     words = text.lower()
     if "limit" in words or "too many" in words:
         return FeedLost(TOO_MANY_SESSIONS, text)

@@ -1,7 +1,7 @@
-"""What is older than the gateway replays, from Databento's historical service: a day at a time, a contract at a time.
+"""Downloads trades older than the gateway's replay from Databento's historical service, one contract day at a time.
 
-Rules kept: it is charged by volume, so nothing is asked for but what a cursor asks for; it is cut by exchange time,
-as the replay is, though the service cuts by its own time of receipt, a moment later.
+The service charges by volume, so only what a cursor needs is requested. It selects by its own receive time, a moment
+after the trade. The rows are therefore cut by exchange time here, as the replay is.
 """
 
 import asyncio
@@ -24,28 +24,30 @@ from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost
 
-#: Where the vendor listens.
+#: The vendor's address.
 HISTORICAL = "https://hist.databento.com"
-#: A trade is received by the vendor at most so long after it was made, or before, by its clock.
+#: Largest difference between a trade's time and the vendor's receive time.
 RECEIPT_NS = NANOS_PER_SECOND
-#: The service may take so long to begin, or to go on.
+#: Time limit for connecting and between two reads.
 TIMEOUT_S = 60.0
-#: Requests at a time.
+#: Concurrent requests of one feed.
 MAX_CONCURRENT_REQUESTS = 4
 _PAGE_ROWS = 20_000
-#: Bytes of a day of a contract as sent, packed in a way of the vendor's own: a multiple of the busiest day there was.
+#: Limit in bytes of one compressed contract day, a multiple of the busiest day so far.
 _LARGEST = 128 * 2**20
 NO_RECORDS: Records = np.zeros(0, RECORD)
 _OK, _UNAUTHORIZED, _TIMED_OUT, _TOO_MANY, _THEIR_FAULT = 200, 401, 408, 429, 500
 
 
 class HistoryUnavailable(Exception):
-    """The service does not have this, or not for this account."""
+    """The historical service does not have this data, or not for this account."""
 
 
 class _Service(TimeseriesHttpAPI):
-    """The vendor's client, with a way of its own to fetch: the vendor's waits for a fixed time in all, however much is
-    on its way, and names the key as aiohttp will not have it named for long."""
+    """The vendor's client with its own download method.
+
+    The library's has a fixed total time limit, too short for a busy day, and an authentication that aiohttp deprecates.
+    """
 
     def __init__(self, key: str, place: str, rush: float) -> None:
         super().__init__(key, place or HISTORICAL)
@@ -66,7 +68,7 @@ class _Service(TimeseriesHttpAPI):
 
 
 class History:
-    """Trades of the past by one key."""
+    """Downloads past trades with one API key."""
 
     def __init__(self, key: str, place: str, rush: float) -> None:
         self._service = _Service(key, place, rush)
@@ -75,8 +77,11 @@ class History:
     async def pages(
         self, symbol: str, first_ns: int, end_ns: int
     ) -> AsyncGenerator[tuple[Records, int], None]:
-        """Records made between two instants, in order, some thousand at a time, each page with the instant up to
-        which all have come. Raises `NotKept`, `Rejected`, `FeedLost`."""
+        """Yield records traded from `first_ns` to before `end_ns` (ns UTC), in order and in pages.
+
+        Each page comes with the time up to which everything has been yielded. Raises `HistoryUnavailable`,
+        `CredentialsRejected`, `FeedLost`.
+        """
         while first_ns < end_ns:
             last_ns = min(first_ns + NANOS_PER_DAY, end_ns)
             try:
@@ -84,7 +89,7 @@ class History:
                     store = await self._service.get_range_async(
                         DATASET, first_ns - RECEIPT_NS, last_ns + RECEIPT_NS, symbol, "trades"
                     )
-                # decoded by the page: a day of a busy contract would hold everybody up for a tenth of a second
+                # decoded in pages: a busy day at once would block the event loop for 0.1 s
                 for records in store.to_ndarray(count=_PAGE_ROWS):
                     times = records["ts_event"]
                     yield records[(times >= first_ns) & (times < last_ns)], first_ns
@@ -101,7 +106,7 @@ class History:
 
 
 def _refusal(status: int) -> Exception:
-    """What an answer that is none comes to; what it says besides is not needed."""
+    """Return the error for an HTTP status other than 200."""
     if status == _UNAUTHORIZED:
         return CredentialsRejected("login_refused", "the historical API rejected the key")
     if status == _TOO_MANY:

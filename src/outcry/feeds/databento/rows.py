@@ -1,7 +1,7 @@
-"""Trade records of DBN as rows of a live feed.
+"""Converts DBN trade records to rows of a live feed.
 
-Rule kept: prices and times are taken as they are, whole numbers of nanoseconds and of 10⁻⁹; what is no trade (another
-action, no price, no size) is left out, and nothing else is.
+Prices (10⁻⁹) and times (ns) are integers already and are copied. Records that are no trade are left out: those with
+another action, no price or no size.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outcry.trades.feed import LIVE_TRADE
 from outcry.trades.records import Rows
 
-#: A record of the schema `trades`, as every version of DBN is brought up to (48 bytes).
+#: A record of schema `trades` in the newest DBN version, to which older ones are upgraded (48 bytes).
 RECORD = np.dtype(
     [
         ("length", "u1"),
@@ -31,16 +31,16 @@ RECORD = np.dtype(
         ("sequence", "<u4"),
     ]
 )
-#: A price that is none.
+#: DBN's value for no price.
 NO_PRICE = 2**63 - 1
-#: In a record's flags: the vendor's own time of receipt is off.
+#: Bit of a record's flags: the vendor's receive time is wrong.
 BAD_TS_RECV = 8
 
 Records = NDArray[Any]
 
 
 def live_rows(records: Records, received_ns: int, flags: int) -> Rows:
-    """Records of one instrument as `LIVE_TRADE`, in their order; `received_ns`: when they came to us (ns UTC)."""
+    """Return records of one instrument as `LIVE_TRADE`, in their order. received_ns: our receive time (ns UTC)."""
     good = records[(records["action"] == b"T") & (records["price"] != NO_PRICE) & (records["size"] > 0)]
     rows = np.zeros(len(good), LIVE_TRADE)
     for name in ("ts_event", "price", "size", "sequence"):
@@ -52,6 +52,6 @@ def live_rows(records: Records, received_ns: int, flags: int) -> Rows:
 
 
 def received_until_ns(records: Records) -> int:
-    """The newest time at which the vendor itself received one of these (ns UTC); 0 where none tells."""
+    """Return the vendor's newest valid receive time (ns UTC); 0 if there is none."""
     sound = records["ts_recv"][(records["flags"] & BAD_TS_RECV) == 0]
     return int(sound.max()) if len(sound) else 0

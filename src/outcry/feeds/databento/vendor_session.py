@@ -1,8 +1,8 @@
-"""One session with the live gateway: the contracts that begin together on one connection.
+"""One session with the live gateway, for contracts that start together on one connection.
 
-Rules kept: a replay can only be asked for before a session starts, so a session gathers the contracts that are wanted
-and then starts, once; what the gateway is silent about nobody is told either; a reader that does not read makes the
-vendor wait, and is let go of before the others starve.
+A replay must be requested before the session starts, so a session first collects the contracts and then starts once.
+Heartbeats are sent only while the gateway sends them. If a reader stops reading, the vendor is paused; the slowest
+reader is dropped before the others run out of data.
 """
 
 import asyncio
@@ -19,195 +19,196 @@ from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.trades.feed import CaughtUp, FeedLost, FeedRefused, Heartbeat, RowFlag
 from outcry.trades.records import Quality
 
-#: A session waits so long for others to begin with it, after one has come.
+#: Time a session waits for further contracts after one has joined.
 GATHER_S = 0.3
-#: Silence beyond the vendor's beat after which the link is dead.
+#: Silence beyond the heartbeat interval after which the link counts as dead.
 SILENCE_S = 10.0
-#: Readers are told at least so often that the link lives.
+#: Longest interval between two heartbeats to the readers.
 PULSE_S = 1.0
-#: The vendor receives a trade at most so long after it was made.
+#: Longest delay between a trade and the vendor receiving it.
 LAG_NS = NANOS_PER_SECOND
-#: A replay is asked for from so long before its cursor, for clocks that differ: it must not begin in the future.
+#: A replay begins at least this long ago: with differing clocks it must not begin in the future.
 EARLIER_NS = 60 * NANOS_PER_SECOND
-#: Rows that may wait, of all contracts together, before the vendor has to.
+#: Waiting rows of all contracts above which reading is paused.
 MAX_WAITING_ROWS = 300_000
-#: Somebody who reads nothing for so long, while the vendor waits, is let go of.
+#: A reader that takes nothing for this long while reading is paused is dropped.
 STALL_S = 10.0
 
-#: Faults of the gateway that end a session, and what they come to; any other is `vendor_error`. Whether a key is
-#: still good is for the next login to find out.
+#: Codes for gateway errors that end a session; any other is `vendor_error`. The next login verifies the key again.
 _ENDS = {
     "auth_failed": "login_refused",
     "api_key_deactivated": "login_expired",
-    "skipped_records_after_slow_reading": "disconnected",  # what was skipped is replayed
+    "skipped_records_after_slow_reading": "disconnected",  # the next session replays what was skipped
 }
 
 
 class SessionOwner(Protocol):
-    """Whoever keeps sessions, and knows of what is beyond one."""
+    """The feed that owns a session."""
 
     @property
     def settled(self) -> bool:
-        """Whether nobody is about to join who has yet to fetch older history."""
+        """Return whether no contract is downloading older history before it joins."""
         ...
 
     def starting(self, session: "DatabentoSession") -> None:
-        """A session is about to start: who else is to be on it may be named now."""
+        """Add further contracts to a session that is about to start."""
 
     def worked(self) -> None:
-        """A session has caught up."""
+        """Record that a session caught up."""
 
-    def crowded(self, text: str) -> FeedLost:
-        """The account has too many connections: what that comes to."""
+    def too_many_connections(self, text: str) -> FeedLost:
+        """Return the error for too many connections of the account."""
         ...
 
-    def aged_out(self) -> None:
-        """The gateway does not keep what it was asked to replay."""
+    def replay_too_long(self) -> None:
+        """Record that the gateway no longer has the requested replay."""
 
 
 class DatabentoSession:
-    """Contracts on one connection."""
+    """The contracts of one connection. Implements `VendorSession`."""
 
-    def __init__(self, gateway: Gateway, context: AdapterContext, keeper: SessionOwner) -> None:
-        self._gateway, self._context, self._keeper = gateway, context, keeper
-        self.lines: dict[Contract, ContractQueue] = {}
-        self._numbered: dict[int, ContractQueue] = {}
+    def __init__(self, gateway: Gateway, context: AdapterContext, owner: SessionOwner) -> None:
+        self._gateway, self._context, self._owner = gateway, context, owner
+        self.queues: dict[Contract, ContractQueue] = {}
+        self._queues_by_id: dict[int, ContractQueue] = {}
         self.started = False
         self._replaying = True
         self._at_ns = 0
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._joined_s = self._pulse_s = self._loop.time()
+        self._heard_s = self._joined_s = self._heartbeat_s = self._loop.time()
         self._paused_s: float | None = None
-        gateway.hear, gateway.lose = self._hear, self.lose
+        gateway.on_message, gateway.on_lost = self._receive, self.fail
         self._problem: FeedLost | None = None if gateway.open else FeedLost("disconnected")
         self._task = self._loop.create_task(self._watch(), name="databento session")
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used."""
+        """Return whether the session is usable."""
         return self._problem is None
 
     # -- contracts
 
     def join(self, contract: Contract, symbol: str, since_ns: int) -> ContractQueue | None:
-        """The line of a contract from an instant on; None where this session cannot bring it any more."""
-        line = self.lines.get(contract)
-        if line is None and not self.started:
-            line = self.lines[contract] = ContractQueue(contract, symbol, since_ns, self._taken)
-        if line is None or line.has_reader or not self.open:
+        """Return the queue of a contract from a time on (ns UTC); None if this session cannot serve it any more."""
+        queue = self.queues.get(contract)
+        if queue is None and not self.started:
+            queue = self.queues[contract] = ContractQueue(contract, symbol, since_ns, self._taken)
+        if queue is None or queue.has_reader or not self.open:
             return None
-        if self.started and line.begin_ns > since_ns:
+        if self.started and queue.begin_ns > since_ns:
             return None
         if not self.started:
-            line.begin_ns = min(line.begin_ns, since_ns)
-        line.has_reader, line.since_ns = True, since_ns
+            queue.begin_ns = min(queue.begin_ns, since_ns)
+        queue.has_reader, queue.since_ns = True, since_ns
         self._joined_s = self._loop.time()
-        return line
+        return queue
 
     def expect(self, contract: Contract, symbol: str, since_ns: int) -> None:
-        """Keep a place for a contract whose reader is expected back."""
-        self.lines.setdefault(contract, ContractQueue(contract, symbol, since_ns, self._taken))
+        """Subscribe to a contract whose reader is expected to return."""
+        self.queues.setdefault(contract, ContractQueue(contract, symbol, since_ns, self._taken))
 
-    async def leave(self, line: ContractQueue) -> None:
-        """The reader of a line is gone; the last to go ends the session."""
-        self._let_go(line)
-        if self.started and not any(line.has_reader for line in self.lines.values()):
+    async def leave(self, queue: ContractQueue) -> None:
+        """Remove a reader's queue; close the session after the last one."""
+        self._remove(queue)
+        if self.started and not any(queue.has_reader for queue in self.queues.values()):
             await self.close()
 
-    def _let_go(self, line: ContractQueue) -> None:
-        if self.lines.get(line.contract) is line:
-            del self.lines[line.contract]
-        self._numbered = {number: known for number, known in self._numbered.items() if known is not line}
-        line.drop(FeedLost("closed"))
+    def _remove(self, queue: ContractQueue) -> None:
+        if self.queues.get(queue.contract) is queue:
+            del self.queues[queue.contract]
+        self._queues_by_id = {
+            number: known for number, known in self._queues_by_id.items() if known is not queue
+        }
+        queue.drop(FeedLost("closed"))
         self._taken()
 
     def _start(self) -> None:
-        self._keeper.starting(self)
+        self._owner.starting(self)
         latest_ns = self._context.clock.now_ns() - EARLIER_NS
-        for number, line in enumerate(self.lines.values()):
-            self._gateway.ask(line.symbol, min(line.begin_ns, latest_ns), number)
+        for number, queue in enumerate(self.queues.values()):
+            self._gateway.subscribe_trades(queue.symbol, min(queue.begin_ns, latest_ns), number)
         self._gateway.start()
         self.started = True
         self._heard_s = self._loop.time()
 
-    # -- what comes
+    # -- received messages
 
-    def _hear(self, what: Records | SymbolMapping | GatewayStatus | GatewayError) -> None:
+    def _receive(self, message: Records | SymbolMapping | GatewayStatus | GatewayError) -> None:
         self._heard_s = self._loop.time()
-        if isinstance(what, SymbolMapping):
-            for line in self.lines.values():
-                if line.symbol == what.symbol:
-                    self._numbered[what.instrument_id] = line
-                    line.stands()
-        elif isinstance(what, GatewayStatus):
-            self._told(what)
-        elif isinstance(what, GatewayError):
-            self._fault(what)
+        if isinstance(message, SymbolMapping):
+            for queue in self.queues.values():
+                if queue.symbol == message.symbol:
+                    self._queues_by_id[message.instrument_id] = queue
+                    queue.stands()
+        elif isinstance(message, GatewayStatus):
+            self._status(message)
+        elif isinstance(message, GatewayError):
+            self._error(message)
         else:
-            self._trades(what)
+            self._trades(message)
 
     def _trades(self, records: Records) -> None:
         flags = int(RowFlag.BACKFILL) if self._replaying else 0
         now_ns = self._context.clock.now_ns()
         numbers = set(records["instrument_id"].tolist())
         for number in numbers:
-            line = self._numbered.get(number)
-            if line is not None:
+            queue = self._queues_by_id.get(number)
+            if queue is not None:
                 mine = records if len(numbers) == 1 else records[records["instrument_id"] == number]
-                line.put_rows(live_rows(mine, now_ns, flags))
-        self._has_come_to(received_until_ns(records))
-        if sum(line.rows for line in self.lines.values()) > MAX_WAITING_ROWS and self._paused_s is None:
+                queue.put_rows(live_rows(mine, now_ns, flags))
+        self._advance(received_until_ns(records))
+        if sum(queue.rows for queue in self.queues.values()) > MAX_WAITING_ROWS and self._paused_s is None:
             self._paused_s = self._loop.time()
             self._gateway.pause(on=True)
 
-    def _has_come_to(self, at_ns: int) -> None:
-        """By its own clock the vendor is at an instant."""
+    def _advance(self, at_ns: int) -> None:
+        """Record the vendor's time (ns UTC, its clock)."""
         if not self._replaying and at_ns < self._context.clock.now_ns() + NANOS_PER_HOUR:
             self._at_ns = max(self._at_ns, at_ns - LAG_NS)
-            if self._loop.time() - self._pulse_s > PULSE_S / self._context.rush:
-                self._pulse()
+            if self._loop.time() - self._heartbeat_s > PULSE_S / self._context.rush:
+                self._send_heartbeats()
 
-    def _pulse(self) -> None:
-        self._pulse_s = self._loop.time()
-        for line in self.lines.values():
-            line.put(Heartbeat(line.begin_ns if self._replaying else self._at_ns))
+    def _send_heartbeats(self) -> None:
+        self._heartbeat_s = self._loop.time()
+        for queue in self.queues.values():
+            queue.put(Heartbeat(queue.begin_ns if self._replaying else self._at_ns))
 
-    def _told(self, what: GatewayStatus) -> None:
-        if what.code == "replay_completed" and self._replaying:
+    def _status(self, message: GatewayStatus) -> None:
+        if message.code == "replay_completed" and self._replaying:
             self._replaying = False
-            self._has_come_to(what.at_ns)
-            self._keeper.worked()
-            for line in self.lines.values():
-                at_ns = max(self._at_ns, limit_clock_skew(line.newest_ns, self._context.clock))
-                line.caught_up(self._at_ns, CaughtUp(at_ns, Quality.TICKS))
+            self._advance(message.at_ns)
+            self._owner.worked()
+            for queue in self.queues.values():
+                at_ns = max(self._at_ns, limit_clock_skew(queue.newest_ns, self._context.clock))
+                queue.caught_up(self._at_ns, CaughtUp(at_ns, Quality.TICKS))
         else:
-            self._has_come_to(what.at_ns)
+            self._advance(message.at_ns)
 
-    def _fault(self, what: GatewayError) -> None:
-        if what.code == "symbol_resolution_failed":
-            for line in self.lines.values():
-                if re.search(rf"\b{re.escape(line.symbol)}\b", what.text):
-                    line.fail(FeedRefused("unknown_contract", what.text))
-        elif what.code == "connection_limit_exceeded":
-            self.lose(self._keeper.crowded(what.text))
+    def _error(self, message: GatewayError) -> None:
+        if message.code == "symbol_resolution_failed":
+            for queue in self.queues.values():
+                if re.search(rf"\b{re.escape(queue.symbol)}\b", message.text):
+                    queue.fail(FeedRefused("unknown_contract", message.text))
+        elif message.code == "connection_limit_exceeded":
+            self.fail(self._owner.too_many_connections(message.text))
         else:
-            if what.code == "replay_data_aged_out":
-                self._keeper.aged_out()
-            self.lose(FeedLost(_ENDS.get(what.code, "vendor_error"), what.text))
+            if message.code == "replay_data_aged_out":
+                self._owner.replay_too_long()
+            self.fail(FeedLost(_ENDS.get(message.code, "vendor_error"), message.text))
 
-    # -- its life
+    # -- lifecycle
 
     def _taken(self) -> None:
         if (
             self._paused_s is not None
-            and sum(line.rows for line in self.lines.values()) < MAX_WAITING_ROWS // 2
+            and sum(queue.rows for queue in self.queues.values()) < MAX_WAITING_ROWS // 2
         ):
             self._paused_s = None
             self._heard_s = self._loop.time()
             self._gateway.pause(on=False)
 
     async def _watch(self) -> None:
-        """Start when all are there; then see that the link lives, and that everybody reads."""
+        """Start once all contracts have joined; then watch for silence and slow readers."""
         rush = self._context.rush
         while self.open and not self._gathered():
             await asyncio.sleep(GATHER_S / 10 / rush)
@@ -218,50 +219,50 @@ class DatabentoSession:
             now_s = self._loop.time()
             silent_s = now_s - self._heard_s
             if self._paused_s is not None:
-                self._let_go_of_idle(now_s)
+                self._drop_idle_reader(now_s)
             elif silent_s > (HEARTBEAT_S + SILENCE_S) / rush:
-                self.lose(FeedLost("link_silent", "no data or heartbeats from the gateway"))
-            elif silent_s <= HEARTBEAT_S / rush and now_s - self._pulse_s > PULSE_S / rush:
-                self._pulse()
+                self.fail(FeedLost("link_silent", "no data or heartbeats from the gateway"))
+            elif silent_s <= HEARTBEAT_S / rush and now_s - self._heartbeat_s > PULSE_S / rush:
+                self._send_heartbeats()
 
     def _gathered(self) -> bool:
-        """Whether everybody is there who will come, or who has not has been waited for."""
-        if not self.lines or not self._keeper.settled:
+        """Return whether all contracts have joined, or the time to wait for them is over."""
+        if not self.queues or not self._owner.settled:
             return False
         waited_s = self._loop.time() - self._joined_s
         return waited_s > GATHER_S / self._context.rush or all(
-            c in self.lines for c in self._context.select_contracts()
+            c in self.queues for c in self._context.select_contracts()
         )
 
-    def _let_go_of_idle(self, now_s: float) -> None:
-        """The vendor waits for us: who has most and takes nothing is not waited for any longer."""
+    def _drop_idle_reader(self, now_s: float) -> None:
+        """Drop the idle reader with the most waiting rows while reading is paused."""
         stall_s = STALL_S / self._context.rush
         idle = [
-            line
-            for line in self.lines.values()
-            if not line.has_reader or now_s - max(line.read_s, self._paused_s or now_s) > stall_s
+            queue
+            for queue in self.queues.values()
+            if not queue.has_reader or now_s - max(queue.read_s, self._paused_s or now_s) > stall_s
         ]
-        line = max(idle, key=lambda one: one.rows, default=None)
-        if line is not None and line.rows:
-            line.drop(
+        queue = max(idle, key=lambda one: one.rows, default=None)
+        if queue is not None and queue.rows:
+            queue.drop(
                 FeedLost(
-                    "seam_overflow", f"{line.contract.key}: the reader is too slow for the incoming trades"
+                    "seam_overflow", f"{queue.contract.key}: the reader is too slow for the incoming trades"
                 )
             )
-            self._let_go(line)
+            self._remove(queue)
 
-    def lose(self, problem: FeedLost) -> None:
-        """It is over, and why: every reader is told once it has what came before."""
+    def fail(self, problem: FeedLost) -> None:
+        """End the session with an error, which each reader receives after its waiting events."""
         if self._problem is not None:
             return
         self._problem = problem
         self._gateway.abort()
-        for line in self.lines.values():
-            line.fail(problem)
+        for queue in self.queues.values():
+            queue.fail(problem)
 
     async def close(self) -> None:
-        """Hang up; may be called again."""
-        self.lose(FeedLost("closed"))
+        """Close the session; may be called again."""
+        self.fail(FeedLost("closed"))
         if self._task is not asyncio.current_task():
             self._task.cancel()
             await asyncio.wait([self._task])
