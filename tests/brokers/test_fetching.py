@@ -95,7 +95,7 @@ def test_what_is_fetched_is_what_was_traded_and_is_not_paid_for_twice(
 ) -> None:
     done = fetch(vendor, tmp_path, "--yes", "--owner", "ann@example.com")
     assert done.returncode == 0, done.stderr
-    assert "2 trade dates of ESH2024, 2024-02-21 to 2024-02-22: $1.25" in done.stderr
+    assert "2 trade dates of ESH2024, 2024-02-21 to 2024-02-22. Databento estimates $1.25." in done.stderr
     assert vendor.priced == [("ESH4", at("2024-02-20 23:00"), at("2024-02-22 22:00"))]
     assert [symbol for symbol, _, _ in vendor.fetched] == ["ESH4", "ESH4"]
     with open_installation(Settings(data=str(tmp_path))) as house:

@@ -117,7 +117,7 @@ def test_history_is_asked_for_sixty_times_in_ten_minutes(monkeypatch: pytest.Mon
 def test_messages_are_errors_a_person_can_act_on() -> None:
     """The one number for all of history's faults is told apart by its text."""
     said = error_codes.read_error(162, "HMDS query returned no data: ESZ6@CME Trades")
-    assert said is error_codes.ReplyKind.NOTHING_THERE
+    assert said is error_codes.ReplyKind.NO_DATA
     for code, text, kind in (
         (162, "API historical data query pacing violation", "rate_limited"),
         (162, "Trading TWS session is connected from a different IP address", "too_many_sessions"),

@@ -1,1 +1,1 @@
-"""Interactive Brokers: trades of a person's own Trader Workstation or IB Gateway, through the library `ib_async`."""
+"""Interactive Brokers: trades from the user's own Trader Workstation or IB Gateway, through library `ib_async`."""

@@ -1,7 +1,4 @@
-"""Makes feeds of Interactive Brokers from what a person has entered.
-
-Rule kept: nothing of `ib_async` is loaded before a feed is made.
-"""
+"""Creates Interactive Brokers feeds. `ib_async` is loaded when a feed is created."""
 
 import re
 from collections.abc import Mapping
@@ -15,14 +12,14 @@ _MOST_PORT, _MOST_CLIENT_ID = 2**16 - 1, 2**31 - 1
 
 
 class IbkrAdapter:
-    """Interactive Brokers, by TWS or IB Gateway."""
+    """Implements `BrokerAdapter` for Interactive Brokers, by TWS or IB Gateway."""
 
     broker = BROKER
     caps = CAPS
     library = "ib_async"
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """A feed from the TWS or Gateway at `host` and `port`."""
+        """Create a feed from the TWS or IB Gateway at the entered host and port. Raises `InvalidCredential`."""
         entries = {field.name: given.get(field.name, "").strip() or field.usual for field in BROKER.fields}
         if not _HOST.fullmatch(entries["host"]):
             raise InvalidCredential("rejected", "host")
@@ -35,7 +32,7 @@ class IbkrAdapter:
 
 
 def _number(text: str, most: int, field: str) -> int:
-    """A whole number from 1 on. Raises `BadEntry`."""
+    """Return an integer from 1 to `most`. Raises `InvalidCredential`."""
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
         raise InvalidCredential("rejected", field)
     return int(text)

@@ -1,6 +1,6 @@
-"""What Interactive Brokers is to a person who connects it: what to enter, and what its feed can do.
+"""Interactive Brokers' connection form, and the capabilities of its feed.
 
-Rule kept: the host is the person's own machine, so this is never connected from a service for many (`hosted`).
+The host is the user's own machine, so a shared server never connects it (`hosted`).
 """
 
 from outcry.connections.model import Broker, BrokerField
@@ -15,7 +15,7 @@ CAPS = FeedCaps(
     reach_ns=14 * NANOS_PER_DAY,
     resume=Resume.BY_TIME,
     has_volume_counter=False,
-    lag_ns=NANOS_PER_SECOND,  # times are cut to the whole second
+    lag_ns=NANOS_PER_SECOND,  # times are truncated to the second
 )
 
 BROKER = Broker(

@@ -1,7 +1,7 @@
-"""How Interactive Brokers names what is traded: by its own symbol, exchange and month, and then by a number (conId).
+"""Finds our contracts at Interactive Brokers: by symbol, exchange and month, which lead to a contract id (conId).
 
-Rules kept: a contract is told by its month and by what a point is worth, never by a one-digit year; one that fits
-twice, or not at all, is unknown, and not guessed at.
+A contract is matched by delivery month and point value, never by a one-digit year. If none or several match, it is
+unknown.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.trades.feed import FeedRefused
 
-#: Products that go by another symbol there than at the exchange.
+#: Products with a symbol other than the exchange's.
 _OTHER_NAMES = {
     "6A": "AUD",
     "6B": "GBP",
@@ -27,13 +27,13 @@ _OTHER_NAMES = {
     "SIL": "SI",
     "MNG": "MHNG",
 }
-#: Where it says other than the exchange itself on which a product is traded: of our products, nowhere.
+#: Exchanges that Interactive Brokers names as we do.
 _EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})
 
 
 @dataclass(frozen=True, slots=True)
 class ContractQuery:
-    """What is asked for. `month`: `YYYYMM`; empty: all months."""
+    """A contract search. `month`: `YYYYMM`; empty: all months."""
 
     symbol: str
     exchange: str
@@ -42,8 +42,10 @@ class ContractQuery:
 
 @dataclass(frozen=True, slots=True)
 class IbContractDetails:
-    """A contract as Interactive Brokers tells of it. month: `YYYYMM`, of delivery. point: dollars for one unit of the
-    price as quoted. hours: when it trades, `YYYYMMDD:HHMM-YYYYMMDD:HHMM;…` in `zone`, from the running trade date on.
+    """A contract as Interactive Brokers describes it.
+
+    month: of delivery, `YYYYMM`. point: US dollars per unit of the quoted price. hours: trading hours from the current
+    trade date on, `YYYYMMDD:HHMM-YYYYMMDD:HHMM;…` in time zone `zone`.
     """
 
     con_id: int
@@ -57,7 +59,7 @@ class IbContractDetails:
 
 
 def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
-    """What to ask for. Raises `FeedRefused` for a product that we know no name of there."""
+    """Return the search for a contract. Raises `FeedRefused` for a product without a known symbol there."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in _EXCHANGES:
         raise unknown_contract(contract)
@@ -68,8 +70,11 @@ def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
 def select_contract(
     contract: Contract, universe: Universe, found: Iterable[IbContractDetails]
 ) -> IbContractDetails | None:
-    """The one of those found that is the contract; None where none is. Several products may share a symbol (silver and
-    its micro), so what a point is worth decides. Raises `FeedRefused` where several still fit."""
+    """Return the result that is the contract; None if none is.
+
+    Products may share a symbol (silver and its micro contract), so the point value decides. Raises `FeedRefused` if
+    several match.
+    """
     product = universe.products[contract.root]
     month = f"{contract.year}{contract.month:02}"
     fit = [one for one in found if one.month == month and _worth(one, product)]
@@ -80,7 +85,7 @@ def select_contract(
 
 
 def trade_date_start_ns(found: IbContractDetails, at_ns: int) -> int:
-    """When the trade date running at an instant began, by the hours told; a day before where these cannot be read."""
+    """Return when the trade date at `at_ns` began (ns UTC); one day before `at_ns` if the hours are unreadable."""
     day_ago_ns = at_ns - NANOS_PER_DAY
     try:
         zone = ZoneInfo(found.zone)
@@ -91,7 +96,7 @@ def trade_date_start_ns(found: IbContractDetails, at_ns: int) -> int:
 
 
 def unknown_contract(contract: Contract) -> FeedRefused:
-    """Interactive Brokers has no such contract."""
+    """Return the error for a contract that Interactive Brokers does not have."""
     return FeedRefused("unknown_contract", f"Interactive Brokers has no contract {contract.key}")
 
 

@@ -1,25 +1,25 @@
-"""What Interactive Brokers says by its numbered messages, as errors of the feed port.
+"""Maps Interactive Brokers' message codes to errors of the feed port.
 
-Rule kept: an account number or a host is in no error: texts are ours, with the vendor's number.
+Error texts are our own with the vendor's code, so that they contain no account number or host.
 """
 
 from enum import Enum, auto
 
 from outcry.trades.feed import FeedLost, FeedRefused
 
-#: The link between TWS and Interactive Brokers, or to the servers of futures data, is broken; it is made again.
+#: TWS lost its connection to Interactive Brokers or to the futures data servers, and is reconnecting.
 BROKEN = frozenset({1100, 2110})
-#: It stands again: with what was asked for lost, or kept. What was traded meanwhile is not sent either way.
+#: TWS is connected again, with subscriptions lost or kept. Trades made meanwhile are not sent in either case.
 RESTORED = frozenset({1101, 1102})
-#: A server of market data is out of reach, and is reached (again); which one is said after a colon.
+#: A market data server is unavailable, or available again. The text names it after a colon.
 FARM_BROKEN, FARM_WELL = 2103, 2104
-#: Servers that have nothing of futures.
+#: Prefixes of servers without futures.
 _OTHER_FARMS = ("usopt", "cashfarm", "euro", "jfarm", "hfarm", "secdef")
-#: The number of this program is another's at the same TWS.
+#: Another program uses the client ID at the same TWS.
 CLIENT_ID_TAKEN = 326
-#: All tick-by-tick subscriptions the account has are in use.
+#: All tick-by-tick subscriptions of the account are in use.
 NO_SUBSCRIPTION_FREE = frozenset({10190, 101})
-#: The one number for everything that may be wrong with a request for history.
+#: The one code for every error of a history request.
 HISTORY_FAULT = 162
 
 _NOT_ENTITLED = frozenset({354, 10089, 10090, 10168, 10186, 10187, 10189})
@@ -28,34 +28,34 @@ _UNKNOWN = frozenset({200})
 _TOO_FAST = frozenset({100, 420})
 _UNREADABLE = frozenset({320, 503, 505, 506, 507})
 _DISCONNECTED = frozenset({502, 504, 509, 1300, 10182})
-#: History is being looked for; delayed data is shown; what was to be ended is not there any more.
+#: History is being loaded; delayed data is shown; the request to cancel no longer exists.
 _NOTICES = frozenset({165, 10167, 300, 366})
 
 
 class ReplyKind(Enum):
-    """What a message to a request is, where it is no error."""
+    """Kind of a reply that is no error."""
 
     NOTICE = auto()
-    NOTHING_THERE = auto()
+    NO_DATA = auto()
 
 
 def is_notice(code: int) -> bool:
-    """Whether a message only tells something."""
+    """Return whether a message is informational."""
     return 2100 <= code < 2200 or code in _NOTICES
 
 
 def farm_of(text: str) -> str:
-    """The server that a message about one names."""
+    """Return the server named in a message."""
     return text.rpartition(":")[2].strip()
 
 
 def has_futures(farm: str) -> bool:
-    """Whether a server of market data may have futures."""
+    """Return whether a market data server may have futures."""
     return not farm.startswith(_OTHER_FARMS)
 
 
 def read_error(code: int, text: str) -> FeedLost | ReplyKind:
-    """What a message to one of our requests says."""
+    """Return the error or kind of a reply to one of our requests."""
     if is_notice(code):
         return ReplyKind.NOTICE
     if code == HISTORY_FAULT:
@@ -74,7 +74,7 @@ def read_error(code: int, text: str) -> FeedLost | ReplyKind:
 
 
 def connection_error(code: int) -> FeedLost | None:
-    """What a message to no request in particular says of the whole connection; None if it says nothing of it."""
+    """Return the error of a message about the whole connection; None if it is not one."""
     if code in _TOO_FAST:
         return FeedLost("rate_limited", f"too many requests to TWS (message {code})")
     if code in _UNREADABLE:
@@ -86,7 +86,7 @@ def connection_error(code: int) -> FeedLost | None:
 
 def _history_fault(text: str) -> FeedLost | ReplyKind:
     if "no data" in text:
-        return ReplyKind.NOTHING_THERE
+        return ReplyKind.NO_DATA
     if "pacing" in text:
         return FeedLost("rate_limited", "too many history requests to TWS (message 162)")
     if "different ip" in text:

@@ -1,7 +1,7 @@
-"""The feed of one TWS or IB Gateway: a stream for each contract, all on one connection.
+"""The feed of one TWS or IB Gateway, with all contracts on one connection.
 
-Rules kept: one connection, whatever the number of contracts; a contract for which the account has no line free says so
-and is tried again, for a line is free as soon as another contract is let go.
+If the account has no tick-by-tick subscription free, the contract reports this and is retried: a subscription becomes
+free when another contract is closed.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ from outcry.trades.feed import (
     Trades,
 )
 
-#: A contract may be subscribed to once in so long.
+#: Shortest interval between two subscriptions of a contract.
 RESUBSCRIBE_INTERVAL_S = 15.0
-#: After which a contract is tried again for which no line was free.
+#: Pause before a contract without a free subscription is retried.
 SUBSCRIPTION_RETRY_S = 60.0
 
 
 class IbkrFeed:
-    """Interactive Brokers' `Feed`."""
+    """Implements `Feed` for Interactive Brokers."""
 
     name = "ibkr"
     caps = CAPS
@@ -52,18 +52,18 @@ class IbkrFeed:
     def __init__(self, host: str, port: int, client_id: int, context: AdapterContext) -> None:
         self._place, self._context = (host, port, client_id), context
         self._link = SharedSession(self._sign_in, rush=context.rush)
-        self._pace = HistoryRequestLimiter(context.rush)
+        self._limiter = HistoryRequestLimiter(context.rush)
         self._greeted = False
         self._subscribed_s: dict[int, float] = {}
-        #: Minutes that only bars have told of yet; they outlast the stream that brought them.
+        #: Minutes (ns UTC) for which only bars were received so far; kept when a stream ends.
         self._owed: dict[Contract, list[int]] = {}
 
     async def contracts(self) -> list[Contract]:
-        """Those that are wanted now."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._link.close()
 
     async def _sign_in(self) -> IbkrSession:
@@ -73,14 +73,14 @@ class IbkrFeed:
         except FeedRefused as problem:
             if (
                 self._greeted and problem.code == "wrong_entry"
-            ):  # it is ours: TWS has not noticed that we are gone
+            ):  # our previous connection, whose end TWS has not noticed yet
                 raise FeedLost("disconnected", "TWS still has the previous connection open") from problem
             raise
         self._greeted = True
         return session
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """Stream a contract. While the account has no line free for it, that is said, and it is tried again."""
+        """Stream a contract. While no subscription is free, report this and retry."""
         owed = self._owed[contract] = sorted({*self._owed.get(contract, ()), *since.barred_ns})
         begin_ns = max(since.since_ns, self._context.clock.now_ns() - CAPS.reach_ns)
         if since.since_ns < begin_ns:
@@ -90,7 +90,7 @@ class IbkrFeed:
             found = await self._resolve(session, contract)
             self._link.worked()
             await self._space_out(found)
-            history = History(session, found, self._pace, self._context.clock)
+            history = History(session, found, self._limiter, self._context.clock)
             stream = Stream(session, found, history, owed, self._context.rush)
             begun = False
             try:
@@ -105,12 +105,12 @@ class IbkrFeed:
             await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._context.rush)
 
     async def _resolve(self, session: IbkrSession, contract: Contract) -> IbContractDetails:
-        """The contract as Interactive Brokers has it. Raises `FeedRefused`."""
+        """Return the contract's details at Interactive Brokers. Raises `FeedRefused`."""
         query = contract_query(contract, self._context.universe)
         for asked in (
             query,
             ContractQuery(query.symbol, query.exchange, ""),
-        ):  # a month may be taken for another's last day
+        ):  # TWS may read the month as a last trading day
             try:
                 found = select_contract(contract, self._context.universe, await session.contracts(asked))
             except FeedRefused as problem:

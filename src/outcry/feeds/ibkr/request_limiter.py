@@ -1,21 +1,21 @@
-"""How often history may be asked for: trades sixty times in ten minutes, by all streams together.
+"""Limits history requests to the vendor's rate: 60 requests for trades in ten minutes, over all streams.
 
-Rules kept: what a stream needs to answer live goes first; what only makes history finer leaves room for it. Bars of a
-minute are not counted by the vendor, but nothing is asked for hastily.
+Requests that a stream needs to become live have priority: those that only refine history leave room for them. The
+vendor does not limit one-minute bars, but all requests keep a minimum interval.
 """
 
 import asyncio
 from collections import deque
 
-#: Requests for trades in a window of this many seconds: at most, and those that are not urgent.
+#: Requests for trades per window (s): the maximum, and the maximum up to which low-priority requests are sent.
 WINDOW_S = 600.0
 MAX_REQUESTS, MAX_BACKGROUND_REQUESTS = 60, 45
-#: Between any two requests. More than five of one contract in two seconds are refused.
+#: Between any two requests. The vendor refuses more than five for one contract in two seconds.
 MIN_INTERVAL_S = 0.4
 
 
 class HistoryRequestLimiter:
-    """Lets requests through. rush: waiting is this many times shorter."""
+    """Delays requests as needed. rush: delays are divided by this factor."""
 
     def __init__(self, rush: float = 1.0) -> None:
         self._window_s, self._apart_s = WINDOW_S / rush, MIN_INTERVAL_S / rush
@@ -23,11 +23,11 @@ class HistoryRequestLimiter:
         self._next_s = 0.0
 
     async def bars(self) -> None:
-        """Wait until bars may be asked for."""
+        """Wait until bars may be requested."""
         await self._wait(2**31)
 
     async def trades(self, *, urgent: bool) -> None:
-        """Wait until trades may be asked for, and count it."""
+        """Wait until trades may be requested, and count the request."""
         await self._wait(MAX_REQUESTS if urgent else MAX_BACKGROUND_REQUESTS)
         self._made.append(asyncio.get_running_loop().time())
 
@@ -38,7 +38,7 @@ class HistoryRequestLimiter:
         self._next_s = now_s + self._apart_s
 
     def _free_s(self, now_s: float, most: int) -> float:
-        """When a request may be made, as it looks now: the window must hold fewer than `most`."""
+        """Return the earliest time of a request (loop time), with fewer than `most` requests in the window."""
         while self._made and now_s - self._made[0] >= self._window_s:
             self._made.popleft()
         if len(self._made) < most:

@@ -1,8 +1,7 @@
-"""One stream of one contract: history up to a cut, then what comes, and trades in the place of bars while it does.
+"""The stream of one contract: history up to a cut, then live trades, while trades replace the bars of history.
 
-Rules kept: trades are asked for before history, and the cut between the two is a whole second at least one after the
-subscription, by the clock of TWS, which keeps that of the vendor's servers; bars come first, so that the answer is live
-soon.
+The subscription precedes the history request. The cut is a whole second, at least one second after the subscription by
+TWS's clock, which follows the vendor's servers. Bars are loaded first, so that the stream is live soon.
 """
 
 import asyncio
@@ -16,37 +15,40 @@ from outcry.feeds.seam import join_history_and_live
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Status, Trades
 
-#: A subscription is refused soon or stands: TWS does not say so, but by the first trade.
+#: A subscription not refused within this time is accepted. TWS confirms it only by the first trade.
 SETTLE_S = 1.0
-#: After which history is asked for again that was asked for too fast.
+#: Pause after a history request that exceeded the rate limit.
 REST_S = 60.0
-#: TWS is asked this often whether the cut has come.
+#: Interval at which TWS is asked whether the cut has passed.
 _LOOK_S = 1.0
-#: The cut lies this long after the subscription stood.
+#: Time from the subscription to the cut.
 _CUT_NS = 2 * NANOS_PER_SECOND
 
 
 class Stream:
-    """A stream on one session. owed: minutes that only bars have told of, kept for as long as there are any."""
+    """A stream on one session. owed: minutes (ns UTC) for which only bars were received; updated in place."""
 
     def __init__(
         self, session: IbkrSession, found: IbContractDetails, history: History, owed: list[int], rush: float
     ) -> None:
         self._session, self._found, self._history = session, found, history
         self._owed, self._rush = owed, rush
-        self._told_ns = 0
+        self._tws_time_ns = 0
         self._since_ns = 0
         self._plan = plan_history(0, 0)
 
     async def events(self, since_ns: int, answered_ns: int) -> AsyncGenerator[Event, None]:
-        """Subscribe, and send all from an instant on; trades in the place of bars from `answered_ns` on (0: from the
-        beginning of the vendor's trade date). Raises `NoLineFree` beside what the port says."""
+        """Subscribe and yield events from `since_ns` on; trades replace bars from `answered_ns` on (ns UTC).
+
+        With `answered_ns` 0 they do from the beginning of the vendor's trade date. Raises `NoSubscriptionFree`, and
+        what `Feed.open` does.
+        """
         self._since_ns = since_ns
         channel = self._session.subscribe(self._found)
         refining: asyncio.Task[None] | None = None
         try:
             async for event in join_history_and_live(
-                self._before, self._live(channel), lambda: self._told_ns + _CUT_NS
+                self._before, self._live(channel), lambda: self._tws_time_ns + _CUT_NS
             ):
                 if not isinstance(event, CaughtUp):
                     yield event
@@ -63,13 +65,13 @@ class Stream:
 
     async def _live(self, channel: TickSubscription) -> AsyncGenerator[Event, None]:
         await self._settled(channel)
-        self._told_ns = await self._session.now_ns()
+        self._tws_time_ns = await self._session.now_ns()
         yield Status(subscribed=True, code="subscribed")
         while True:
             yield await channel.take()
 
     async def _settled(self, channel: TickSubscription) -> None:
-        """Wait until a subscription stands, as far as can be known. Raises what it was refused with."""
+        """Wait until a subscription is accepted, as far as known. Raises its refusal."""
         try:
             async with asyncio.timeout(SETTLE_S / self._rush):
                 await channel.began.wait()
@@ -78,22 +80,21 @@ class Stream:
         channel.check()
 
     async def _before(self, cut_ns: int) -> AsyncGenerator[Trades | Bars, None]:
-        """History, once the cut is past and what was traded before it has arrived."""
+        """Yield history once the cut has passed and all earlier trades have arrived."""
         self._plan = plan_history(self._since_ns, cut_ns)
         while await self._session.now_ns() < cut_ns + LAG_NS:
             await asyncio.sleep(_LOOK_S / self._rush)
-        async for page in self._history.bring(self._plan):
+        async for page in self._history.pages(self._plan):
             yield page
             if isinstance(page, Bars):
                 self._owed[:] = sorted({*self._owed, *page.rows["ts_event"].tolist()})
 
     async def _refine(self, channel: TickSubscription) -> None:
-        """Send trades for bars, until all are sent or none are to be had. What goes wrong here takes nothing away: the
-        bars stay."""
+        """Replace bars by trades until all are replaced or none are available. After an error the bars stay."""
         while self._owed:
             try:
-                async for piece in self._history.refined(self._owed):
-                    await channel.offer(piece)
+                async for batch in self._history.refined(self._owed):
+                    await channel.offer(batch)
                 self._owed.clear()
             except FeedLost as problem:
                 if problem.code != "rate_limited":

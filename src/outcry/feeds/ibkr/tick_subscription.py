@@ -1,7 +1,4 @@
-"""What one subscription brought and its reader has not taken yet.
-
-Rules kept: those of `feeds.inbox`; what is not urgent waits until little else does.
-"""
+"""The queue of one tick-by-tick subscription. It follows `feeds.inbox`; low-priority events wait for a short queue."""
 
 import asyncio
 
@@ -13,18 +10,18 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, RowFlag, Status, Trades
 from outcry.trades.records import Rows
 
-#: Rows that may wait for their reader.
+#: Limit on rows that wait for their reader.
 MAX_ROWS = 200_000
-#: What is not urgent waits until fewer rows than this do.
+#: Low-priority events wait until fewer rows than this are queued.
 _FEW_ROWS = 20_000
 
 
 class NoSubscriptionFree(Exception):
-    """All subscriptions to single trades that the account has are in use."""
+    """All tick-by-tick subscriptions of the account are in use."""
 
 
 def rows_of(ticks: list[Tick], received_ns: int, flags: RowFlag) -> Rows:
-    """Trades as `LIVE_TRADE`; which side was the aggressor is not told."""
+    """Return trades as `LIVE_TRADE`, without the aggressor side, which the vendor does not send."""
     rows = np.zeros(len(ticks), LIVE_TRADE)
     if ticks:
         times, prices, sizes = zip(*ticks, strict=True)
@@ -40,26 +37,26 @@ class TickSubscription(Inbox[Event]):
     def __init__(self, request: int) -> None:
         super().__init__()
         self.request = request
-        #: Whether anything at all came for it.
+        #: Set once anything was received.
         self.began = asyncio.Event()
-        #: Whether it may be that trades are made and do not come.
-        self.doubted = False
+        #: Whether trades may be missing since the last interruption.
+        self.doubtful = False
         self._ticks: list[Tick] = []
         self._taken = asyncio.Event()
 
     def add(self, tick: Tick) -> None:
-        """A trade came; it can be taken once `flush` is called."""
+        """Add a trade, readable after `flush`."""
         self._ticks.append(tick)
 
     def flush(self, received_ns: int) -> None:
-        """Hand on the trades that came together."""
+        """Queue the added trades as one batch."""
         if self._ticks:
             rows = rows_of(self._ticks, received_ns, RowFlag(0))
             self._ticks = []
             self.put(Trades(rows))
 
     def put(self, item: Event) -> None:
-        """See `Inbox`. What waits when there is too much of it can still be read."""
+        """See `Inbox`. Beyond the limit the queue ends, but its waiting events stay readable."""
         super().put(item)
         if self.weight > MAX_ROWS:
             self.fail(
@@ -68,13 +65,13 @@ class TickSubscription(Inbox[Event]):
         if not isinstance(item, Heartbeat):
             self.began.set()
 
-    def doubt(self, why: Status) -> None:
-        """Trades may not come any more, and why."""
-        self.doubted = True
+    def mark_doubtful(self, why: Status) -> None:
+        """Report that trades may be missing, and why."""
+        self.doubtful = True
         self.put(why)
 
     async def offer(self, event: Event) -> None:
-        """Queue something that is not urgent, when little waits."""
+        """Queue a low-priority event once few rows wait."""
         while self.weight > _FEW_ROWS and self.problem is None:
             self._taken.clear()
             await self._taken.wait()

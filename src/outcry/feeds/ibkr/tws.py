@@ -1,9 +1,9 @@
-"""The socket to TWS or IB Gateway, as `ib_async` speaks on it; no other module knows that library.
+"""The socket to TWS or IB Gateway through `ib_async`; no other module uses that library.
 
-The library's `Client` and `Decoder` are used with a receiver of our own in place of its `Wrapper`, which puts the
-time of arrival in the place of the exchange's, asks for positions, and swallows what cannot be read. Rules kept: no
-account number is kept or logged, nothing of the account is asked for; prices are taken from the shortest decimal that
-is the number sent, which is the one that was sent.
+The library's `Client` and `Decoder` run with our own receiver instead of its `Wrapper`, which replaces exchange times
+by arrival times, requests positions and ignores unreadable messages. No account data is requested, and account numbers
+are neither stored nor logged. A price is the shortest decimal of the double received, which is what the vendor sent.
+`tests/brokers/test_vendor_libraries.py` names what this module assumes of the library.
 """
 
 import asyncio
@@ -31,44 +31,44 @@ _E9 = Decimal(1_000_000_000)
 
 
 class Listener(Protocol):
-    """Who is told what TWS sends. `request`: the number a question was asked under, -1 for none."""
+    """Receives what TWS sends. `request`: the id of the request, -1 for none."""
 
-    def arrived(self) -> None:
-        """Bytes came."""
+    def on_bytes(self) -> None:
+        """Handle the arrival of any bytes."""
         ...
 
-    def processed(self) -> None:
-        """What came has been told."""
+    def on_batch_end(self) -> None:
+        """Handle the end of a batch of received messages."""
         ...
 
-    def noted(self, request: int, code: int, text: str) -> None:
-        """A numbered message."""
+    def on_message(self, request: int, code: int, text: str) -> None:
+        """Handle a message with a code."""
         ...
 
-    def answered(self, request: int, parts: Sequence[Any], *, done: bool) -> None:
-        """Part of an answer: contracts found, bars, or trades; `done` with the last."""
+    def on_reply(self, request: int, parts: Sequence[Any], *, done: bool) -> None:
+        """Handle part of a reply: contracts, bars or trades. `done`: it is the last part."""
         ...
 
-    def traded(self, request: int, tick: Tick) -> None:
-        """A trade, as it is made."""
+    def on_trade(self, request: int, tick: Tick) -> None:
+        """Handle a live trade."""
         ...
 
-    def timed(self, at_s: int) -> None:
-        """What time it is by TWS."""
+    def on_time(self, at_s: int) -> None:
+        """Handle TWS's time (s UTC)."""
         ...
 
-    def unreadable(self) -> None:
-        """A message could not be read."""
+    def on_unreadable(self) -> None:
+        """Handle an unreadable message."""
         ...
 
-    def hung_up(self) -> None:
-        """The connection is gone."""
+    def on_disconnected(self) -> None:
+        """Handle the end of the connection."""
         ...
 
 
 @lru_cache(maxsize=8192)
 def price_e9(price: float) -> int:
-    """A price in 10⁻⁹. Raises `ValueError` for one that is none."""
+    """Return a price in units of 10⁻⁹. Raises `ValueError` for an invalid one."""
     scaled = Decimal(repr(price)) * _E9
     if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 2**63:
         raise ValueError("no price")
@@ -76,7 +76,7 @@ def price_e9(price: float) -> int:
 
 
 class Tws:
-    """One connection. Methods that ask return the request's number, and raise `ConnectionError` where it is gone."""
+    """One connection. Requests return their id, and raise `ConnectionError` if the connection has ended."""
 
     def __init__(self, listener: Listener) -> None:
         for name in ("ib_async", "eventkit"):  # they log accounts, hosts and raw messages
@@ -84,14 +84,16 @@ class Tws:
         self._listener = listener
         self._client: Any = Client(_Receiver(listener))
         self._client.decoder = _StrictDecoder(self._client.wrapper, listener)
-        self._client.conn.disconnected += self._hung_up
-        self._gone = asyncio.Event()
+        self._client.conn.disconnected += self._on_disconnected
+        self._closed = asyncio.Event()
 
     async def connect(self, host: str, port: int, client_id: int, timeout_s: float) -> None:
-        """Connect and be greeted. Raises `OSError` and `TimeoutError`; `ConnectionAbortedError` where it hangs up
-        instead of greeting."""
+        """Connect and wait for TWS's greeting.
+
+        Raises `OSError`, `TimeoutError`, and `ConnectionAbortedError` if TWS closes the connection instead.
+        """
         opening = asyncio.ensure_future(self._client.connectAsync(host, port, client_id, 0))
-        gone = asyncio.ensure_future(self._gone.wait())
+        gone = asyncio.ensure_future(self._closed.wait())
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,19 +106,19 @@ class Tws:
             await asyncio.gather(opening, gone, return_exceptions=True)
 
     async def close(self) -> None:
-        """Cut the connection; nothing that was to be sent is waited for. May be called again."""
+        """Close the connection at once, dropping unsent data. May be called again."""
         transport = self._client.conn.transport
         if transport is not None:
             transport.abort()
-            await self._gone.wait()
+            await self._closed.wait()
 
     def ask_time(self) -> int:
-        """Ask what time it is; the answer comes under no number, -1."""
+        """Request the time. The reply has no request id (-1)."""
         self._client.reqCurrentTime()
         return -1
 
     def ask_contracts(self, query: ContractQuery) -> int:
-        """Ask for contracts that fit."""
+        """Request the contracts that match a query."""
         request = self._client.getReqId()
         contract = IbContract(
             secType="FUT", symbol=query.symbol, exchange=query.exchange, currency="USD",
@@ -126,31 +128,31 @@ class Tws:
         return request
 
     def ask_bars(self, found: IbContractDetails, until: str, duration: str) -> int:
-        """Ask for bars of a minute that end at or before an instant (`YYYYMMDD HH:MM:SS UTC`), of all hours."""
+        """Request one-minute bars of all hours that end at or before a time (`YYYYMMDD HH:MM:SS UTC`)."""
         request = self._client.getReqId()
         self._client.reqHistoricalData(request, _of(found), until, duration, "1 min", "TRADES", 0, 2, 0, [])
         return request
 
     def ask_ticks(self, found: IbContractDetails, since: str, most: int) -> int:
-        """Ask for the first trades at or after an instant, of all hours."""
+        """Request the first trades of all hours at or after a time (`YYYYMMDD HH:MM:SS UTC`)."""
         request = self._client.getReqId()
         self._client.reqHistoricalTicks(request, _of(found), since, "", most, "TRADES", 0, 0, [])
         return request
 
     def subscribe(self, found: IbContractDetails) -> int:
-        """Ask for every trade from now on."""
+        """Subscribe to every trade from now on."""
         request = self._client.getReqId()
         self._client.reqTickByTickData(request, _of(found), "AllLast", 0, 0)
         return request
 
     def unsubscribe(self, request: int) -> None:
-        """Ask for no more; nothing happens where the connection is gone."""
+        """Cancel a subscription; does nothing if the connection has ended."""
         with suppress(ConnectionError):
             self._client.cancelTickByTickData(request)
 
-    def _hung_up(self, *_: object) -> None:
-        self._gone.set()
-        self._listener.hung_up()
+    def _on_disconnected(self, *_: object) -> None:
+        self._closed.set()
+        self._listener.on_disconnected()
 
 
 def _of(found: IbContractDetails) -> Any:
@@ -158,37 +160,37 @@ def _of(found: IbContractDetails) -> Any:
 
 
 class _StrictDecoder(Decoder):
-    """Tells of what cannot be read, which the library's own only logs. What we have no use for is let go by."""
+    """Reports unreadable messages, which the library only logs, and ignores message types we do not use."""
 
     def __init__(self, receiver: Any, listener: Listener) -> None:
         super().__init__(receiver, 0)
         self._listener = listener
 
     def interpret(self, fields: Any) -> None:
-        """Hand a message on."""
+        """Decode a message and pass it to the receiver."""
         try:
-            handler = self.handlers.get(int(fields[0])) if int(fields[0]) in _WANTED else None
+            handler = self.handlers.get(int(fields[0])) if int(fields[0]) in _USED_MESSAGES else None
             if handler is not None:
                 handler(fields)
-        except Exception:  # noqa: BLE001 - whatever a message that is not as agreed upon raises in the library
-            self._listener.unreadable()
+        except Exception:  # noqa: BLE001 - the library raises any error for a malformed message
+            self._listener.on_unreadable()
 
 
-#: Numbers of the messages we use: errors, contracts and their end, bars, time, trades of history, trades.
-_WANTED = frozenset({4, 10, 17, 49, 52, 98, 99})
+#: Types of the messages we use: errors, contracts and their end, bars, time, historical trades, trades.
+_USED_MESSAGES = frozenset({4, 10, 17, 49, 52, 98, 99})
 
 
 class _Receiver:
-    """What the library's decoder calls, by the names that it calls."""
+    """The callbacks of the library's decoder, by the library's names."""
 
-    #: The zone in which the decoder makes a datetime of seconds.
+    #: Time zone of the datetimes that the decoder creates.
     defaultTimezone = UTC  # noqa: N815 - the library's name
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._bars: list[Bar] = []
-        self.tcpDataArrived = listener.arrived
-        self.tcpDataProcessed = listener.processed
+        self.tcpDataArrived = listener.on_bytes
+        self.tcpDataProcessed = listener.on_batch_end
 
     def connectAck(self) -> None:  # noqa: N802 - the library's name, as all below
         pass
@@ -200,10 +202,10 @@ class _Receiver:
         pass
 
     def error(self, request: int, code: int, text: str, *_: object) -> None:
-        self._listener.noted(request, code, text)
+        self._listener.on_message(request, code, text)
 
     def currentTime(self, time: int) -> None:  # noqa: N802
-        self._listener.timed(time)
+        self._listener.on_time(time)
 
     def contractDetails(self, request: int, details: Any) -> None:  # noqa: N802
         contract = details.contract
@@ -219,10 +221,10 @@ class _Receiver:
             hours=details.tradingHours,
             zone=details.timeZoneId,
         )
-        self._listener.answered(request, [found], done=False)
+        self._listener.on_reply(request, [found], done=False)
 
     def contractDetailsEnd(self, request: int) -> None:  # noqa: N802
-        self._listener.answered(request, [], done=True)
+        self._listener.on_reply(request, [], done=True)
 
     def historicalData(self, request: int, bar: Any) -> None:  # noqa: N802 - told with the last
         prices = (price_e9(price) for price in (bar.open, bar.high, bar.low, bar.close))
@@ -231,17 +233,17 @@ class _Receiver:
 
     def historicalDataEnd(self, request: int, *_: object) -> None:  # noqa: N802
         bars, self._bars = self._bars, []
-        self._listener.answered(request, bars, done=True)
+        self._listener.on_reply(request, bars, done=True)
 
     def historicalTicksLast(self, request: int, ticks: Any, done: bool) -> None:  # noqa: N802, FBT001
         rows = [
             (int(one.time.timestamp()), price_e9(one.price), number_parsing.parse_lots(one.size))
             for one in ticks
         ]
-        self._listener.answered(request, [row for row in rows if row[2] > 0], done=done)
+        self._listener.on_reply(request, [row for row in rows if row[2] > 0], done=done)
 
     def tickByTickAllLast(  # noqa: N802
         self, request: int, _kind: int, time: int, price: float, size: float, *_: object
     ) -> None:
-        if size > 0:  # none, at a price of -1, says that there is nothing to say
-            self._listener.traded(request, (time, price_e9(price), number_parsing.parse_lots(size)))
+        if size > 0:  # size 0 at price -1 means no data
+            self._listener.on_trade(request, (time, price_e9(price), number_parsing.parse_lots(size)))
