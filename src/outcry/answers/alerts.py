@@ -1,7 +1,7 @@
-"""Alerts as they are answered: today's from the registry, past ones from the store.
+"""Alert answers: current ones from the registry, past ones from the store.
 
-Rules kept: an alert is shown to whoever may see the stream it came from, now; a symbol nobody knows has no alerts, and
-is no error; the list says when it was last looked at, which is never more than a second ago.
+An alert is visible to everybody who may see its stream now. An unknown symbol has no alerts and is no error. The list
+of current alerts is at most a second old.
 """
 
 import threading
@@ -25,14 +25,14 @@ from outcry.wire.answers import number
 MAX_LISTED = 500
 DEFAULT_LISTED = 100
 _PAGE = 1000
-#: Pages of the store looked through for one answer; what is left is on the next page.
+#: Pages of the store read for one answer; the rest is on the next page.
 _MOST_PAGES = 20
 _MOST_KEPT = 1024
 _LOOKED_AT_NS = NANOS_PER_SECOND
 
 
 def alert(row: AlertRow) -> Alert:
-    """An alert as the interface has it."""
+    """Return an alert as the API shows it in the short form."""
     return Alert(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row),
@@ -40,7 +40,7 @@ def alert(row: AlertRow) -> Alert:
 
 
 def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
-    """Parameters with their prices as numbers."""
+    """Return the parameters of an alert with prices as numbers."""
     return {
         name: number(value) if name in PRICE_PARAMS and isinstance(value, int) else cast("ParamValue", value)
         for name, value in found.items()
@@ -48,7 +48,7 @@ def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
 
 
 def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
-    """An alert with everything known of it."""
+    """Return an alert with all its details."""
     return AlertEntry(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row), key=row.key, seq=row.seq, at=iso_timestamp(row.at_ns), session=row.session.value,
@@ -61,8 +61,11 @@ def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
 def symbol_matches(
     universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None
 ) -> bool:
-    """Whether a symbol names a contract that trades, or whichever does. `meant`: what it means today; a recording
-    played back has its own day, `on`, and there a one-digit year may mean another."""
+    """Return whether a symbol names the contract `actual`, or no contract in particular.
+
+    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a
+    one-digit year may mean another contract.
+    """
     if meant is None or meant == actual:
         return True
     try:
@@ -72,19 +75,19 @@ def symbol_matches(
 
 
 class _AlertVersion:
-    """The registry's alerts as something to watch."""
+    """Version of the registry's alerts."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     @property
     def version(self) -> int:
-        """Moves with every alert, and with every channel that comes, goes or changes its standing."""
+        """Changes with every alert, and with every change of a channel."""
         return self._registry.alert_seq + self._registry.generation
 
 
 class AlertAnswers:
-    """Answers about alerts. Safe from several threads. store: None where no alerts are kept."""
+    """Answers queries for alerts. Thread-safe. `store` is None if no alerts are stored."""
 
     def __init__(self, registry: Registry, universe: Universe, store: LiveStore | None) -> None:
         self._registry, self._universe, self._store = registry, universe, store
@@ -94,8 +97,10 @@ class AlertAnswers:
         self._lock = threading.Lock()
 
     def current(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
-        """`GET /api/alerts`: of the trade date each visible feed stands in."""
-        generation = self._registry.generation  # before looking, for what is kept under it
+        """Answer `GET /api/alerts`: the alerts of the current trade date of each visible feed."""
+        generation = (
+            self._registry.generation
+        )  # read before the channels, because the cache is valid for this generation
         live_answer = self._of(self._channels(scope, symbol, now_ns), generation)
         made = live_answer.render(now_ns)
         if made is None:
@@ -106,7 +111,9 @@ class AlertAnswers:
         self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
         after: int | None, limit: int | None, now_ns: int,
     ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
-        """`GET /api/alerts/history`: between two trade dates, both included, and two `seq`, neither."""
+        """Answer `GET /api/alerts/history`: trade dates `from_` to `to` inclusive, `seq` between `after` and
+        `before`.
+        """
         wanted = min(limit or DEFAULT_LISTED, MAX_LISTED)
         first, last = _day(from_, "from"), _day(to, "to")
         meant = self._resolve(symbol, now_ns) if symbol else None
@@ -134,7 +141,7 @@ class AlertAnswers:
     def _shown(
         self, scope: Scope, symbol: str | None, meant: Resolution | None, row: AlertRow
     ) -> LiveSource | None:
-        """How a caller who asked for a symbol sees an alert; None: not at all."""
+        """Return the source of an alert for a caller who asked for a symbol; None if it is not visible."""
         try:
             contract = self._universe.contract(row.contract)
         except UnknownName:  # no longer in the universe
@@ -160,8 +167,10 @@ class AlertAnswers:
         ]
 
     def _of(self, channels: Sequence[Channel], generation: int) -> LiveAnswer[AlertsAnswer]:
-        """One list for all who see the same feeds, whoever they are. It is made from the feeds, not for a caller:
-        what it says cannot come to depend on who asked first."""
+        """Return the list shared by all callers who see the same feeds.
+
+        It depends on the feeds only, so its content cannot depend on who asked first.
+        """
         names = tuple(channel.key for channel in channels)
 
         def make(now_ns: int) -> AlertsAnswer:
@@ -169,7 +178,7 @@ class AlertAnswers:
             return AlertsAnswer(updated_at=iso_timestamp(now_ns), count=len(found), alerts=found)
 
         with self._lock:
-            if generation != self._generation:  # channels that are gone are let go
+            if generation != self._generation:  # release removed channels
                 self._live_answers.clear()
                 self._generation = generation
             live_answer = self._live_answers.get(names)
@@ -190,14 +199,14 @@ class AlertAnswers:
 
 
 def _live_owners(scope: Scope) -> list[int]:
-    """Whose streams to look among; each row is judged by `live_source` besides."""
+    """Return the owners of streams that may be visible; `sees` still decides for each row."""
     shared = any(grant.scope == "live" for grant in scope.grants)
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 
 
 def _page(found: list[AlertEntry], next_before: int | None) -> QueryResult[AlertsHistoryAnswer]:
     answer = AlertsHistoryAnswer(count=len(found), alerts=found, next_before=next_before)
-    return QueryResult(answer, 0)  # alerts come without the store's revision moving: never kept
+    return QueryResult(answer, 0)  # never cached: alerts do not change the store's revision
 
 
 def _day(text: str | None, parameter: str) -> date | None:

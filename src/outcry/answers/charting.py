@@ -1,8 +1,7 @@
-"""What a market profile chart is drawn from: the newest sessions with their brackets, volumes and levels, and the one
-open now.
+"""Market profile charts: the newest sessions with brackets, volumes and levels, and the open session.
 
-Rules kept: everything a chart shows is worked out here, by the core; whoever draws derives nothing. A bracket prints
-every row from its low to its high once, so brackets stand for letters.
+The chart answer contains everything a chart shows, so that clients compute nothing. A bracket prints every row from
+its low to its high once; therefore brackets are sent instead of letters per row.
 """
 
 from collections.abc import Sequence
@@ -37,13 +36,13 @@ from outcry.wire.chart import (
     TouchedPoc,
 )
 
-#: As many sessions as are shown at most, and where nobody says.
+#: Maximum and default number of sessions.
 MAX_SESSIONS, DEFAULT_SESSIONS = 60, 5
 _POINT_32ND_E9 = 31_250_000
 
 
 def notation_of(product: Product) -> Notation:
-    """How prices of a product are written."""
+    """Return how prices of a product are written."""
     decimals = len(price_text(product.tick_e9).partition(".")[2])
     if product.sector == "rates" and _POINT_32ND_E9 % product.tick_e9 == 0:
         return Notation(kind="32nds", decimals=decimals, parts=_POINT_32ND_E9 // product.tick_e9)
@@ -51,7 +50,7 @@ def notation_of(product: Product) -> Notation:
 
 
 class _Drawn(TypedDict):
-    """What a session has from its ladder."""
+    """Fields of a chart session that depend on its ladder only."""
 
     brackets: list[ChartBracket]
     low: float
@@ -60,7 +59,7 @@ class _Drawn(TypedDict):
 
 
 class Charts:
-    """Makes chart answers. What is drawn of a completed session itself is worked out once."""
+    """Builds chart answers. The ladder-dependent fields of a completed session are computed once."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
@@ -72,8 +71,10 @@ class Charts:
         seen: VisibleChannel | None, state: str,
         count: int, fired: Sequence[AlertRow],
     ) -> ChartAnswer:  # fmt: skip
-        """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least.
-        fired: alerts of the channel of `seen`."""
+        """Return the newest `count` sessions of `places` and the open session of `seen`; there must be at least one.
+
+        `fired` are the alerts of the channel of `seen`.
+        """
         tick = product.tick_e9
         view = seen.channel.view() if seen is not None else None
         drawn = [self._completed(product, place, visible) for place in places if visible is not None]
@@ -97,7 +98,7 @@ class Charts:
     ) -> ChartSession:
         stored, row, tick = place.session, place.session.row, product.tick_e9
         night = visible.overnight_of(stored) if visible is not None else None
-        # what a session is measured against is the caller's to see or not: only what is its own is kept
+        # cache only what does not depend on the caller's access to other sessions
         drawn = self._made.get(stored) or self._made.setdefault(
             stored, self._drawn(product, row.trade_date, stored.ladder)
         )
@@ -156,7 +157,7 @@ class Charts:
         windows = bracket_windows(session.segments, BRACKET_MINUTES) if session is not None else ()
         return [
             ChartBracket(
-                # hours that were corrected since it was folded may have fewer brackets
+                # session hours corrected after the fold may have fewer brackets
                 start=iso_timestamp(windows[b.index][0] if b.index < len(windows) else b.first_ns),
                 letter=letter(b.index), open=number(b.open_ticks * tick), high=number(b.high_ticks * tick),
                 low=number(b.low_ticks * tick), close=number(b.close_ticks * tick),
@@ -165,7 +166,7 @@ class Charts:
         ]  # fmt: skip
 
     def _missing(self, root: str, drawn: Sequence[ChartSession]) -> list[str]:
-        """Regular trade dates between the first and the last that are not among them."""
+        """Return the regular trade dates between the first and last session that are not in the chart."""
         first, last = (date.fromisoformat(session.date) for session in (drawn[0], drawn[-1]))
         known = {session.date for session in drawn}
         days = (
@@ -177,7 +178,7 @@ class Charts:
 
 
 class _Source(TypedDict):
-    """What an answer has from where it comes from."""
+    """Fields of a chart answer that differ between live and delayed."""
 
     data_source: DataSource
     live: bool
@@ -230,7 +231,7 @@ def _delayed_part(place: SessionInContext, visible: VisibleSessions | None, stat
 
 
 def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
-    """Value after each bracket, from the ladder as it stood then."""
+    """Return POC and value area after each bracket."""
     points: list[PathPoint] = []
     for bracket in ladder.brackets:
         until = ladder.until(bracket.index)
@@ -247,7 +248,7 @@ def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
 
 
 def _range(overnight: tuple[int, int] | None, tick: int) -> NightProfile | None:
-    """A night of which only the range is known."""
+    """Return an overnight profile of which only the range is known."""
     if overnight is None:
         return None
     high, low = overnight
@@ -255,7 +256,7 @@ def _range(overnight: tuple[int, int] | None, tick: int) -> NightProfile | None:
 
 
 def _repaired(drawn: Sequence[ChartSession]) -> list[ChartSession]:
-    """The same with each poor extreme's state, which is what later sessions of the contract have done to it."""
+    """Return the sessions with the state of each poor extreme: repaired by a later session of the contract, or open."""
     found: list[ChartSession] = []
     highest: dict[str, float] = {}
     lowest: dict[str, float] = {}

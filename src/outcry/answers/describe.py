@@ -1,4 +1,4 @@
-"""Turns what the core computed into the parts of answers: ticks into prices, instants into text."""
+"""Convert results of the core to parts of answers: ticks to prices, timestamps to text."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -50,7 +50,7 @@ from outcry.wire.chart import TouchedPoc
 def carried(
     levels: core_levels.CarriedLevels, tick_e9: int
 ) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
-    """Naked POCs, poor highs and poor lows, each newest first."""
+    """Return naked POCs, poor highs and poor lows, each newest first."""
 
     def dated(found: Sequence[core_levels.CarriedLevel]) -> list[DatedLevel]:
         return [
@@ -63,8 +63,10 @@ def carried(
 def spent(
     view: LiveView, fired: Sequence[AlertRow], tick_e9: int
 ) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
-    """Of what is carried, what the open regular session has used up: POCs touched, poor highs and lows repaired.
-    fired: alerts of its channel, among them when a POC was touched."""
+    """Return the carried levels used by the open regular session: touched POCs, repaired poor highs and poor lows.
+
+    `fired` are the alerts of its channel; they have the times at which POCs were touched.
+    """
     opening = view.opening
     if opening.kind is not SessionKind.RTH:
         return [], [], []
@@ -78,7 +80,7 @@ def spent(
 
 
 def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
-    """Damaged sessions from contract, date and kind, as their rows say now: whatever cannot be shown is escaped."""
+    """Return damaged sessions from rows of contract, date and kind; unprintable characters are escaped."""
     return [
         DamagedData(contract=_shown(contract), date=_shown(date), session=_shown(kind))
         for contract, date, kind in rows
@@ -86,7 +88,7 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
 
 
 def completeness(found: Iterable[IncompleteSession]) -> Completeness:
-    """What makes a session complete, and which of the look-back are not."""
+    """Return the rule of completeness, and the sessions of the look-back that are incomplete."""
     missing = [
         MissingSession(
             date=str(one.trade_date), recorded=one.recorded,
@@ -102,12 +104,12 @@ def _shown(text: str) -> str:
 
 
 def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:
-    """A completed session's value, from ticks."""
+    """Return the value area of a completed session, from ticks."""
     return PriorLevels(poc=number(poc * tick_e9), vah=number(vah * tick_e9), val=number(val * tick_e9))
 
 
 def developing(profile: SessionProfile, tick_e9: int) -> Developing:
-    """The eight numbers of the open session."""
+    """Return the eight developing values of the open session."""
     return Developing(
         poc=number(profile.poc * tick_e9), vah=number(profile.vah * tick_e9), val=number(profile.val * tick_e9),
         vpoc=number(profile.vpoc * tick_e9),
@@ -117,7 +119,7 @@ def developing(profile: SessionProfile, tick_e9: int) -> Developing:
 
 
 def playbook(view: LiveView, tick_e9: int) -> Playbook:
-    """The table of levels and the scenarios, in prices."""
+    """Return the table of levels and the scenarios, in prices."""
     return Playbook(
         bias=view.bias.bias.value,
         levels=[
@@ -140,7 +142,7 @@ def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
 
 
 def votes(found: Votes) -> BiasVotes:
-    """The votes behind the bias."""
+    """Return the votes behind the bias."""
     return BiasVotes(
         last=found.last, poc=found.poc, value=found.value, extension=found.extension,
         one_timeframing=found.one_timeframing, total=found.total,
@@ -148,7 +150,7 @@ def votes(found: Votes) -> BiasVotes:
 
 
 def method(ladder: Ladder) -> Method:
-    """How the levels of a ladder are computed."""
+    """Return how the levels of a ladder are computed."""
     return Method(
         preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
         poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
@@ -157,19 +159,19 @@ def method(ladder: Ladder) -> Method:
 
 
 def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
-    """The overnight range from its high and low in ticks."""
+    """Return the overnight range from its high and low in ticks."""
     return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
 
 
 def overnight(session: StoredSession | None, tick_e9: int) -> Overnight | None:
-    """The overnight range of a stored session."""
+    """Return the overnight range of a stored session."""
     return session and high_low((session.profile.high, session.profile.low), tick_e9)
 
 
 def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
-    """Multiples of the initial balance beyond its edges: 150 % is half its range beyond, 200 % all of it.
+    """Return multiples of the initial balance: 150 % is half its range beyond its edges, 200 % its whole range.
 
-    Half of an odd number of ticks is rounded away from the balance, to a price that can trade.
+    Half of an odd number of ticks is rounded away from the balance, to a tradable price.
     """
     balance = profile.ib_high - profile.ib_low
     found: list[IbExtension] = []
@@ -186,7 +188,7 @@ def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
 
 
 def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
-    """The rows of a profile, high to low; letters in order of the brackets."""
+    """Return the rows of a profile sorted by price, highest first, with letters in bracket order."""
     tpos, letters = ladder.tpo_counts(), ladder.letters()
     return [
         ProfileRow(
@@ -198,7 +200,7 @@ def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
 
 
 def session(place: SessionInContext, night: StoredSession | None, tick_e9: int) -> SessionLevels:
-    """Everything computed of a completed session."""
+    """Return all levels of a completed session."""
     stored = place.session
     row, profile, ladder = stored.row, stored.profile, stored.ladder
     prior = place.prior.profile if place.prior else None
@@ -216,7 +218,7 @@ def session(place: SessionInContext, night: StoredSession | None, tick_e9: int) 
 
 
 def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
-    """The same of a session as it stands; an overnight session has no kind of day and no kind of open."""
+    """Return all levels of the open session; an overnight session has no day type and no open type."""
     opening, profile, ladder = view.opening, view.profile, view.ladder
     day = opened = None
     if opening.kind is SessionKind.RTH:
@@ -243,7 +245,7 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
 
 
 class _Prices(TypedDict):
-    """What both kinds of session have from their profile."""
+    """Fields that completed and open sessions have from their profile."""
 
     poc: float
     vah: float
@@ -283,7 +285,7 @@ def _prices(profile: SessionProfile, tick_e9: int) -> _Prices:
 
 
 def quality(stored: StoredSession) -> DataQuality:
-    """What a session was computed from."""
+    """Return the source and quality of a session's data."""
     row = stored.row
     return DataQuality(
         source=row.source, invented=row.source in SIMULATED_SOURCES, quality=row.quality.value,
@@ -294,7 +296,7 @@ def quality(stored: StoredSession) -> DataQuality:
 
 
 def hours(regular: Sequence[Session], zone: str) -> str:
-    """The regular hours of a product in its own zone, `09:30–16:15`, from a session of full length nearby."""
+    """Return a product's regular hours in its own zone, `09:30–16:15`, from a full-length session nearby."""
     whole = next((s for s in reversed(regular) if not s.short), None)
     if whole is None:
         return ""

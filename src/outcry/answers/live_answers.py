@@ -1,8 +1,8 @@
-"""Answers that follow a live stream, made once and kept as bytes for everyone who sees the stream alike.
+"""Answers from a live stream, built and encoded once for all readers of a channel.
 
-Rules kept: an answer is as new as its channel's version, but for two milliseconds, so that a burst of trades is not a
-burst of work; a channel that does not stand live has no live answer; what depends on the caller is only which channel
-answers and what its source is called.
+An answer is at most two milliseconds older than its channel, so that a burst of trades does not cause a burst of
+work. A channel that is not live has no live answer. Only the choice of channel and the name of its source depend on
+the caller.
 """
 
 import threading
@@ -32,22 +32,22 @@ from outcry.wire.answers import (
 
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
-#: An answer may be this much older than what is newest: 500 of them a second are enough for anyone.
+#: Minimum time between two renderings of an answer, at most 500 a second.
 MIN_RENDER_INTERVAL_NS = 2 * NANOS_PER_MS
 
 
 class Watch(Protocol):
-    """Something answers are made of."""
+    """Something with a version that answers are built from."""
 
     @property
     def version(self) -> int:
-        """Moves with everything that changes them."""
+        """A number that changes with everything that may change the answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendered(Generic[A_co]):
-    """An answer of one version, and its JSON. `made_ns` by the monotonic clock."""
+    """An answer of one version and its JSON. `made_ns` is of the monotonic clock."""
 
     version: int
     answer: A_co
@@ -56,10 +56,10 @@ class Rendered(Generic[A_co]):
 
 
 class LiveAnswer(Generic[A_co]):
-    """One answer as it changes. Safe from any thread; `make` is called by one at a time.
+    """An answer that follows changing data. Thread-safe; `make` is never called concurrently.
 
-    make: takes the present (ns UTC); None where there is no such answer now. lasts_ns: for how long an answer is good
-    although nothing changed; None: for ever.
+    `make` takes the present (ns UTC) and returns None if there is no such answer now. `lasts_ns` is how long an
+    unchanged answer stays valid; None means forever.
     """
 
     def __init__(self, watch: Watch, make: Callable[[int], A_co | None], lasts_ns: int | None = None) -> None:
@@ -68,7 +68,7 @@ class LiveAnswer(Generic[A_co]):
         self._latest: Rendered[A_co] | None = None
 
     def current(self) -> Rendered[A_co] | None:
-        """The answer as it was last made, if it may still be given."""
+        """Return the last rendered answer if it is still valid."""
         latest, lasts_ns = self._latest, self._lasts_ns
         if latest is None:
             return None
@@ -79,11 +79,13 @@ class LiveAnswer(Generic[A_co]):
         return latest if age_ns < MIN_RENDER_INTERVAL_NS or (same and age_ns < (lasts_ns or 0)) else None
 
     def render(self, now_ns: int) -> Rendered[A_co] | None:
-        """The answer as it may be given now, made if need be; None where there is none."""
+        """Return a valid answer, rendered if necessary; None if there is none."""
         with self._lock:
             found = self.current()
             if found is None:
-                version = self._watch.version  # before looking: what moves meanwhile is looked at again
+                version = (
+                    self._watch.version
+                )  # read before rendering, so that a concurrent change causes another rendering
                 answer = self._make(now_ns)
                 if answer is not None:
                     found = Rendered(version, answer, msgspec.json.encode(answer), monotonic_ns())
@@ -93,9 +95,10 @@ class LiveAnswer(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Generic[A_co]):
-    """An answer, and until when (ns UTC) it is the one to give while store and registry do not change; None: always.
+    """An answer and how long it is valid.
 
-    `live_answer`: the answer moves by itself, and this is where its newest form is.
+    It is valid until `fresh_until_ns` (ns UTC; None: always) while store and registry do not change. `live_answer` is
+    set if the answer follows a live stream, and returns its newest form.
     """
 
     answer: A_co
@@ -112,7 +115,7 @@ def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
 
 
 def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
-    """`GET /api/levels` of a channel; None where it does not answer live."""
+    """Return `GET /api/levels` of a channel; None if it is not live."""
     found = _answering(channel)
     if found is None:
         return None
@@ -129,7 +132,7 @@ def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsA
 
 
 def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> ContextAnswer | None:
-    """`GET /api/context` of a channel; None where it does not answer live."""
+    """Return `GET /api/context` of a channel; None if it is not live."""
     found = _answering(channel)
     if found is None:
         return None
@@ -151,7 +154,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
 
 
 def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
-    """`GET /api/profile` of a channel; None where it does not answer live."""
+    """Return `GET /api/profile` of a channel; None if it is not live."""
     found = _answering(channel)
     if found is None:
         return None
@@ -164,13 +167,13 @@ def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
 
 
 class LiveAnswers:
-    """The live answers of channels. What it makes is kept with the channel, so that any encoder finds it."""
+    """Live answers of channels. They are cached with the channel, so all instances share them."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
     def levels(self, seen: VisibleChannel) -> LiveAnswer[LevelsAnswer]:
-        """The levels of a channel."""
+        """Return the levels answer of a channel."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: levels_answer(channel, source, tick_e9))
         return cast(
@@ -178,7 +181,7 @@ class LiveAnswers:
         )
 
     def context(self, seen: VisibleChannel) -> LiveAnswer[ContextAnswer]:
-        """Everything behind them."""
+        """Return the context answer of a channel."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: context_answer(channel, source, tick_e9))
         return cast(
@@ -186,13 +189,13 @@ class LiveAnswers:
         )
 
     def profile(self, seen: VisibleChannel) -> LiveAnswer[ProfileAnswer]:
-        """The rows of its open session, the same whatever the source is called."""
+        """Return the profile answer of a channel; it does not contain the name of the source."""
         channel, tick_e9 = seen.channel, self._tick_e9(seen)
         live_answer = LiveAnswer(channel, lambda _: profile_answer(channel, tick_e9))
         return cast("LiveAnswer[ProfileAnswer]", channel.cached_answers.setdefault(("profile",), live_answer))
 
     def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
-        """The version, the JSON of `GET /api/levels`, its last price and its time; None where it is not live."""
+        """Return version, JSON, last price and time of `GET /api/levels`; None if the channel is not live."""
         if not seen.channel.availability.answers:
             return None
         made = self.levels(seen).render(0)

@@ -1,7 +1,7 @@
-"""Answers questions about levels: from the live feed where one answers, else from the newest completed session kept.
+"""Queries for levels, profiles and history: from the live feed if there is one, else from completed sessions.
 
-Rules kept: an answer that is not live is `delayed`, and its live-only fields are null, never stale; an answer never
-rests on a session or feed its caller may not see.
+An answer that is not live is `delayed`, and its live-only fields are null. An answer never contains data of a session
+or feed that its caller may not see.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from outcry.answers.alerts import AlertAnswers
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswer, LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
-from outcry.answers.symbol_resolver import Named, SymbolResolver, utc_date
+from outcry.answers.symbol_resolver import ResolvedSymbol, SymbolResolver, utc_date
 from outcry.answers.wording import state_text
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
@@ -48,7 +48,7 @@ from outcry.wire.chart import ChartAnswer
 __all__ = ["Query", "QueryResult", "SymbolStatus"]
 
 MAX_HISTORY = 500
-#: Sees every completed session of the operator; only for what is worked out beforehand.
+#: Sees every completed session of the operator; only for warming the cache.
 _ALL_OF_THE_OPERATORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
 _SILENT = frozenset({"stale_link", "stale_market", "disconnected"})
 
@@ -57,7 +57,10 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class SymbolStatus:
-    """What a symbol means, the channel that answers it live, and the state: `live`, or the code of why none does."""
+    """Product and contract of a symbol, its live channel if any, and its state.
+
+    `state` is `live`, or the code of the reason why the symbol is not live.
+    """
 
     root: str
     contract: Contract | None
@@ -67,7 +70,7 @@ class SymbolStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """What a caller may see of what was named, until `fresh_until_ns`."""
+    """Product, contract and visible completed sessions of a query, valid until `fresh_until_ns`."""
 
     product: Product
     contract: Contract | None
@@ -76,7 +79,7 @@ class _Selection:
 
 
 class Query:
-    """Implements what the endpoints ask. Safe to call from several threads."""
+    """Answers the queries of API and pages. Thread-safe; calls may block on the store."""
 
     def __init__(
         self, store: SessionStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
@@ -87,16 +90,16 @@ class Query:
         self._resolver = SymbolResolver(universe, self._registry)
         self._live_answers = LiveAnswers(universe)
         self._alerts = AlertAnswers(self._registry, universe, alerts)
-        #: The store's revision as a watcher has just read it; None where nothing watches.
+        #: The store's revision as a poller has just read it; None without a poller.
         self.revision_seen: Callable[[], int | None] = lambda: None
-        #: Whether the disk of the store hangs.
+        #: Whether the store's disk is stalled.
         self.frozen: Callable[[], bool] = lambda: False
         self._completed = CompletedSessions(store, universe, calendar, self._seen, self._is_frozen)
         self._charts = Charts(calendar)
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
-        """The store's revision."""
+        """Return the store's revision."""
         return self._store.revision()
 
     def _seen(self) -> int | None:
@@ -106,15 +109,15 @@ class Query:
         return self.frozen()
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
-        """Which channel answers a symbol live, if any. Raises `UnknownSymbol`."""
-        named = self._resolver.of(symbol, now_ns)
-        seen, state = self._resolver.live(scope, named)
+        """Resolve a symbol and find its live channel. Raises `UnknownSymbol`."""
+        named = self._resolver.resolve(symbol, now_ns)
+        seen, state = self._resolver.live_channel(scope, named)
         return SymbolStatus(named.product.root, named.contract, seen, state)
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[LevelsAnswer]:
-        """`GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
-        named = self._resolver.of(symbol, now_ns)
-        seen, _ = self._resolver.live(scope, named)
+        """Answer `GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
+        named = self._resolver.resolve(symbol, now_ns)
+        seen, _ = self._resolver.live_channel(scope, named)
         if seen and (live := _followed(self._live_answers.levels(seen), now_ns)):
             self._completed.preload(scope, named.product)
             return live
@@ -132,9 +135,9 @@ class Query:
         return QueryResult(answer, asked.fresh_until_ns)
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> QueryResult[ContextAnswer]:
-        """`GET /api/context`. Raises as `levels` does."""
-        named = self._resolver.of(symbol, now_ns)
-        seen, state = self._resolver.live(scope, named)
+        """Answer `GET /api/context`. Raises as `levels` does."""
+        named = self._resolver.resolve(symbol, now_ns)
+        seen, state = self._resolver.live_channel(scope, named)
         if seen and (live := _followed(self._live_answers.context(seen), now_ns)):
             self._completed.preload(scope, named.product)
             return live
@@ -160,17 +163,19 @@ class Query:
         return QueryResult(answer, asked.fresh_until_ns)
 
     def _missed(self, asked: _Selection, place: SessionInContext) -> Sequence[IncompleteSession]:
-        """Sessions of the look-back without a complete recording, those after the one described included."""
+        """Return the sessions of the look-back without a complete recording, including those after the answered one."""
         history = asked.visible.history(place.session.contract)
         return incomplete_sessions(
             history, self._calendar, asked.product.root, history.sessions[-1].row.trade_date
         )
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
-        """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and
-        `NotFound` for a date without a completed session."""
-        named = self._resolver.of(symbol, now_ns)
-        seen, _ = self._resolver.live(scope, named) if date is None else (None, "")
+        """Answer `GET /api/profile`; without a date it is of the open session if that is live.
+
+        Raises as `levels` does, and `NotFound` for a date without a completed session.
+        """
+        named = self._resolver.resolve(symbol, now_ns)
+        seen, _ = self._resolver.live_channel(scope, named) if date is None else (None, "")
         if seen and (live := _followed(self._live_answers.profile(seen), now_ns)):
             return live
         asked = self._ask(scope, named, now_ns)
@@ -189,9 +194,11 @@ class Query:
         return QueryResult(answer, asked.fresh_until_ns)
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
-        """`GET /api/chart`: the newest sessions, at most 60, and the one open now if it is live. Raises as `levels`."""
-        named = self._resolver.of(symbol, now_ns)
-        seen, state = self._resolver.live(scope, named)
+        """Answer `GET /api/chart`: the newest sessions (at most 60) and the open one if it is live. Raises as
+        `levels`.
+        """
+        named = self._resolver.resolve(symbol, now_ns)
+        seen, state = self._resolver.live_channel(scope, named)
         count, fired = sessions or DEFAULT_SESSIONS, self._registry.alerts_of([seen.channel] if seen else [])
         try:
             asked = self._ask(scope, named, now_ns)
@@ -208,8 +215,10 @@ class Query:
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> QueryResult[HistoryAnswer]:
-        """`GET /api/history`: at most the newest 500 sessions; none where `from` is after `to`. Raises as `levels`."""
-        asked = self._ask(scope, self._resolver.of(symbol, now_ns), now_ns)
+        """Answer `GET /api/history`: at most the newest 500 sessions; none if `from` is after `to`. Raises as
+        `levels`.
+        """
+        asked = self._ask(scope, self._resolver.resolve(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
         places = [
@@ -228,19 +237,20 @@ class Query:
         return QueryResult(answer, asked.fresh_until_ns)
 
     def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
-        """`GET /api/alerts`: of the current trade date, of every product where no symbol is given; none of an unknown
-        one."""
+        """Answer `GET /api/alerts` of the current trade date, for all products without a symbol; empty for an unknown
+        one.
+        """
         return self._alerts.current(scope, symbol, now_ns)
 
     def alerts_history(
         self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
         after: int | None, limit: int | None, now_ns: int,
     ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
-        """`GET /api/alerts/history`: newest first, none of an unknown symbol."""
+        """Answer `GET /api/alerts/history`, newest first; empty for an unknown symbol."""
         return self._alerts.history(scope, symbol, from_, to, before, after, limit, now_ns)
 
     def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
-        """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
+        """Answer `GET /api/symbols`: every full-size product and its current data status for the caller."""
         held = self._completed.roots(scope)
         fresh = next_midnight(now_ns)
         states: list[SymbolState] = []
@@ -255,7 +265,7 @@ class Query:
         return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def scan(self, scope: Scope, now_ns: int) -> list[ScanRow]:
-        """The scan universe with the levels of each product, in the universe's order."""
+        """Return the scan universe with the levels of each product, in the universe's order."""
         return [self._scanned(scope, state, now_ns) for state in self.symbols(scope, now_ns).answer.symbols]
 
     def _scanned(self, scope: Scope, state: SymbolState, now_ns: int) -> ScanRow:
@@ -263,7 +273,7 @@ class Query:
         tick = product.tick_e9
         levels = place = None
         if state.data_source is not None:
-            with suppress(NoLicensedSource):  # an embargo that has begun this very moment
+            with suppress(NoLicensedSource):  # an embargo that has just begun
                 levels = self.levels(scope, state.symbol, now_ns).answer
             places = self._completed.visible(scope, product, now_ns)[0].in_context(None)
             place = places[-1] if places else None
@@ -275,7 +285,7 @@ class Query:
         )  # fmt: skip
 
     def warm(self, owner: int, root: str, now_ns: int) -> None:
-        """Work out what answers about an owner's product rest on; it stays in memory for all who may see them."""
+        """Compute and cache what answers about an owner's product depend on."""
         product = self._universe.products.get(root)
         if product is None or product.parent is not None:
             return
@@ -288,13 +298,13 @@ class Query:
         self._state(scope, product, place, now_ns)
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
-        """The naked POCs that the open session of a product has traded at."""
-        seen, _ = self._resolver.live(scope, Named(product.root, product, None))
+        """Return the naked POCs that traded in the open session of a product."""
+        seen, _ = self._resolver.live_channel(scope, ResolvedSymbol(product.root, product, None))
         view = seen.channel.view() if seen else None
         return list(describe.spent(view, (), product.tick_e9)[0]) if view else []
 
     def heard(self, scope: Scope, root: str) -> str | None:
-        """When a feed of this product that has fallen silent last brought anything; None where none has."""
+        """Return when an idle feed of a product last sent data (ISO 8601 UTC); None without an idle feed."""
         silent = [
             view.last_ns
             for seen in self._registry.channels(scope, root)
@@ -305,7 +315,7 @@ class Query:
     def _state(
         self, scope: Scope, product: Product, place: SessionInContext | None, now_ns: int
     ) -> SymbolState:
-        seen, state = self._resolver.live(scope, Named(product.root, product, None))
+        seen, state = self._resolver.live_channel(scope, ResolvedSymbol(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
@@ -328,7 +338,7 @@ class Query:
             held = self._hours[product.root] = (day, describe.hours(regular, product.zone))
         return held[1]
 
-    def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Selection:
+    def _ask(self, scope: Scope, named: ResolvedSymbol, now_ns: int) -> _Selection:
         visible, fresh = self._completed.visible(scope, named.product, now_ns)
         root, contract, today = named.product.root, named.contract, utc_date(now_ns)
         if contract is not None:
@@ -338,7 +348,9 @@ class Query:
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
         if not visible.in_context(contract):
-            state = self._resolver.live(scope, named)[1]  # nothing is live, or this would not be asked
+            state = self._resolver.live_channel(scope, named)[
+                1
+            ]  # not live, or the completed sessions would not be needed
             reasons, until_ns = self._completed.unavailable_reasons(scope, named.product, contract, now_ns)
             details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)

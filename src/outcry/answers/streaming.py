@@ -1,7 +1,6 @@
-"""What an event stream says: the bytes of its events, and the alerts a reader has not been told of yet.
+"""Events of the event stream, encoded once for all readers, and the alerts a reader has missed.
 
-Rules kept: an event is encoded once, however many read it; a reader is told of an alert only if its scope sees the
-feed it came from, judged row by row.
+A reader receives an alert only if its scope sees the alert's feed; this is decided for each row.
 """
 
 from collections.abc import Sequence
@@ -19,10 +18,10 @@ from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.wire.answers import DataSource, LevelsAnswer
 from outcry.wire.stream import Quote, State
 
-#: Alerts a reader that comes back is told of, at most; of more, the newest.
+#: Maximum missed alerts sent to a reconnecting reader, newest first.
 MAX_MISSED = 1000
 
-#: Lists of today's alerts kept, one for all who see the same feeds.
+#: Maximum cached lists of today's alerts, one for each set of visible feeds.
 _MOST_TODAY = 256
 
 #: A live answer as bytes: (version of the channel, JSON, last price, `updatedAt`).
@@ -30,20 +29,23 @@ LiveBytes = tuple[int, bytes, float, str]
 
 
 def event(name: str, data: bytes, seq: int | None = None) -> bytes:
-    """One server-sent event; `data` is JSON without line ends."""
+    """Return one server-sent event; `data` is JSON without line breaks."""
     mark = b"" if seq is None else b"id: %d\n" % seq
     return b"event: %s\n%sdata: %s\n\n" % (name.encode(), mark, data)
 
 
 def state_event(state: State) -> bytes:
-    """A symbol's feed has changed, or why it has none."""
+    """Return the event for a change of a symbol's data source or of the reason why it has none."""
     return event("state", msgspec.json.encode(state))
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolEvents:
-    """What a symbol says. `rest`: a digest of all but what follows from the last price alone; `quote`: the event of a
-    live answer that only its price told apart. Without an answer (nothing is licensed) all are empty."""
+    """Encoded events of a symbol.
+
+    `rest` is a digest of the answer without the fields that follow from the last price. `quote` is the event for a
+    change of the price only. All are empty without a visible answer.
+    """
 
     source: DataSource | None
     as_of: str | None
@@ -57,7 +59,7 @@ NO_EVENTS = SymbolEvents(None, None, b"", b"", b"", b"")
 
 
 def live_events(found: LiveBytes, source: LiveSource) -> SymbolEvents:
-    """Turn a live answer into its events."""
+    """Encode a live answer as events."""
     _, answer, last_price, updated_at = found
     whole: dict[str, Any] = msgspec.json.decode(answer)
     quote = Quote(symbol=whole["symbol"], last_price=last_price, updated_at=updated_at)
@@ -71,24 +73,24 @@ def live_events(found: LiveBytes, source: LiveSource) -> SymbolEvents:
 
 
 def delayed_events(found: LevelsAnswer) -> SymbolEvents:
-    """Turn the answer of a completed session into its event."""
+    """Encode the answer of a completed session as events."""
     answer = msgspec.json.encode(found)
     return SymbolEvents(found.data_source, found.as_of, answer, _digest(answer), event("levels", answer), b"")
 
 
 def source_of(row: AlertRow) -> LiveSource:
-    """What whoever sees an alert calls its feed: the operator's is shared, any other their own."""
+    """Return the source name of an alert's feed: `shared` for the operator's, else `personal`."""
     return "shared" if row.owner == OPERATOR else "personal"
 
 
 def alert_event(row: AlertRow) -> bytes:
-    """An alert as it is told; its `seq` is where a reader that comes back goes on."""
+    """Return the event of an alert; its id is the `seq` from which a reconnecting reader continues."""
     return event("alert", msgspec.json.encode(entry(row, source_of(row))), row.seq)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedSymbol:
-    """A symbol a reader asked for, and what it means: a product, and a contract if one was named."""
+    """A symbol requested by a reader, with its product and the contract if it names one."""
 
     symbol: str
     root: str
@@ -96,14 +98,14 @@ class RequestedSymbol:
 
 
 class AlertFilter:
-    """The alerts a reader is told of: of what it asked for (None: everything) and its scope sees, row by row."""
+    """Selects the alerts for a reader: of the requested symbols (None: all) and visible to its scope."""
 
     def __init__(self, universe: Universe, scope: Scope, asked: Sequence[RequestedSymbol] | None) -> None:
         self._universe, self._scope = universe, scope
         self._asked = None if asked is None else {each.root: each for each in asked}
 
     def __call__(self, row: AlertRow) -> bool:
-        """Whether this is one of them."""
+        """Return whether the reader receives an alert."""
         try:
             contract = self._universe.contract(row.contract)
         except UnknownName:  # no longer in the universe
@@ -120,7 +122,10 @@ class AlertFilter:
 
 @dataclass(frozen=True, slots=True)
 class MissedAlerts:
-    """Alerts recorded since, oldest first; `whole` unless there were too many; `known`: nothing up to it is left."""
+    """Alerts recorded since a `seq`, oldest first.
+
+    `whole` is False if there were too many. `known` is the `seq` up to which all alerts were checked.
+    """
 
     rows: Sequence[AlertRow]
     whole: bool
@@ -128,7 +133,7 @@ class MissedAlerts:
 
 
 class AlertTail:
-    """Alerts in order of commit, from the registry while it has them, else from the store. Calls may block."""
+    """Alerts in order of commit: recent ones from the registry, older ones from the store. Calls may block."""
 
     def __init__(self, registry: Registry, store: LiveStore | None) -> None:
         self._registry, self._store = registry, store
@@ -137,11 +142,13 @@ class AlertTail:
     def current(
         self, scope: Scope, wanted: AlertFilter, upto: int | None = None
     ) -> tuple[list[AlertRow], int]:
-        """Alerts of the trade date now, newest first, none after `upto`, and the newest alert's `seq` if that is not
-        given."""
+        """Return the alerts of the current trade date up to `upto`, newest first, and `upto`.
+
+        Without `upto` it is the newest alert's `seq`.
+        """
         upto = (
             self._registry.alert_seq if upto is None else upto
-        )  # before looking: what comes meanwhile is told later
+        )  # read before the alerts: later ones are sent later
         channels = [seen.channel for seen in self._registry.channels(scope)]
         names, moved = tuple(c.key for c in channels), self._registry.alert_seq + self._registry.generation
         held = self._today.get(names)
@@ -152,7 +159,7 @@ class AlertTail:
         return [row for row in held[1] if row.seq <= upto and wanted(row)], upto
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
-        """Alerts since that one; None where it is not of this service: nothing so new was recorded."""
+        """Return the alerts since `seq`; None if this service never assigned that `seq`."""
         known = self._registry.alert_seq
         if seq > known and self._store is not None:
             known = self._store.last_seq()

@@ -1,6 +1,6 @@
-"""What a symbol means, and which channel answers it live.
+"""Resolve symbols, and find the channel that answers a symbol live.
 
-Rule kept: one's own feed goes before a shared one; without a contract named only the front one answers.
+A user's own feed has precedence over a shared one. Without a contract in the symbol, only the front contract answers.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from outcry.market.units import NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A symbol understood: what was written, the product, and the contract if one was named."""
+class ResolvedSymbol:
+    """A resolved symbol: its text, the product, and the contract if it names one."""
 
     symbol: str
     product: Product
@@ -24,13 +24,13 @@ class Named:
 
 
 class SymbolResolver:
-    """Understands symbols of a universe, and looks in the registry for who answers them."""
+    """Resolves symbols of a universe, and finds their live channels in the registry."""
 
     def __init__(self, universe: Universe, registry: Registry) -> None:
         self._universe, self._registry = universe, registry
 
-    def of(self, symbol: str | None, now_ns: int) -> Named:
-        """What was written. Raises `MissingSymbol`, `UnknownSymbol`."""
+    def resolve(self, symbol: str | None, now_ns: int) -> ResolvedSymbol:
+        """Resolve a symbol. Raises `MissingSymbol`, `UnknownSymbol`."""
         if not symbol or not symbol.strip():
             raise MissingSymbol("missing_symbol")
         try:
@@ -39,10 +39,10 @@ class SymbolResolver:
             raise UnknownSymbol(
                 "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
             ) from problem
-        return Named(symbol, meant.product, meant.contract)
+        return ResolvedSymbol(symbol, meant.product, meant.contract)
 
-    def live(self, scope: Scope, named: Named) -> tuple[VisibleChannel | None, str]:
-        """The channel that answers live, and the state: `live`, or the code of why none does."""
+    def live_channel(self, scope: Scope, named: ResolvedSymbol) -> tuple[VisibleChannel | None, str]:
+        """Return the live channel and the state: `live`, or the code of the reason why there is none."""
         state = "no_connection"
         for seen in self._registry.channels(scope, named.product.root):
             availability, contract = seen.channel.availability, seen.channel.key.contract
@@ -53,13 +53,13 @@ class SymbolResolver:
             why = _why_not(seen.channel, named.contract)
             if why is None:
                 return seen, "live"
-            if state in {"no_connection", "not_front"}:  # another contract's feed says least of why
+            if state in {"no_connection", "not_front"}:  # the least specific reasons
                 state = why
         return None, state
 
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
-    """Why a channel does not answer live; None: it does."""
+    """Return the code of the reason why a channel is not live; None if it is."""
     availability = channel.availability
     if not (availability.live or (named is not None and availability.answers)):
         return availability.reason
@@ -72,5 +72,5 @@ def _why_not(channel: Channel, named: Contract | None) -> str | None:
 
 
 def utc_date(now_ns: int) -> date:
-    """The date in UTC of an instant."""
+    """Return the UTC date of a timestamp."""
     return datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()

@@ -1,7 +1,7 @@
-"""Work out what first answers rest on before anybody asks: after a restart everything would be decoded at once.
+"""Warm the cache of completed sessions after a restart, so that first requests do not decode everything at once.
 
-Rules kept: what is newest comes first, and a large store does not hold up the start: what is left when the time is over
-is worked out when it is asked for.
+The newest products come first. A large store does not delay the start: products left when the time is over are
+computed on request.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from outcry.access.licences import OPERATOR
 from outcry.answers.query import Query
 from outcry.sessions.store_model import SessionStore
 
-#: Products of one owner that are prepared at most: as many as stay in memory.
+#: Maximum products to prepare; as many as the cache holds.
 MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """How many products of how many were prepared."""
+    """How many of all products were prepared."""
 
     done: int
     of: int
@@ -28,8 +28,10 @@ def warm(
     query: Query, store: SessionStore, now_ns: int, in_time: Callable[[], bool],
     progress: Callable[[int, int], object],
 ) -> Warmed:  # fmt: skip
-    """Prepare the answers of every owner's products while `in_time()`, the newest first and the operator's before
-    those of users. `progress(done, of)` is called before each and at the end. Raises `StoreBusy`."""
+    """Prepare each owner's products while `in_time()`, the operator's first and the newest before older ones.
+
+    `progress(done, of)` is called before each product and at the end. Raises `StoreBusy`.
+    """
     newest: dict[tuple[int, str], date] = {}
     for row in store.datasets():
         held = newest.get((row.owner, row.root), date.min)
