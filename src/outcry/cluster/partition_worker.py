@@ -1,7 +1,7 @@
 """Runs the engine of one process in a cluster: the streams of the partitions that the process owns.
 
-A partition is served only while it is owned: its streams are restored from the log before and released after. If another
-process acquires one of its streams, the whole partition is released, and acquired again if this process still owns it.
+A partition is served only while it is owned: its streams are restored from the log before and released after. If
+another process acquires one of its streams, the whole partition is released, and acquired again if it is still ours.
 """
 
 import asyncio

@@ -128,7 +128,7 @@ class StateReplica:
             self._change(latest.key, known, latest.order, state)
 
     def _wonder(self, latest: Latest, problem: Exception) -> None:
-        """Handle an unreadable state, as in a rolling upgrade: the previous state of the stream is not valid any more."""
+        """Handle an unreadable state, as in a rolling upgrade: the stream's previous state becomes invalid."""
         if latest.key not in self._puzzled:
             self._puzzled.add(latest.key)
             self._report(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))

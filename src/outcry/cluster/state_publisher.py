@@ -1,8 +1,8 @@
 """Publishes the state of an engine's streams to every process that answers requests.
 
 A state is published after the log has stored the trades in it, so it survives this process. A stream that changes is
-published up to 20 times a second (less often if there are many), and a change of its status at once. Heartbeats name the
-streams whose state could not be published, so no replica presents an old state as current.
+published up to 20 times a second (less often if there are many), and a change of its status at once. Heartbeats name
+the streams whose state could not be published, so no replica presents an old state as current.
 """
 
 import asyncio
