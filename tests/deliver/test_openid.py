@@ -407,7 +407,7 @@ def test_proving_anew_asks_for_it_there_and_rotates_the_token(stage: IdentitySta
     assert came.came is None
     assert not stage.in_force(member.token)
     session = stage.session(SignedIn(came.token, member.user))
-    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
+    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
 
 
 def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(

@@ -290,13 +290,13 @@ def test_confirming_rotates_the_token_and_holds_ten_minutes(stage: IdentityStage
     signed = stage.member()
     stage.clock.pass_s(601)
     session = stage.session(signed)
-    assert not stage.browser_sessions.recent(session, stage.clock.now_ns())
+    assert not stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
     token = stage.identity.confirm(session, PASSWORD, "", HERE)
     assert not stage.in_force(signed.token)
     session = stage.session(SignedIn(token, signed.user))
-    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
+    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
     stage.clock.pass_s(600)
-    assert not stage.browser_sessions.recent(session, stage.clock.now_ns())
+    assert not stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
 
 
 def test_confirming_with_a_wrong_password_is_refused_noted_and_counted(stage: IdentityStage) -> None:
@@ -365,11 +365,13 @@ def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
     first = stage.member()
     stage.clock.at_ns += IDLE_NS
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert stage.browser_sessions.lapsed(first.token, stage.clock.now_ns()) is not None, "it is over just now"
+    assert stage.browser_sessions.find_expired(first.token, stage.clock.now_ns()) is not None, (
+        "it is over just now"
+    )
     stage.clock.pass_s(25 * 3600)
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert len(stage.browser_sessions._sessions) == 2
-    assert stage.browser_sessions.lapsed(first.token, stage.clock.now_ns()) is None
+    assert stage.browser_sessions.find_expired(first.token, stage.clock.now_ns()) is None
 
 
 def test_without_a_second_factor_nobody_is_half_way(stage: IdentityStage) -> None:

@@ -195,7 +195,7 @@ def test_a_passkey_confirms_its_own_user_alone(stage: IdentityStage) -> None:
     )
     assert not stage.in_force(member.token)
     session = stage.session(SignedIn(token, member.user))
-    assert stage.browser_sessions.recent(session, stage.clock.now_ns())
+    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
 
 
 def test_a_passkey_belongs_to_one_account_and_is_added_by_it(stage: IdentityStage) -> None:

@@ -127,7 +127,7 @@ class Authenticator:
         if session == 0:
             scope = pages.visitor()
             return replace(caller, scope=scope, generation=generation) if scope is not None else None
-        user = pages.browser_sessions.still(session, pages.clock.now_ns())
+        user = pages.browser_sessions.active_user(session, pages.clock.now_ns())
         return self._of_page(user, session, generation) if user is not None else None
 
     def _look_up(self, value: bytes, client: str, generation: int) -> tuple[Caller, KeyRefusal | None]:

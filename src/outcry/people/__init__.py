@@ -1,1 +1,1 @@
-"""Users: sign-in, sessions of browsers, security and the messages sent to them."""
+"""Users: sign-in, browser sessions, account security, and the email sent to users."""

@@ -1,7 +1,7 @@
-"""What an operator does about people: who is there, who is invited, what each may do.
+"""Administration of users by the operator: list and change users, invite people.
 
-Rules kept: nobody comes in uninvited; an account that is in use is never handed to somebody else by an invitation;
-there is always an operator who can sign in.
+Nobody joins without an invitation. An invitation never transfers an account that is in use. There is always an operator
+who can sign in.
 """
 
 import secrets
@@ -21,17 +21,20 @@ _TIERS: dict[str, Tier] = {"free": "free", "pro": "pro", "admin": "admin"}
 
 
 class UserAdministration(IdentityBase):
-    """Everyone. `operator` is None where the command line asks: whoever may read the data folder may do this."""
+    """Administration of users. `operator` None: the command line, which anyone who can read the data folder may use."""
 
     def users(self) -> Sequence[UserRow]:
-        """Everyone. What the operator's own keys are filed under is nobody."""
+        """Return all users. The internal owner of the operator's keys has no email address and is skipped."""
         return [user for user in self._store.users() if "@" in user.email]
 
     # -- invitations
 
     def invite(self, operator: UserRow | None, email: str, role: UserRole, tier: Tier, origin: Origin) -> str:
-        """Make an invitation, good for a week; return its link, mailed too where mail is configured. An empty address:
-        for whoever has the link."""
+        """Create an invitation that expires in 7 days, and return its link. The link is also emailed if email is
+        configured.
+
+        An empty email address invites anyone who has the link.
+        """
         email = address_of(email) if email.strip() else ""
         known = self._named(email) if email else None
         if known is not None and (self._has_way_in(known) or known.disabled_ns is not None):
@@ -50,21 +53,24 @@ class UserAdministration(IdentityBase):
         return link
 
     def invitations(self) -> Sequence[TokenRow]:
-        """Those still open."""
+        """Return the open invitations."""
         return self._links.open("invite")
 
     def withdraw(self, operator: UserRow, token_id: int, origin: Origin) -> None:
-        """Take an invitation back."""
+        """Withdraw an invitation."""
         for row in self._links.open("invite"):
             if row.id == token_id and self._store.revoke_token(row.id, self._clock.now_ns()):
                 self.note(operator, Event.INVITATION_WITHDRAWN, origin, email=row.email)
 
     def invited(self, token: str) -> TokenRow | None:
-        """The invitation of a link, if it still holds."""
+        """Return the invitation of a link if it is still valid."""
         return self._links.find("invite", token)
 
     def accept(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
-        """Come in by an invitation. Its address is the account's, where it names one."""
+        """Create an account with a password from an invitation, and sign in.
+
+        The invitation's email address, if any, is used.
+        """
         self._attempts.take(origin)
         row = self._links.need("invite", token)
         email = row.email or address_of(email)
@@ -77,9 +83,10 @@ class UserAdministration(IdentityBase):
     def admit(
         self, invitation: TokenRow, email: str, *, password_hash: str | None = None, openid: str | None = None
     ) -> UserRow:
-        """Make the account of an invitation, with its way in; the invitation is spent by it. Raises `Refused`.
+        """Create the account of an invitation with its credential; this spends the invitation. Raises `Refused`.
 
-        An account that is there already, made with a key, is claimed only by an invitation that names its address.
+        An existing account without credentials, created with a key, is claimed only if the invitation names its email
+        address.
         """
         role = _ROLES.get(invitation.details.get("role", ""), "member")
         tier = _TIERS.get(invitation.details.get("tier", ""), "free")
@@ -87,7 +94,7 @@ class UserAdministration(IdentityBase):
             invitation.id, email, role, tier, secrets.token_bytes(HANDLE_BYTES), self._clock.now_ns(),
             claims=email == invitation.email, password_hash=password_hash, openid=openid,
         )  # fmt: skip
-        if user == "spent":  # somebody was quicker
+        if user == "spent":  # another request spent it
             raise Refused(Reason.LINK)
         if user == "taken":
             raise Refused(Reason.EMAIL_TAKEN, "email")
@@ -99,8 +106,10 @@ class UserAdministration(IdentityBase):
         self, operator: UserRow | None, user_id: int, origin: Origin, *, role: UserRole | None = None,
         tier: Tier | None = None, disabled: bool | None = None,
     ) -> None:  # fmt: skip
-        """Change what a user may do; a disabled one is signed out everywhere and its keys stop. Refused for the last
-        operator."""
+        """Change a user's role, tier or status.
+
+        Disabling signs the user out and stops the user's keys. Refuses to remove the last operator.
+        """
         user = self._store.user(user_id)
         if user is None:
             return
@@ -117,7 +126,7 @@ class UserAdministration(IdentityBase):
             self.note(operator, Event.USER_CHANGED, origin, email=user.email, **told)
 
     def reset_link(self, operator: UserRow | None, user_id: int, origin: Origin) -> str:
-        """A link with which that user can choose a new password, for services without mail."""
+        """Return a link with which a user can choose a new password, for services without email."""
         user = self._store.user(user_id)
         if user is None or user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)

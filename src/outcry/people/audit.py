@@ -1,13 +1,13 @@
-"""What the audit log tells of: one stable code for each thing done in a person's name.
+"""Event codes of the audit log.
 
-Rule kept: a code never changes its meaning and is never reused; its words are the pages' business.
+A code never changes its meaning and is never reused. The web pages translate the codes.
 """
 
 from enum import StrEnum
 
 
 class Event(StrEnum):
-    """What was done. Details beside each: the names of what is kept with it, never a secret."""
+    """An event of the audit log. The comments list its details, which never contain secrets."""
 
     SET_UP = "set_up"  # the first operator was made
     SIGN_IN = (

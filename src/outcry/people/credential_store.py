@@ -1,7 +1,6 @@
-"""What people prove who they are with beside a password: time steps, recovery codes, passkeys, one-time tokens.
+"""Store the credentials of users other than passwords: TOTP steps, recovery codes, passkeys, one-time tokens.
 
-Rule kept: what may happen once only is one statement that says so, and the count of rows it changed is the answer,
-whichever process asks.
+What may happen only once is a single conditional statement; the number of changed rows tells whether it happened.
 """
 
 import json
@@ -17,12 +16,12 @@ from outcry.database.lock_order import lock_user
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.model import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRow, Ways
 
-#: Sessions and tokens are forgotten so long after they began or were over: none is in force any more by then.
+#: Sessions and tokens are deleted this long after their start or end, when none can be valid any more.
 KEPT_NS = 100 * NANOS_PER_DAY
 
 
 class SqlCredentials:
-    """The part of `IdentityStore` that keeps proofs."""
+    """Implements the part of `IdentityStore` about credentials."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +41,9 @@ class SqlCredentials:
         codes = schema.recovery_codes
         rows = [{"user_id": user_id, "digest": digest} for digest in digests]
         with self._database.write("nothing") as connection:
-            lock_user(connection, user_id)  # of two at once the later replaces what the earlier set
+            lock_user(
+                connection, user_id
+            )  # of two concurrent calls the later replaces the codes of the earlier
             connection.execute(codes.delete().where(codes.c.user_id == user_id))
             if rows:
                 connection.execute(codes.insert(), rows)
@@ -159,21 +160,21 @@ class SqlCredentials:
             return spend(connection, now_ns, schema.tokens.c.id == token_id)
 
 
-#: Moves a user's row to the next version of its credentials; in the same statement as what changes them.
+#: Increments the version of a user's credentials, in the statement that changes them.
 CHANGED_CREDENTIALS: dict[str, Any] = {
     "credentials_version": schema.users.c.credentials_version + 1,
 }
 
 
 def as_proved(user: UserRow) -> Select[int]:
-    """Select a user who is not disabled and whose credentials are those that a proof was checked against."""
+    """Select a user who is not disabled and whose credentials are the version that was checked."""
     users = schema.users
     same = users.c.id == user.id, users.c.credentials_version == user.credentials_version
     return select(users.c.id).where(*same, users.c.disabled_ns.is_(None))
 
 
 def session_in_force(session_id: int, user_id: int) -> Select[int]:
-    """Select a user's session that has not ended."""
+    """Select a user's session if it has not ended."""
     table = schema.browser_sessions.alias()
     return select(table.c.id).where(
         table.c.id == session_id, table.c.user_id == user_id, table.c.ended_ns.is_(None)
@@ -202,13 +203,13 @@ def end_sessions(
 
 
 def spend(connection: Connection, now_ns: int, *named: Any) -> bool:
-    """Spend a token, if nobody has."""
+    """Spend an unspent token; return whether it was unspent."""
     unspent = update(schema.tokens).where(*named, schema.tokens.c.spent_ns.is_(None))
     return connection.execute(unspent.values(spent_ns=now_ns)).rowcount == 1
 
 
 def has_way_in(ways: Ways, *, but_passkey: int | None = None) -> ColumnElement[bool]:
-    """Whether a row of `users` has one of these ways in, leaving one passkey out of account."""
+    """Return the condition that a row of `users` has one of these credentials, not counting one passkey."""
     users, passkeys = schema.users, schema.passkeys.alias()
     own = select(passkeys.c.id).where(passkeys.c.user_id == users.c.id).correlate(users)
     if but_passkey is not None:

@@ -1,16 +1,16 @@
-"""Email addresses of people: which ones are accepted, and the form in which they are stored and compared.
+"""Email addresses of users: which are accepted, and how they are stored and compared.
 
-Rules kept: `email-validator` judges the syntax, without asking the network. Addresses within a private network count
-(`ann@nas.local`, `ann@nas.home.arpa`, `ann@mailhost`), since a service may run and send mail there. A domain in other
-letters is stored in its ASCII form, so that one address has one form and can be mailed. What somebody signs in with is
-only looked up, never judged: accounts made under older rules stay usable.
+`email-validator` checks the syntax without network access. Addresses in private networks are accepted (`ann@nas.local`,
+`ann@nas.home.arpa`, `ann@mailhost`), because a service may run there. Internationalised domains are stored in their
+ASCII form. The address typed at sign-in is only looked up, not validated, so accounts created under older rules still
+work.
 """
 
 import re
 
 import email_validator
 
-#: The documented way to accept names that are reserved for private networks; `arpa` for `home.arpa` (RFC 8375).
+#: Documented way to accept names reserved for private networks; `arpa` is for `home.arpa` (RFC 8375).
 for _name in ("local", "localhost", "arpa"):
     if _name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
         email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
@@ -19,7 +19,10 @@ _ENCODED_WORD = re.compile(r"=\?.*\?=")
 
 
 def read_email(text: str) -> str:
-    """Return an address as it is stored: in lower case, its domain in ASCII. Raises `ValueError` where it is none."""
+    """Return an email address as it is stored: in lower case, its domain in ASCII.
+
+    Raises `ValueError` if it is invalid.
+    """
     typed = text.strip()
     if _ENCODED_WORD.search(typed):
         raise ValueError("encoded words are not allowed in an email address")
@@ -31,7 +34,7 @@ def read_email(text: str) -> str:
 
 
 def is_email(text: str) -> bool:
-    """Whether this is an email address that a new account can have."""
+    """Return whether a new account can have this email address."""
     try:
         read_email(text)
     except ValueError:
@@ -40,8 +43,9 @@ def is_email(text: str) -> bool:
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return the forms in which the address that somebody typed may be stored: as typed, in lower case, then as
-    `read_email` returns it if that differs."""
+    """Return the forms in which a typed address may be stored: in lower case, and as `read_email` returns it if that
+    differs.
+    """
     plain = text.strip().lower()
     try:
         stored = read_email(plain)

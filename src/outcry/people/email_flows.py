@@ -1,9 +1,9 @@
-"""Ways in by mail: a link to sign in with, one to choose a new password with, one that proves a new address.
+"""Sign-in, password reset and change of email address by emailed links.
 
-Rules kept: asking tells nobody whether an address has an account, by answer or by time: everything that depends on it
-is done afterwards. Nor can a stranger who asks do harm: links that somebody else asked for hold on, as many as an
-address is mailed while they last. A link to sign in works only in the browser that asked; a new password ends every
-session and makes all links void, and leaves the second factor in force.
+Requests reveal nothing about accounts, neither by their response nor by their duration: everything that depends on an
+account happens afterwards. A request by someone else does no harm, because earlier links stay valid and the number of
+emails per address is limited. A sign-in link works only in the browser that requested it. A new password ends all
+sessions and revokes all links, but keeps the second factor.
 """
 
 from dataclasses import replace
@@ -19,11 +19,13 @@ from outcry.people.sign_in_limits import MAILS_TO_ONE_ADDRESS
 
 
 class EmailFlows(IdentityBase):
-    """Coming in, and changing the address, by mailed links."""
+    """Sign-in, password reset and change of email address by emailed links."""
 
     def send_link(self, email: str, browser: str, origin: Origin) -> None:
-        """Mail a link to sign in with, if that address has an account; nobody can tell which from outside. `browser`:
-        what the one that asks is known by, never empty."""
+        """Email a sign-in link if the address has an account.
+
+        `browser`: identifies the requesting browser, never empty.
+        """
         email = self._asked(email, origin)
 
         def send() -> None:
@@ -40,7 +42,7 @@ class EmailFlows(IdentityBase):
         self._soon(send)
 
     def follow_link(self, token: str, browser: str, origin: Origin) -> SignedIn | SecondFactorRequired:
-        """Sign in with a mailed link, in the browser that asked for it."""
+        """Sign in with an emailed link, in the browser that requested it."""
         self._attempts.take(origin)
         row = self._links.need("sign_in", token, browser)
         if row.browser is None:
@@ -50,7 +52,7 @@ class EmailFlows(IdentityBase):
         return self._arrive(user, "link", origin)
 
     def send_reset(self, email: str, origin: Origin) -> None:
-        """Mail a link to choose a new password with, if that address has an account."""
+        """Email a link to choose a new password, if the address has an account."""
         email = self._asked(email, origin)
 
         def send() -> None:
@@ -67,7 +69,7 @@ class EmailFlows(IdentityBase):
         self._soon(send)
 
     def reset(self, token: str, password: str, origin: Origin) -> SignedIn | SecondFactorRequired:
-        """Choose a new password with a mailed link; every session is ended."""
+        """Choose a new password with an emailed link; this ends all sessions."""
         self._attempts.take(origin)
         row = self._links.need("reset", token)
         user = self._of_link(row.user_id, row.email)
@@ -78,7 +80,7 @@ class EmailFlows(IdentityBase):
         renewed = self._store.set_password(user.id, hashed, now_ns)
         if renewed is None:
             raise Refused(Reason.LINK)
-        # A person whose provider account is another one now can sign in through the provider again.
+        # Unlink the provider, so that a user with a new account there can link it again.
         if self._store.set_openid(user.id, None, renewed.openid):
             renewed = replace(renewed, openid=None)
         self._browser_sessions.refresh(now_ns, force=True)
@@ -88,7 +90,10 @@ class EmailFlows(IdentityBase):
     # -- another address
 
     def begin_email(self, user: UserRow, email: str, origin: Origin) -> None:
-        """Mail a link to the new address, and a notice to the old one. Refused with `no_mail` without mail."""
+        """Email a confirmation link to a new address, and a notice to the old one.
+
+        Refused with `no_mail` without email.
+        """
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
         email = address_of(email)
@@ -98,7 +103,7 @@ class EmailFlows(IdentityBase):
         self._attempts.take(Origin(), "mail", email, MAILS_TO_ONE_ADDRESS)
         language, site = _language(user), self._public_url
         self._links.void("email", user.id)
-        # An address that is somebody else's gets a mail too: the one who asks cannot tell it from a free one.
+        # Another user's address gets an email too, so that the requester cannot tell it from an unused one.
         if self._named(email) is None:
             link = self._links.address("email", self._links.make("email", user_id=user.id, email=email))
             message = build_message("email", language, email, link=link, site=site)
@@ -111,7 +116,7 @@ class EmailFlows(IdentityBase):
         self._mail_later(user, "email_notice", notice)
 
     def finish_email(self, token: str, origin: Origin) -> None:
-        """The link was followed: the address is the new one."""
+        """Change the email address after its confirmation link was followed."""
         self._attempts.take(origin)
         row = self._links.need("email", token)
         user = self._store.user(row.user_id) if row.user_id is not None else None
@@ -120,14 +125,14 @@ class EmailFlows(IdentityBase):
         self._links.spend(row)
         if not self._store.change_user(user.id, email=row.email):
             raise Refused(Reason.EMAIL_TAKEN)
-        self._links.void_all_of(user.id)  # those that were sent to the old address
+        self._links.void_all_of(user.id)  # they were sent to the old address
         self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.EMAIL_CHANGED, origin, **{"from": user.email, "to": row.email})
 
     # -- what they share
 
     def _asked(self, email: str, origin: Origin) -> str:
-        """Pass an address somebody asks a mail for, which goes only to stored addresses. Raises `Refused`."""
+        """Check and count a request for an email. Raises `Refused`."""
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
         if "@" not in email:
@@ -136,14 +141,17 @@ class EmailFlows(IdentityBase):
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:
-        """The account of an address, if it is in use: one that was made with a key only is claimed otherwise."""
+        """Return the account of an address if it has credentials.
+
+        An account created with a key is claimed by invitation.
+        """
         user = self._named(email)
         if user is None or user.disabled_ns is not None or not self._has_way_in(user):
             return None
         return user
 
     def _of_link(self, user_id: int | None, email: str) -> UserRow:
-        """Whom a link is for, if the account still has the address it was sent to. Raises `Refused`."""
+        """Return the user of a link if the account still has the address it was sent to. Raises `Refused`."""
         user = self._store.user(user_id) if user_id is not None else None
         if user is None or user.email != email:
             raise Refused(Reason.LINK)

@@ -1,9 +1,8 @@
-"""The ground all of identity stands on: the parts each way in uses, and the one door behind them.
+"""Base of all sign-in methods: shared parts, the second factor, and the start of a session.
 
-Rules kept: whoever has given a first proof still gives the second where one is wanted, whichever way was taken; what is
-noted of a failure is noted afterwards, so that an account that exists answers no later than one that does not. The user
-is read once, with the first proof, and that row goes with the sign-in until the session is inserted: read again, it
-would carry credentials that nobody proved.
+A second factor is required after every first factor. Failures are logged afterwards, so that a response takes equally
+long whether an account exists or not. The user's row is read once, with the first factor, and used until the session is
+stored. Reading it again could use credentials that were never checked.
 """
 
 from collections.abc import Callable
@@ -27,10 +26,10 @@ from outcry.people.second_factor import SecondFactor
 from outcry.people.sign_in_limits import AttemptLimiter
 from outcry.people.tickets import Tickets
 
-#: Does something soon, elsewhere.
+#: Runs work in the background.
 Later = Callable[[Callable[[], None]], object]
-#: Six digits would be guessed in weeks by somebody who has the password, at five tries a minute; so many a day take
-#: eighteen years, and a line of the log each. Recovery codes are too long to guess, and go on being taken.
+#: At five attempts a minute, someone with the password would guess six digits within weeks; at this daily limit it
+#: takes 18 years. Recovery codes are too long to guess and are not limited.
 WRONG_CODES_A_DAY = 50
 _FAILURES, _BY_CODE = (Event.SIGN_IN_FAILED, Event.CONFIRM_FAILED), "code"
 _HOUR_S = 3600
@@ -39,14 +38,20 @@ _HALF_WAY = "half way"
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorRequired:
-    """The password was right and a second factor is wanted: `ticket` names this, for five minutes, in a cookie."""
+    """The first factor is valid and a second is required.
+
+    `ticket`: identifies this sign-in for five minutes, in a cookie.
+    """
 
     ticket: str
 
 
 class IdentityBase:
-    """The parts, and what every way in ends with. `limiter`: not used by anything else. `later`: does what nobody waits
-    for; a thread, unless told otherwise. `openid`: by whom people may come in too."""
+    """Shared parts, and the end of every sign-in.
+
+    `limiter`: used by nothing else. `later`: runs background work; a thread by default. `openid`: the configured
+    provider.
+    """
 
     def __init__(
         self, store: IdentityStore, browser_sessions: BrowserSessions, limiter: PromptLimiter, clock: Clock,
@@ -65,33 +70,38 @@ class IdentityBase:
         self._codes = SecondFactor(store, clock, secret)
 
     def report_to(self, report: Report) -> None:
-        """Tell of what went wrong afterwards, when nobody waited for it: in the operator's log."""
+        """Set where failures of background work are logged."""
         self._report = report
 
     def after_set_up(self, work: Callable[[], object]) -> None:
-        """Do this once the first operator was made here."""
+        """Set what runs once the first operator was created."""
         self._after_set_up = work
 
     def mail_works(self) -> bool:
-        """Whether mail is configured, and with it the address that links in it begin with."""
+        """Return whether email and the public URL for its links are configured."""
         return self._mailer is not None and bool(self._public_url)
 
     def note(self, user: UserRow, event: str, origin: Origin, **details: str) -> None:
-        """Add a line to a user's audit log: for what other parts do in the user's name."""
+        """Add a line to a user's audit log."""
         now_ns = self._clock.now_ns()
         self._store.note(user.id, str(event), details, origin.address, origin.agent, now_ns)
 
     def shown_first(self, number: str, lasting_ns: int) -> bool:
-        """Whether a secret is shown now for the first time, by the number it is known by; it could be shown so long."""
+        """Return whether a secret is shown for the first time.
+
+        `number`: its id; `lasting_ns`: how long it could be shown.
+        """
         return self._links.once("shown", number, lasting_ns)
 
-    # -- the door
+    # -- the end of every sign-in
 
     def _arrive(
         self, user: UserRow, way: str, origin: Origin, openid: str = ""
     ) -> SignedIn | SecondFactorRequired:
-        """A first proof was given: in, or on to the second factor. `openid`: by what the provider knows this user,
-        which is kept once all proofs are given. Raises `Refused`."""
+        """Continue after a valid first factor: start the session, or require the second factor.
+
+        `openid`: the provider's subject of this user, linked once all factors are valid. Raises `Refused`.
+        """
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
         if user.totp_sealed is None:
@@ -102,7 +112,7 @@ class IdentityBase:
         )
 
     def second_factor(self, ticket: str, code: str, origin: Origin) -> SignedIn:
-        """Finish a sign-in with a code of the authenticator or a recovery code."""
+        """Finish a sign-in with an authenticator or recovery code."""
         facts = self._tickets.read(_HALF_WAY, ticket)
         if facts is None:
             raise Refused(Reason.LINK)
@@ -119,7 +129,7 @@ class IdentityBase:
         return self._enter(user, origin, way=facts["way"], factor=factor)
 
     def _known_as(self, user: UserRow, openid: str) -> UserRow:
-        """Keep by what the provider knows a user, if it does. Raises `Refused` where somebody was quicker."""
+        """Link a user to the provider's subject. Raises `Refused` if another request changed the link."""
         if not openid or openid == user.openid:
             return user
         if not self._store.set_openid(user.id, openid, user.openid):
@@ -127,7 +137,7 @@ class IdentityBase:
         return replace(user, openid=openid)
 
     def _enter(self, user: UserRow, origin: Origin, **details: str) -> SignedIn:
-        """Begin the session. `user`: as read when the proof was checked."""
+        """Start the session. `user`: as read when the first factor was checked."""
         try:
             signed = self._browser_sessions.open(user, origin, self._clock.now_ns())
         except Refused:
@@ -137,7 +147,7 @@ class IdentityBase:
         return signed
 
     def _code_or_refuse(self, user: UserRow, code: str, origin: Origin, failure: Event) -> str:
-        """Take a code of a user's second factor; return which kind it was. Raises `Refused`."""
+        """Use a code of a user's second factor; return its kind. Raises `Refused`."""
         worn_out = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
         factor = self._codes.use(user, code, recovery_only=worn_out)
         if factor is None:
@@ -151,19 +161,19 @@ class IdentityBase:
         return factor
 
     def _wrong_codes_today(self, user: UserRow) -> int:
-        """How many wrong codes followed right passwords within a day, as noted in the audit log."""
+        """Return the number of wrong codes after right passwords within the last day, from the audit log."""
         since_ns = self._clock.now_ns() - NANOS_PER_DAY
         return self._store.noted(user.id, _FAILURES, _BY_CODE, since_ns)
 
-    # -- what nobody waits for
+    # -- background work
 
     def _soon(self, work: Callable[[], object]) -> None:
-        """Do it elsewhere; what goes wrong there is told of in the operator's log."""
+        """Run work in the background, and log its failure."""
 
         def doing() -> None:
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - nobody waits for it, so nobody else would hear of it
+            except Exception as error:  # noqa: BLE001 - background work: only the log can report it
                 self._report(LogEvent.ACCOUNT_TASK_FAILED, problem=type(error).__name__)
 
         self._later(doing)
@@ -175,7 +185,7 @@ class IdentityBase:
         self._soon(lambda: self._mail(user, about, mail))
 
     def _mail(self, user: UserRow | None, about: str, mail: Mail) -> bool:
-        """Hand a mail over; a failure goes to the operator's log, and the user's. Return whether it went."""
+        """Send an email; log a failure. Return whether it was sent."""
         assert self._mailer is not None
         try:
             self._mailer.send(mail)
@@ -186,20 +196,20 @@ class IdentityBase:
             return False
         return True
 
-    # -- what is asked in several places
+    # -- queries
 
     def _named(self, email: str) -> UserRow | None:
-        """Return the user of an address as somebody typed it; one accepted under older rules is found too."""
+        """Return the user of a typed email address, also one accepted under older rules."""
         found = (self._store.user_named(spelling) for spelling in spellings(email))
         return next((user for user in found if user is not None), None)
 
     @property
     def _ways(self) -> Ways:
-        """What counts here as a way in that remains."""
+        """Return which credentials count as a remaining way to sign in."""
         return "any" if self._openid is not None and self._public_url else "own"
 
     def _has_way_in(self, user: UserRow) -> bool:
-        """Whether this user has ever been in: one made with a key only has nothing to prove who it is with."""
+        """Return whether a user has credentials. A user created with a key has none."""
         return (
             user.password_hash is not None
             or user.totp_sealed is not None

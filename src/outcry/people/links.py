@@ -1,7 +1,7 @@
-"""One-time links: 256 random bits in an address, their keyed digest here.
+"""One-time links: a token of 256 random bits in a URL, of which only a keyed digest is stored.
 
-Rules kept: a link works once, for one purpose, for a time; asking for a new one never makes void what another browser
-asked for, or an operator made.
+A link works once, for one purpose and a limited time. Requesting a link never revokes one that another browser
+requested or an operator created.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ LASTING_NS: Mapping[Purpose, int] = {
     "sign_in": 10 * NANOS_PER_MINUTE,
     "email": 30 * NANOS_PER_MINUTE,
 }
-#: Where a link leads; the page there asks once more before the token is spent, for mail servers follow links too.
+#: Page of each link. The page asks for confirmation before it spends the token, because mail servers follow links too.
 PAGES: Mapping[Purpose, str] = {
     "invite": "/invite",
     "reset": "/reset/new",
@@ -32,14 +32,14 @@ PAGES: Mapping[Purpose, str] = {
 
 
 class Links:
-    """Makes and redeems one-time tokens. `public_url`: what links begin with; empty: a path is all there is."""
+    """Creates and redeems one-time tokens. `public_url`: start of all links; if empty, links are paths."""
 
     def __init__(self, store: IdentityStore, clock: Clock, secret: bytes, public_url: str) -> None:
         self._store, self._clock, self._secret = store, clock, secret
         self._public_url = public_url.rstrip("/")
 
     def digest(self, token: str) -> bytes:
-        """What is kept of a token, or of the browser that asked for it."""
+        """Return the keyed digest of a token, or of the browser that requested it."""
         text = token.encode("utf-8", "replace")
         return hashlib.blake2b(text, digest_size=32, key=self._secret, person=b"token").digest()
 
@@ -47,7 +47,7 @@ class Links:
         self, purpose: Purpose, *, user_id: int | None = None, email: str = "", browser: str = "",
         details: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Keep a new token and return it, the only time it is seen."""
+        """Store a new token and return it. It cannot be read again."""
         token, now_ns = secrets.token_urlsafe(_TOKEN_BYTES), self._clock.now_ns()
         self._store.add_token(
             TokenRow(
@@ -59,11 +59,11 @@ class Links:
         return token
 
     def address(self, purpose: Purpose, token: str) -> str:
-        """The link a token is sent as."""
+        """Return the link of a token."""
         return f"{self._public_url}{PAGES[purpose]}?token={token}"
 
     def find(self, purpose: Purpose, token: str, browser: str = "") -> TokenRow | None:
-        """The token if it still holds, in that browser where it holds in one only."""
+        """Return a token if it is valid, and in the right browser if it is bound to one."""
         if not token or len(token) > _LONGEST:
             return None
         row = self._store.token(purpose, self.digest(token))
@@ -74,42 +74,44 @@ class Links:
         return row
 
     def need(self, purpose: Purpose, token: str, browser: str = "") -> TokenRow:
-        """The same. Raises `Refused`."""
+        """Return a valid token like `find`. Raises `Refused`."""
         row = self.find(purpose, token, browser)
         if row is None:
             raise Refused(Reason.LINK)
         return row
 
     def spend(self, row: TokenRow) -> None:
-        """Use it up. Raises `Refused` where somebody was quicker."""
+        """Spend a token. Raises `Refused` if another request was faster."""
         if not self._store.spend(row.id, self._clock.now_ns()):
             raise Refused(Reason.LINK)
 
     def once(self, purpose: Purpose, what: str, lasting_ns: int) -> bool:
-        """Note that something was used that a browser carries, for as long as it holds; False where it was before. Kept
-        only now, so that strangers who ask for such a thing leave nothing behind."""
+        """Record the use of a value that a browser carries, until it expires; return False if it was used before.
+
+        It is stored only when used, so that requesting such values does not fill the database.
+        """
         digest, now_ns = self.digest(f"{purpose}:{what}"), self._clock.now_ns()
         if self._store.token(purpose, digest) is not None:
             return False
-        # Of two at the same instant one fails in the store, where digests are unique.
+        # Of two concurrent calls one fails in the store, where digests are unique.
         self._store.add_token(
             TokenRow(0, purpose, digest, None, "", {}, None, now_ns, now_ns + lasting_ns, now_ns)
         )
         return True
 
     def open(self, purpose: Purpose) -> list[TokenRow]:
-        """All of a purpose that still hold, newest first."""
+        """Return the valid tokens of a purpose, newest first."""
         now_ns = self._clock.now_ns()
         return [row for row in self._store.tokens(purpose) if row.expires_ns > now_ns]
 
     def void(self, purpose: Purpose, user_id: int | None = None, browser: str | None = None) -> None:
-        """Take back all of a purpose; those of one user, and of one browser, where these are given."""
+        """Revoke the tokens of a purpose: of one user, and of one browser, if given."""
         asked_by = None if browser is None else self.digest(browser)
         for row in self._store.tokens(purpose):
             if user_id in (None, row.user_id) and asked_by in (None, row.browser):
                 self._store.revoke_token(row.id, self._clock.now_ns())
 
     def void_all_of(self, user_id: int) -> None:
-        """Take back every link a user could come in or change something with."""
+        """Revoke every link with which a user could sign in or change the account."""
         for purpose in OF_A_USER:
             self.void(purpose, user_id)

@@ -1,16 +1,16 @@
-"""The port for mail that is sent to one person because of something that person did."""
+"""Interface for sending email to a user."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class MailFailed(Exception):
-    """The mail could not be handed over; says why in words fit for the operator's log. Holds no secret."""
+    """The email could not be sent. The message is fit for the operator's log and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One message in plain text, to one address."""
+    """An email in plain text to one address."""
 
     to: str
     subject: str
@@ -18,8 +18,8 @@ class Mail:
 
 
 class Mailer(Protocol):
-    """Hands mail to a server."""
+    """Sends email."""
 
     def send(self, mail: Mail) -> None:
-        """Hand it over before returning, within ten seconds. Raises `MailFailed`."""
+        """Send an email within ten seconds. Raises `MailFailed`."""
         ...

@@ -124,7 +124,7 @@ class OpenId(UserAdministration):
         `Refused`."""
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
-        user = self._browser_sessions.still(session.id, now_ns) if session else None
+        user = self._browser_sessions.active_user(session.id, now_ns) if session else None
         fresh = answer.authenticated_ns is not None and answer.authenticated_ns >= since_ns
         if session is None or user is None or facts["session"] != str(session.id):
             raise Refused(Reason.LINK)

@@ -1,8 +1,7 @@
-"""Passkeys (WebAuthn): discoverable, so that no address need be typed, and only with their user verified.
+"""Sign-in with passkeys (WebAuthn): discoverable, and with user verification.
 
-Rules kept: a challenge is answered once, within five minutes, at this site and in no frame of another; a passkey whose
-counter did not move on may be a copy, and is refused. A passkey is both factors: what it is kept on, and what unlocks
-that.
+A challenge can be answered once, within five minutes, on this site and in no frame of another. A passkey whose counter
+did not increase may be a copy and is refused. A passkey counts as both factors: the device, and what unlocks it.
 """
 
 import base64
@@ -39,13 +38,13 @@ MOST_PASSKEYS = 20
 LONGEST_LABEL = 60
 _ASKED, _MAKING = "passkey", "new passkey"
 _TIMEOUT_MS = 300_000
-#: What an answer that is none can end in, deep in the library.
+#: Exceptions that the library raises for a malformed answer.
 _UNREADABLE = (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """A passkey that answered, and what its counter said."""
+    """A passkey with a valid answer, and its new counter."""
 
     passkey: PasskeyRow
     user: UserRow
@@ -53,10 +52,10 @@ class _Proof:
 
 
 class Passkeys(IdentityBase):
-    """Coming in by passkey, and looking after passkeys."""
+    """Sign-in with passkeys, and their management."""
 
     def passkey_options(self, host: str) -> tuple[str, str]:
-        """Options for signing in with a passkey, and the ticket that names the challenge, for five minutes."""
+        """Return the options of a sign-in and the ticket of its challenge, valid for five minutes."""
         challenge = secrets.token_bytes(32)
         options = generate_authentication_options(
             rp_id=host, challenge=challenge, timeout=_TIMEOUT_MS,
@@ -78,17 +77,17 @@ class Passkeys(IdentityBase):
     def passkey_confirm(
         self, session: BrowserSession, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
     ) -> str:
-        """Prove anew who it is with a passkey of this user's; return the browser's new token."""
+        """Confirm the identity of a session's user with a passkey; return the browser's new token."""
         self._attempts.take(origin)
         proof = self._answered(ticket, answer, host, origin_url, origin)
         now_ns = self._clock.now_ns()
-        if proof.user.id != session.user_id or self._browser_sessions.still(session.id, now_ns) is None:
+        if proof.user.id != session.user_id or self._browser_sessions.active_user(session.id, now_ns) is None:
             raise Refused(Reason.PASSKEY)
         self._record_use(proof)
         return self._browser_sessions.confirm(session, proof.user, origin, now_ns)
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
-        """Options for making a passkey, and the ticket that names the challenge."""
+        """Return the options of a registration and the ticket of its challenge."""
         challenge = secrets.token_bytes(32)
         options = generate_registration_options(
             rp_id=host, rp_name=NAME, user_name=user.email, user_id=user.handle, challenge=challenge,
@@ -107,7 +106,7 @@ class Passkeys(IdentityBase):
     def add_passkey(
         self, user: UserRow, ticket: str, answer: str, label: str, host: str, origin_url: str, origin: Origin
     ) -> None:
-        """Keep a passkey just made."""
+        """Store a new passkey."""
         facts = self._tickets.read(_MAKING, ticket)
         if facts is None or facts["user"] != str(user.id):
             raise Refused(Reason.PASSKEY)
@@ -132,11 +131,11 @@ class Passkeys(IdentityBase):
         self.note(user, Event.PASSKEY_ADDED, origin, label=label)
 
     def passkeys(self, user: UserRow) -> Sequence[PasskeyRow]:
-        """A user's."""
+        """Return a user's passkeys."""
         return self._store.passkeys(user.id)
 
     def remove_passkey(self, user: UserRow, passkey_id: int, origin: Origin) -> None:
-        """Forget one. Refused where it is the last way in."""
+        """Remove a passkey. Refused if the user could not sign in without it."""
         mine = {row.id: row for row in self._store.passkeys(user.id)}
         if passkey_id not in mine:
             return
@@ -148,7 +147,7 @@ class Passkeys(IdentityBase):
     # -- checking an answer
 
     def _answered(self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin) -> _Proof:
-        """Check the answer to a challenge. Raises `Refused`, which never says what was wrong with it."""
+        """Validate the answer to a challenge. Raises `Refused`, which never tells what was wrong."""
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None:
             raise Refused(Reason.PASSKEY)
@@ -169,7 +168,7 @@ class Passkeys(IdentityBase):
         if credential.response.user_handle not in (None, user.handle):
             raise Refused(Reason.PASSKEY)
         self._spend_challenge(facts["challenge"])
-        # The counter is compared here, not by the library: only a genuine answer says anything about copies.
+        # The counter is compared here and not by the library, because only a valid answer can indicate a copy.
         count = verified.new_sign_count
         if (count or passkey.sign_count) and count <= passkey.sign_count:
             self.note(user, Event.PASSKEY_COPIED, origin, label=passkey.label)
@@ -177,14 +176,17 @@ class Passkeys(IdentityBase):
         return _Proof(passkey, user, count)
 
     def _record_use(self, proof: _Proof) -> None:
-        """Record the passkey's new counter. Raises `Refused` where the passkey was removed or answered elsewhere since
-        it was read. A removal after this changes the version of the credentials, which the session compares."""
+        """Store the passkey's new counter. Raises `Refused` if the passkey was removed or used elsewhere since it was
+        read.
+
+        A later removal changes the version of the credentials, which the session compares.
+        """
         passkey, now_ns = proof.passkey, self._clock.now_ns()
         if not self._store.used_passkey(passkey.id, proof.sign_count, now_ns, after=passkey.sign_count):
             raise Refused(Reason.PASSKEY)
 
     def _spend_challenge(self, challenge: str) -> None:
-        """Note that a challenge was answered. Raises `Refused` where it was before."""
+        """Record that a challenge was answered. Raises `Refused` if it was answered before."""
         if not self._links.once("passkey", challenge, 2 * LASTING_NS):
             raise Refused(Reason.PASSKEY)
 

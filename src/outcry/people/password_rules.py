@@ -1,7 +1,7 @@
-"""Which passwords are taken: long ones that nobody would guess first.
+"""Rules for passwords: a minimum length, and no common passwords.
 
-Rule kept: no rule of composition (NIST SP 800-63B-4, 3.1.1.2): length, and not what everybody tries. A password means
-the same however a keyboard composes its letters: it is normalised (NFKC) before it is judged or hashed.
+There are no composition rules (NIST SP 800-63B-4, 3.1.1.2). Passwords are normalised (NFKC) before they are checked or
+hashed, so that different keyboards produce the same password.
 """
 
 import re
@@ -10,10 +10,10 @@ from enum import StrEnum
 
 SHORTEST = 12
 LONGEST = 256
-#: A name shorter than this stands in too many words to be held against them.
+#: Shorter names occur in too many words to be forbidden.
 _SHORTEST_NAME = 4
 
-#: What is tried first where twelve characters are wanted: lower case, without blanks, signs read as letters.
+#: Common passwords of twelve characters or more, in lower case without blanks.
 _TRIED_FIRST = """
     123456789012 1234567890123 12345678901234 0123456789012 012345678910 1234567891011 123456123456 123123123123
     987654321098 098765432109 112233445566 123321123321 qwertyuiop123 qwertyuiop12 qwerty123456 qwertyqwerty
@@ -32,7 +32,7 @@ _SIGNS = str.maketrans({"@": "a", "$": "s", "!": "i"})
 
 
 class Fault(StrEnum):
-    """Why a password is not taken."""
+    """Reason why a password is rejected."""
 
     SHORT = "short"
     LONG = "long"
@@ -40,12 +40,12 @@ class Fault(StrEnum):
 
 
 def normalised(password: str) -> str:
-    """The password as it is judged and hashed, however it was typed."""
+    """Return the normalised form of a password."""
     return unicodedata.normalize("NFKC", password)
 
 
 def judge(password: str, email: str) -> Fault | None:
-    """Why this is no password for that address; None where it is one."""
+    """Return why a password is rejected for a user; None if it is accepted."""
     text = normalised(password)
     if len(text) < SHORTEST:
         return Fault.SHORT

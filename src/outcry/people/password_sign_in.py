@@ -1,7 +1,7 @@
-"""The front door: set-up, sign-in by password, proving anew who it is, signing out.
+"""Set-up, sign-in with a password, confirmation of identity, and sign-out.
 
-Rules kept: there is no default password, the first operator is made once, with a token only the machine's owner can
-read; a wrong address and a wrong password cost and say the same.
+There is no default password. The first operator is created once, with a token that only the machine's owner can read. A
+wrong email address and a wrong password give the same response after the same time.
 """
 
 import secrets
@@ -17,22 +17,24 @@ HANDLE_BYTES = 32
 
 
 class PasswordSignIn(IdentityBase):
-    """Coming in by password."""
+    """Set-up, and sign-in with a password."""
 
     # -- first run
 
     def needs_set_up(self) -> bool:
-        """Whether there is no operator yet."""
+        """Return whether there is no operator yet."""
         return all(user.role != "operator" for user in self._store.users())
 
     def set_up_token(self) -> str:
-        """Make the one-time token the first operator is made with; tokens made before it no longer count. For the log
-        and a file only its owner can read."""
+        """Return a one-time token for creating the first operator, and revoke earlier ones.
+
+        It goes to the log and to a file that only its owner can read.
+        """
         self._links.void("setup")
         return self._links.make("setup")
 
     def set_up(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
-        """Make the first operator. Two at once: one succeeds."""
+        """Create the first operator. Of two concurrent calls one succeeds."""
         self._attempts.take(origin)
         if not self.needs_set_up():
             raise Refused(Reason.SET_UP)
@@ -61,7 +63,7 @@ class PasswordSignIn(IdentityBase):
     # -- signing in and out
 
     def sign_in(self, email: str, password: str, origin: Origin) -> SignedIn | SecondFactorRequired:
-        """By password."""
+        """Sign in with a password."""
         self._attempts.take(origin, "password", spellings(email)[-1])
         user = self._named(email)
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
@@ -83,11 +85,12 @@ class PasswordSignIn(IdentityBase):
             self.note(user, Event.SIGN_OUT, origin)
 
     def confirm(self, session: BrowserSession, password: str, code: str, origin: Origin) -> str:
-        """Prove anew who it is, by password (and code, where there is a second factor); return the browser's new
-        token."""
+        """Confirm the user's identity with the password, and a code if there is a second factor; return the browser's
+        new token.
+        """
         self._attempts.take(origin, "confirm", str(session.user_id))
-        in_force = self._browser_sessions.still(session.id, self._clock.now_ns()) is not None
-        # from the store: what is in memory may be a second old, and proof is asked of what holds now
+        in_force = self._browser_sessions.active_user(session.id, self._clock.now_ns()) is not None
+        # from the store, because memory may be a second old
         user = self._store.user(session.user_id) if in_force else None
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
             if user is not None:

@@ -1,8 +1,7 @@
-"""Passwords and the work of checking them: argon2id, 64 MiB each.
+"""Password hashing with argon2id, 64 MiB per hash.
 
-Rules kept: whoever asks, and whether or not there is such an account, one check costs one hash; no more than two are
-worked at once, so that strangers cannot fill the memory by knocking, and no more than six wait, so that they cannot
-keep everybody else's pages waiting either.
+Every check costs one hash, whether or not the account exists. At most two hashes run at once, which bounds the memory,
+and at most six requests wait, so that sign-in attempts cannot occupy all threads that serve pages.
 """
 
 import base64
@@ -21,9 +20,9 @@ MEMORY_KIB = 64 * 1024
 PASSES = 3
 LANES = 1
 AT_ONCE = 2
-#: With the two that are worked these hold half of the threads that answer pages. Whoever comes on top is sent away.
+#: Together with the two running these are half of the threads that serve pages. Further requests are refused.
 MOST_WAITING = 6
-#: How long one waits for a turn.
+#: Maximum wait for a free slot.
 LONGEST_WAIT_S = 5.0
 _REASONS = {
     Fault.SHORT: Reason.PASSWORD_SHORT,
@@ -33,7 +32,7 @@ _REASONS = {
 
 
 class Passwords:
-    """Hashes and checks. One for the process: it holds the turns."""
+    """Hashes and checks passwords. One per process, because it limits concurrency."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
@@ -42,18 +41,21 @@ class Passwords:
         self._nobodys = _hash_of_nothing()
 
     def accept(self, password: str, email: str) -> None:
-        """Pass a password that may be chosen for this address. Raises `Refused`."""
+        """Validate a new password of a user. Raises `Refused`."""
         fault = judge(password, email)
         if fault is not None:
             raise Refused(_REASONS[fault], "password")
 
     def hashed(self, password: str) -> str:
-        """What is kept of it."""
+        """Return the hash of a password."""
         with self._turn():
             return self._hasher.hash(_bytes(password))
 
     def match(self, kept: str | None, password: str) -> bool:
-        """Whether this is the password. None (no such account, or none with a password) costs the same, and is not."""
+        """Return whether a password matches its hash.
+
+        None (no account or no password) takes equally long and never matches.
+        """
         with self._turn():
             try:
                 return self._hasher.verify(kept or self._nobodys, _bytes(password)) and kept is not None
@@ -61,7 +63,7 @@ class Passwords:
                 return False
 
     def worn(self, kept: str) -> bool:
-        """Whether it was hashed otherwise than passwords are today."""
+        """Return whether a hash uses outdated parameters."""
         return self._hasher.check_needs_rehash(kept)
 
     @contextmanager
@@ -85,6 +87,6 @@ def _bytes(password: str) -> bytes:
 
 
 def _hash_of_nothing() -> str:
-    """A hash no password has, of today's cost: chance in the place of salt and digest."""
+    """Return a hash with today's parameters that matches no password."""
     salt, digest = (base64.b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in (16, 32))
     return f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${salt}${digest}"

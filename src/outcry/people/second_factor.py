@@ -1,7 +1,7 @@
-"""The second factor: codes of an authenticator (TOTP, RFC 6238) and the recovery codes in its stead.
+"""Second factor: codes of an authenticator (TOTP, RFC 6238), and recovery codes.
 
-Rules kept: a code is good for its half minute and those beside it, and once; a recovery code once. The shared secret is
-kept sealed to its user, recovery codes as keyed digests.
+A TOTP code is valid for its 30 seconds and the intervals before and after, and only once. A recovery code is valid
+once. The shared secret is stored encrypted, recovery codes as keyed digests.
 """
 
 import binascii
@@ -21,53 +21,53 @@ ISSUER = "Outcry"
 STEP_S = 30
 RECOVERY_CODES = 10
 RECOVERY_LENGTH = 10
-#: No letter or digit that is taken for another: 31 signs, 49 bits a code.
+#: Without characters that look alike: 31 characters, 49 bits per code.
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"
 _SECRET_LENGTH = 32
 _GROUP = 5
 
 
 class SecondFactor:
-    """Checks codes, and makes what they are checked against."""
+    """Sets up the second factor and checks its codes."""
 
     def __init__(self, store: IdentityStore, clock: Clock, secret: bytes) -> None:
         self._store, self._clock, self._secret = store, clock, secret
         self._encryptor = Encryptor(secret, "totp")
 
     def begin(self, email: str) -> tuple[str, str]:
-        """A new shared secret in base32, and its `otpauth://` address."""
+        """Return a new shared secret in base32 and its `otpauth://` URI."""
         secret = random_base32(_SECRET_LENGTH)
         return secret, self.address(secret, email)
 
     def address(self, secret: str, email: str) -> str:
-        """The `otpauth://` address of a shared secret, for a picture; empty where it is none."""
+        """Return the `otpauth://` URI of a shared secret, for a QR code; empty if the secret is invalid."""
         secret = _read(secret)
         return TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER) if secret else ""
 
     def proved(self, secret: str, code: str) -> int | None:
-        """The time step for which this is the code, by a secret still to be kept; None where there is none."""
+        """Return the time step of a code for a secret that is not stored yet; None if the code is wrong."""
         secret = _read(secret)
         return self._step_of(secret, _digits(code)) if secret else None
 
     def turn_on(self, user: UserRow, secret: str, step: int) -> list[str]:
-        """Keep the secret; return recovery codes."""
+        """Store the secret; return recovery codes."""
         self._store.set_totp(user.id, self._encryptor.encrypt(_read(secret), f"totp:{user.id}"))
         self._store.use_totp_step(user.id, step)
         return self.renew(user)
 
     def turn_off(self, user: UserRow) -> None:
-        """Forget secret and recovery codes."""
+        """Delete the secret and the recovery codes."""
         self._store.set_totp(user.id, None)
         self._store.set_recovery_codes(user.id, ())
 
     def renew(self, user: UserRow) -> list[str]:
-        """New recovery codes in the place of those before, in groups as they are shown."""
+        """Replace the recovery codes; return the new ones, grouped for display."""
         codes = [_chosen() for _ in range(RECOVERY_CODES)]
         self._store.set_recovery_codes(user.id, [self._digest(user.id, code) for code in codes])
         return [f"{code[:_GROUP]}-{code[_GROUP:]}" for code in codes]
 
     def use(self, user: UserRow, code: str, *, recovery_only: bool = False) -> str | None:
-        """Use up a code: `totp` or `recovery`, whichever it was; None where it does not hold."""
+        """Use a code; return its kind, `totp` or `recovery`, or None if it is invalid."""
         typed = "".join(sign for sign in code.lower() if sign.isalnum())
         if len(typed) == RECOVERY_LENGTH and typed.isascii():
             used = self._store.use_recovery_code(user.id, self._digest(user.id, typed), self._clock.now_ns())
@@ -84,7 +84,7 @@ class SecondFactor:
         return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None
 
     def _step_of(self, secret: str, code: str) -> int | None:
-        """Which of now, the step before and the step after this is the code of; each is compared, in constant time."""
+        """Return the time step of a code among the current one and its neighbours. Comparisons take constant time."""
         totp = TOTP(secret, interval=STEP_S)
         now = self._clock.now_ns() // NANOS_PER_SECOND // STEP_S
         found = [
@@ -100,7 +100,7 @@ class SecondFactor:
 
 
 def _read(secret: str) -> str:
-    """A shared secret as it is kept, however it was typed; empty where it is none of those made here."""
+    """Return a typed shared secret in its stored form; empty if it is invalid."""
     secret = "".join(secret.split()).upper()
     try:
         return secret if len(secret) == _SECRET_LENGTH and TOTP(secret).byte_secret() else ""
@@ -113,5 +113,5 @@ def _chosen() -> str:
 
 
 def _digits(code: str) -> str:
-    """A code as authenticators show it, `123 456`, without what is between."""
+    """Return a code without separators, such as in `123 456`."""
     return "".join(code.split()).replace("-", "")

@@ -1,6 +1,6 @@
-"""What a person changes about the own account once confirmed: password, second factor, sessions; and its log.
+"""Changes of the user's own account: password, second factor, sessions and preferences; and its audit log.
 
-Rule kept: a changed password leaves no other browser signed in, and no link that was sent before.
+A new password ends all other sessions and revokes all links sent before.
 """
 
 from collections.abc import Sequence
@@ -15,31 +15,29 @@ LONGEST_PAGE = 200
 
 
 class Security(IdentityBase):
-    """Looking after the own account."""
+    """Changes of the user's own account."""
 
     def change_password(self, user: UserRow, session: BrowserSession, password: str, origin: Origin) -> None:
-        """Choose a new one; every other session is ended."""
+        """Change the password; this ends every other session."""
         self._passwords.accept(password, user.email)
         hashed, now_ns = self._passwords.hashed(password), self._clock.now_ns()
         if self._store.set_password(user.id, hashed, now_ns, by=session.id) is None:
-            raise Refused(
-                Reason.CHANGED
-            )  # this session was ended meanwhile, by another change of the password
+            raise Refused(Reason.CHANGED)  # another change of the password ended this session meanwhile
         self._browser_sessions.refresh(now_ns, force=True)
         self.note(user, Event.PASSWORD_CHANGED, origin)
 
     # -- second factor
 
     def begin_totp(self, user: UserRow) -> tuple[str, str]:
-        """A new shared secret in base32, and the `otpauth://` address of it; nothing is kept until it is proved."""
+        """Return a new shared secret in base32 and its `otpauth://` URI. Nothing is stored until a code confirms it."""
         return self._codes.begin(user.email)
 
     def totp_address(self, user: UserRow, secret: str) -> str:
-        """The `otpauth://` address of a secret that was begun with."""
+        """Return the `otpauth://` URI of a secret from `begin_totp`."""
         return self._codes.address(secret, user.email)
 
     def finish_totp(self, user: UserRow, secret: str, code: str, origin: Origin) -> list[str]:
-        """Turn the second factor on; return ten recovery codes, the only time they are seen."""
+        """Enable the second factor; return ten recovery codes, which cannot be read again."""
         self._attempts.take(origin, "code", str(user.id))
         step = self._codes.proved(secret, code)
         if step is None:
@@ -50,13 +48,13 @@ class Security(IdentityBase):
         return codes
 
     def stop_totp(self, user: UserRow, origin: Origin) -> None:
-        """Turn it off; recovery codes go too."""
+        """Disable the second factor and delete its recovery codes."""
         self._codes.turn_off(user)
         self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_OFF, origin)
 
     def new_recovery_codes(self, user: UserRow, origin: Origin) -> list[str]:
-        """Ten new ones in the place of those before. Refused where there is no second factor they could stand for."""
+        """Replace the recovery codes. Refused without a second factor."""
         now = self._store.user(user.id)
         if now is None or now.totp_sealed is None:
             raise Refused(Reason.CODE)
@@ -65,33 +63,33 @@ class Security(IdentityBase):
         return codes
 
     def recovery_codes_left(self, user: UserRow) -> int:
-        """How many are unused."""
+        """Return the number of unused recovery codes."""
         return self._store.recovery_codes_left(user.id)
 
     # -- preferences, sessions, log
 
     def prefer(self, user: UserRow, preferences: Preferences) -> None:
-        """Keep how a user wants things shown."""
+        """Store a user's preferences."""
         self._store.set_preferences(user.id, preferences)
         self._browser_sessions.refresh(self._clock.now_ns(), force=True)
 
     def sessions(self, user: UserRow) -> Sequence[BrowserSession]:
-        """A user's, newest use first."""
+        """Return a user's sessions, most recently used first."""
         return self._browser_sessions.of(user.id, self._clock.now_ns())
 
     def end_session(self, user: UserRow, session_id: int, origin: Origin) -> None:
-        """End one of them."""
+        """End one of the user's sessions."""
         mine = {row.id: row for row in self.sessions(user)}
         if session_id in mine and self._browser_sessions.end(user.id, self._clock.now_ns(), only=session_id):
             ended = mine[session_id]
             self.note(user, Event.SESSION_ENDED, origin, agent=ended.agent, address=ended.address)
 
     def end_other_sessions(self, user: UserRow, session: BrowserSession, origin: Origin) -> int:
-        """Sign out everywhere else."""
+        """End all other sessions; return how many."""
         ended = self._browser_sessions.end(user.id, self._clock.now_ns(), but=session.id)
         self.note(user, Event.SESSIONS_ENDED, origin, count=str(ended))
         return ended
 
     def audit(self, user: UserRow, before: int | None, limit: int = 50) -> Sequence[AuditRow]:
-        """A user's own lines, newest first."""
+        """Return a user's audit log, newest first."""
         return self._store.audit(user.id, before, min(max(limit, 1), LONGEST_PAGE))

@@ -1,7 +1,7 @@
-"""Coming in and staying in: set-up, sign-in, second factors, links, invitations, and the audit log of all of it.
+"""All use cases of identity: set-up, sign-in, second factors, links, invitations and the audit log.
 
-Rules kept: no default password and no open registration; every proof is tried a bounded number of times; a stranger
-cannot learn whether an address has an account; what is done in a person's name is noted where that person can read it.
+There is no default password and no open registration. Attempts are limited. Nobody can find out whether an email
+address has an account. Every action in a user's name is in the audit log that the user can read.
 """
 
 from outcry.people.email_flows import EmailFlows
@@ -15,4 +15,7 @@ __all__ = ["Identity", "SecondFactorRequired"]
 
 
 class Identity(PasswordSignIn, EmailFlows, Passkeys, Security, OpenId):
-    """Everything about people. All methods may block and raise `StoreBusy`; those that take proofs raise `Refused`."""
+    """All use cases of identity.
+
+    All methods may block and raise `StoreBusy`; those that check credentials raise `Refused`.
+    """

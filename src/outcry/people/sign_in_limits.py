@@ -1,7 +1,6 @@
-"""How often something may be tried.
+"""Limits on sign-in attempts: five per account and twenty per client in any minute, over all methods.
 
-Rules kept: within any minute five tries for one account and twenty from one client, whatever is tried; an account that
-does not exist is counted like one that does.
+An account that does not exist is counted like one that does.
 """
 
 from threading import Lock
@@ -13,19 +12,19 @@ from outcry.people.refusals import Reason, Refused
 
 FOR_ONE_ACCOUNT = 5
 FROM_ONE_CLIENT = 20
-#: Mails to one address: enough for somebody whose first one is slow, too few to fill a mailbox with.
+#: Emails to one address in any minute: enough if the first is slow, too few to flood a mailbox.
 MAILS_TO_ONE_ADDRESS = 2
 
 
 class AttemptLimiter:
-    """Counts tries. `limiter`: this object's own, for it may serve one thread at a time only."""
+    """Counts attempts. `limiter`: used by nothing else, because it is not thread-safe."""
 
     def __init__(self, limiter: PromptLimiter) -> None:
         self._limiter = limiter
         self._lock = Lock()
 
     def take(self, origin: Origin, kind: str = "", whom: str = "", limit: int = FOR_ONE_ACCOUNT) -> None:
-        """Count one try of `kind` from there, for `whom` if anybody is named. Raises `Refused`."""
+        """Count an attempt of a kind from an origin, and for an account if given. Raises `Refused`."""
         if origin.address:
             self._count(f"ip:try:{network(origin.address)}", FROM_ONE_CLIENT)
         if whom:

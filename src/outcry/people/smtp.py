@@ -1,8 +1,7 @@
-"""Mail handed to an SMTP server: letters about accounts from a thread, digests of alerts from the event loop.
+"""Send email through an SMTP server: account emails from a thread, alert digests from the event loop.
 
-Rules kept: there is one way of handing mail over; what is sent is encrypted on the way (STARTTLS, or TLS from the first
-byte) unless the server is this very machine; its certificate is checked; the reason of a failure never shows the
-password or the mail.
+Connections are encrypted (STARTTLS or TLS) unless the server is this machine, and certificates are verified. A reported
+failure never contains the password or the email.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ _ABOUT_US = re.compile(r"5\.[3567]\.\d")
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """Where mail is handed over. `tls`: from the first byte; else STARTTLS, which may be missing on loopback only."""
+    """An SMTP server. `tls`: TLS from the first byte; otherwise STARTTLS, which is optional on loopback only."""
 
     host: str
     port: int
@@ -45,7 +44,7 @@ class SmtpServer:
 
     @property
     def here(self) -> bool:
-        """Whether it is this very machine."""
+        """Whether the server is this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -53,7 +52,7 @@ class SmtpServer:
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Read `smtp://user:password@host:587` or `smtps://…`. Raises `ValueError`, which never shows the password."""
+    """Parse `smtp://user:password@host:587` or `smtps://…`. Raises `ValueError`, which never contains the password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -68,8 +67,10 @@ def smtp_server(url: str) -> SmtpServer:
 
 
 class _Form(EmailPolicy):
-    """How mail is written. ASCII throughout, for a relay that recodes it on the way breaks signatures over it; and what
-    programs read as one word stays whole, which the usual policy would encode where it is long."""
+    """Format of emails: ASCII only, because relays that re-encode a message break its signature.
+
+    Headers that programs parse as one word are not folded.
+    """
 
     def fold(self, name: str, value: Any) -> str:
         """See `EmailPolicy`."""
@@ -85,18 +86,21 @@ _FORM = _Form(linesep="\r\n", cte_type="7bit")
 
 
 class Outcome(StrEnum):
-    """What came of handing a mail over."""
+    """Outcome of sending an email."""
 
     TAKEN = "taken"
-    LATER = "later"  # it may go another time
-    NO_MAILBOX = "no mailbox"  # the recipient's mailbox will not take it
-    NOT_FROM_US = "not from us"  # the server will not take it from this service
+    LATER = "later"  # a later attempt may succeed
+    NO_MAILBOX = "no mailbox"  # the recipient's mailbox rejects it
+    NOT_FROM_US = "not from us"  # the server rejects this service
 
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """How handing a mail over went. `status`: the server's last answer, None where it gave none; `answer`: its text, as
-    it came; `reason`: why it was not taken, fit for the operator's log; `phases_ms`: what took how long, by name."""
+    """Result of sending an email.
+
+    `status`: the server's last reply code, None without a reply. `answer`: its text. `reason`: why it failed, fit for
+    the operator's log. `phases_ms`: duration of each phase.
+    """
 
     outcome: Outcome
     status: int | None = None
@@ -106,7 +110,7 @@ class HandedOver:
 
 
 class SmtpMailer:
-    """Implements `Mailer`. `sender`: the address mail comes from. To be called from a thread."""
+    """Implements `Mailer` for use from a thread. `sender`: the From address."""
 
     def __init__(self, server: SmtpServer, sender: str, clock: Clock) -> None:
         self._server, self._sender, self._clock = server, sender, clock
@@ -124,19 +128,21 @@ class SmtpMailer:
 
 
 def new_message(sender: str, to: str, subject: str, now_ns: int, message_id: str = "") -> EmailMessage:
-    """A mail still without content. `message_id`: what it stays known by when it is sent again; without one it gets
-    one of its own. Raises `ValueError` or `MessageError` where an entry would add a header."""
+    """Create an email without content. `message_id`: kept when the email is sent again; generated if empty.
+
+    Raises `ValueError` or `MessageError` if a value would inject a header.
+    """
     message = EmailMessage(policy=_FORM)
     domain = sender.rpartition("@")[2].rstrip(">")
     message["From"], message["To"], message["Subject"] = sender, to, subject
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC))
     message["Message-ID"] = f"<{message_id}@{domain}>" if message_id else make_msgid(domain=domain)
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday notice answers it
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: prevents automatic replies
     return message
 
 
 async def hand_over(server: SmtpServer, message: EmailMessage, within_s: float = TIMEOUT_S) -> HandedOver:
-    """Hand a mail over once, within so many seconds in all. Never raises for what a server does or does not do."""
+    """Send an email once, within a total time. Returns failures of the server instead of raising them."""
     stages = _Stages()
     client = aiosmtplib.SMTP(
         hostname=server.host, port=server.port, timeout=within_s, use_tls=server.tls, start_tls=False
@@ -157,7 +163,7 @@ async def _converse(
 ) -> str:
     stages.begin("connect")
     await client.connect()
-    await client.ehlo()  # before it a server is not known to offer anything
+    await client.ehlo()  # required before the server's extensions are known
     if not server.tls and (client.supports_extension("starttls") or not server.here):
         stages.begin("tls")
         await client.starttls(validate_certs=not server.here)
@@ -176,7 +182,7 @@ def _address(message: EmailMessage, name: str) -> str:
 
 
 async def _part(client: aiosmtplib.SMTP) -> None:
-    """Take leave; what was taken stays taken, whatever the server does now."""
+    """Close the connection. An accepted email stays accepted, whatever the server does now."""
     with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
         if client.is_connected:
             await client.quit(timeout=_FAREWELL_S)
@@ -184,7 +190,7 @@ async def _part(client: aiosmtplib.SMTP) -> None:
 
 
 class _Stages:
-    """What takes how long."""
+    """Measures the duration of each phase."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []
@@ -213,8 +219,11 @@ def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, 
 
 
 def _meant(refusal: aiosmtplib.SMTPResponseException) -> Outcome:
-    """Whether to try again, and if not, whose fault it is: by the enhanced code, where there is one (RFC 3463), a
-    5.3, 5.5, 5.6 or 5.7 is about the system, the protocol, the message or a policy, not about the mailbox."""
+    """Return whether to retry, and otherwise who caused the failure.
+
+    Enhanced codes 5.3, 5.5, 5.6 and 5.7 (RFC 3463) concern the system, the protocol, the message or a policy, not the
+    mailbox.
+    """
     if refusal.code < _FOR_GOOD:
         return Outcome.LATER
     about_mailbox = isinstance(refusal, aiosmtplib.SMTPRecipientRefused | aiosmtplib.SMTPDataError)

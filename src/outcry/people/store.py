@@ -1,8 +1,8 @@
-"""People, the browsers they are signed in with, and the audit log, in SQLite or PostgreSQL; their proofs beside it.
+"""Store users, browser sessions and the audit log in SQLite or PostgreSQL.
 
-Rules kept: a sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing
-(tier, disabled) moves the revision answers rest on, so that keys follow within a second. What changes credentials and
-what goes by them (`add_session`, `confirm_session`) moves a revision, so these transactions run one at a time.
+Sign-ins increment the revision of people; audit lines, uses and tokens none. A change of what a key may do (tier,
+disabled) increments the revision of answers, so that it takes effect within a second. Transactions that change or
+depend on credentials increment a revision and therefore run one at a time.
 """
 
 import json
@@ -128,7 +128,7 @@ class SqlIdentityStore(SqlCredentials):
             _follow(connection, user_id, tier)
             if disabled_ns:
                 end_all(connection, user_id, disabled_ns)
-            # A change of nothing still says whether there is such a user.
+            # Without changes, the row count still tells whether the user exists.
             changed = update(schema.users).where(schema.users.c.id == user_id)
             return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1
 
@@ -176,7 +176,7 @@ class SqlIdentityStore(SqlCredentials):
         with self._database.write("people") as connection:
             connection.execute(update(schema.users).where(schema.users.c.id == user_id).values(values))
 
-    # -- browsers signed in
+    # -- browser sessions
 
     def add_session(
         self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
@@ -246,7 +246,7 @@ class SqlIdentityStore(SqlCredentials):
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
         """See `IdentityStore`."""
         table = schema.audit
-        # As `note` writes it. Quotes within a value are escaped, so no value can be taken for this pair.
+        # As `note` writes it. Quotes within a value are escaped, so no value can look like this pair.
         pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
         told = table.c.details.contains(pair, autoescape=True)
         query = select(func.count()).where(table.c.user_id == user_id, table.c.at_ns > since_ns)
@@ -272,7 +272,7 @@ _USERS = select(*(schema.users.c[name] for name in (*_PLAIN, *_PREFERENCES)))
 
 
 def _follow(connection: Connection, user_id: int, tier: Tier | None) -> None:
-    """Have a user's keys be looked at again, the live ones of another tier, if one is given."""
+    """Mark a user's keys as changed; set the tier of the live ones if given."""
     keys = schema.keys
     own = update(keys).where(keys.c.user_id == user_id)
     connection.execute(own.values(changed=CHANGED_NOW))
@@ -294,7 +294,7 @@ def _taken(connection: Connection, email: str, but: int | None) -> bool:
 
 
 def _is_last_operator(connection: Connection, user_id: int, ways: Ways) -> bool:
-    """Whether this is an operator, and none of the others can come in."""
+    """Return whether the user is an operator and no other operator can sign in."""
     users = schema.users
     operators = select(users.c.id).where(users.c.role == "operator", users.c.disabled_ns.is_(None))
     is_one = connection.execute(operators.where(users.c.id == user_id)).first() is not None

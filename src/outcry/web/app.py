@@ -136,7 +136,7 @@ def page_request(context: PageContext, http: Request) -> PageRequest:
         fresh=fresh,
         lapsed=None
         if found
-        else services.browser_sessions.lapsed(token, services.clock.now_ns(), secure=secure),
+        else services.browser_sessions.find_expired(token, services.clock.now_ns(), secure=secure),
     )
 
 

@@ -288,7 +288,7 @@ class PageContext:
         """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
         user = self.user(request)
         assert request.session is not None
-        if not self.services.browser_sessions.recent(request.session, self.now_ns()):
+        if not self.services.browser_sessions.is_recently_confirmed(request.session, self.now_ns()):
             raise NotConfirmed
         return user
 
