@@ -1,1 +1,1 @@
-"""Alerts to receivers: subscriptions, outbox, dispatch and channels."""
+"""Delivery of alerts: subscriptions, outbox, dispatcher, senders and guarded requests."""

@@ -1,7 +1,6 @@
-"""Telling owners, by a thread of its own: a mail server that hangs holds up no delivery.
+"""Notifies owners about their webhooks in a thread of its own, so that a slow mail server delays no delivery.
 
-Rule kept: nothing that happens in here is felt by who delivers; what is too much to be told is dropped, the oldest
-first, and the operator's log says so.
+Failures do not affect delivery. Beyond `MOST_WAITING` the oldest notices are dropped and logged.
 """
 
 from collections import deque
@@ -15,24 +14,24 @@ from outcry.delivery.outcomes import Decision
 from outcry.delivery.queue_breaker import WARNED_AFTER_NS
 from outcry.market.units import NANOS_PER_HOUR
 
-#: What waits to be told at most.
+#: Maximum number of waiting notices.
 MOST_WAITING = 1_000
 
 
 class Notices(Protocol):
-    """Where a subscription's owner is told of it. Called in a thread of its own, one after the other."""
+    """Notifies the owner of a subscription. Called in a thread of its own, one call at a time."""
 
     def warned(self, message: Message, hours: int) -> None:
-        """Nothing has arrived for so many hours."""
+        """Nothing has been delivered for this many hours."""
         ...
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """Nothing is sent any more."""
+        """The subscription was disabled."""
         ...
 
 
 class Announcements:
-    """What owners are still to be told. `report`: the operator's log. Safe in any thread."""
+    """Queue of notices to owners. Thread-safe."""
 
     def __init__(self, notices: Notices, report: Report) -> None:
         self._notices, self._report = notices, report
@@ -42,7 +41,8 @@ class Announcements:
         self._thread: Thread | None = None
 
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
-        """Have owners told what follows from results that were recorded; `switched_off`: those that ended it."""
+        """Queue the notices that follow from recorded results. `switched_off` are the results that disabled a
+        subscription."""
         for done in switched_off:
             self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))
         for result in results:
@@ -53,12 +53,12 @@ class Announcements:
                 )
 
     def settle(self, patience_s: float) -> None:
-        """Wait until everybody is told, as far as that is soon."""
+        """Wait until all notices are sent, up to `patience_s`."""
         with self._change:
             self._change.wait_for(lambda: not self._waiting and not self._telling, patience_s)
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Drop all waiting notices and end the thread."""
         with self._change:
             self._closed = True
             self._waiting.clear()
@@ -73,7 +73,7 @@ class Announcements:
                 self._waiting.popleft()
             self._waiting.append(telling)
             if self._thread is None:
-                # no reason for the process to go on
+                # a daemon: it must not keep the process alive
                 self._thread = Thread(target=self._run, name="outcry-notices", daemon=True)
                 self._thread.start()
             self._change.notify_all()

@@ -1,8 +1,8 @@
-"""What is told in a chat of the alerts of one message, before it takes the form of any chat.
+"""Content of a chat message, before it takes the format of a chat.
 
-Rules kept: a severity is a word and a shape, so that it needs no colour; of many alerts the newest are shown and the
-others counted; what was missed is told in one line; when an alert fired is told by its reader's clock; nothing that
-comes from data can begin a line, or turn one round.
+Severity is a word and a symbol, so it does not depend on colour. Of many alerts the newest are shown and the rest
+counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change
+its direction.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ from outcry.delivery.payload import Body
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_SECOND
 
-#: What is shown of alerts in one message.
+#: Maximum number of alerts shown in a message.
 MOST_SHOWN = 10
 NOT_ADVICE = "Educational context, not advice."
 _SEVERITIES: tuple[Severity, ...] = ("critical", "warn", "info")
 MARKS = {severity: f"{SHAPES[severity]} {severity.upper()}" for severity in _SEVERITIES}
-#: Chats are written to in English.
+#: Chat messages are in English.
 _ENGLISH = NullTranslations()
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One alert: severity, symbol and what happened in a line, and the same as a sentence, with when it fired."""
+    """One alert: severity, its title line, and its sentence with the time it fired."""
 
     severity: Severity
     title: str
@@ -39,8 +39,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ChatContent:
-    """What is told. `headline`: all of it in a line; `shown`: the newest alerts, oldest of them first; `notes`: what is
-    not shown; `url`: of the page that shows everything."""
+    """Content of a message. `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first.
+    `notes`: what is not shown. `url`: the page with all alerts."""
 
     headline: str
     shown: tuple[Shown, ...]
@@ -49,7 +49,7 @@ class ChatContent:
 
 
 def told(message: Message, body: Body, now_ns: int) -> ChatContent:
-    """What is told of a message whose body this is, and of the alerts that no message told of. `now_ns`: when."""
+    """Return the content of a message with this body. `now_ns`: the current time."""
     alerts, url = body.alerts, body.alerts[0].url
     rows: list[AlertRow | None] = [entry.alert for entry in message.entries] or [None]
     shown = tuple(
@@ -72,7 +72,7 @@ def told(message: Message, body: Body, now_ns: int) -> ChatContent:
 
 
 def title(severity: Severity, row: AlertRow | None) -> str:
-    """An alert's severity, symbol and what happened in a line, with the code of that beside; None: of the test."""
+    """Return severity, symbol, event and alert type in one line; None is the test."""
     if row is None:
         return f"{MARKS[severity]} · Webhook test"
     happened = event(entry_of(row, "shared"), str)
@@ -80,7 +80,7 @@ def title(severity: Severity, row: AlertRow | None) -> str:
 
 
 def _when(row: AlertRow | None, message: Message, now_ns: int) -> str:
-    """When an alert fired, by its reader's clock, with the day unless it is this one; nothing of the test."""
+    """Return when an alert fired, in the reader's time zone, with the date unless it is today; empty for the test."""
     if row is None:
         return ""
     zone = zone_of(message.reader.time_zone)
@@ -92,12 +92,12 @@ def _when(row: AlertRow | None, message: Message, now_ns: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without anything that is no visible sign: line ends, signs that turn a line round, or have no width."""
+    """Return a text without line breaks and unprintable, direction-changing or zero-width characters."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def plain(said: ChatContent, escape: Callable[[str], str]) -> str:
-    """All of it as lines of text. `escape`: makes a line of words harmless for the chat."""
+    """Return the content as lines of text. `escape` makes a line harmless for the chat."""
     lines = [said.headline] if len(said.shown) > 1 else []
     lines += [f"{alert.title}: {alert.sentence}" for alert in said.shown]
     notes = [f"{note}: {said.url}" for note in said.notes]

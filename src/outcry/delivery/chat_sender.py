@@ -1,8 +1,8 @@
-"""One attempt at telling a chat of alerts, whichever chat it is.
+"""Sends messages to chats: the parts that Slack and Discord share.
 
-Rules kept: nothing is sent but to the chat's own hosts, which the form of an address tells; what the chat calls
-malformed is sent once more as plain text, for a bug of ours shall cost nobody an alert; the missed count as told of
-only when a message that says so has arrived.
+Messages go to the chat's own hosts only, which the form of the URL ensures. A message that the chat calls malformed
+is sent once more as plain text, so that a bug of ours loses no alert. Missed alerts count as reported only once a
+message that mentions them was delivered.
 """
 
 from abc import ABC, abstractmethod
@@ -20,15 +20,15 @@ from outcry.delivery.replies import LONGEST_EXCERPT, unanswered
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.target_addresses import form_fault
 
-#: The code of a message that the chat cannot read.
+#: Code of a message that the chat cannot parse.
 OUR_MESSAGE = "our_message"
-#: A first answer that took longer leaves no time for a second message.
+#: After a slower first response there is no time for a second message.
 _TIME_FOR_TWO_MS = 4000
 _HEADERS = {"content-type": "application/json"}
 
 
 class ChatSender(ABC):
-    """Implements `Sender` for what a chat says of itself. `pages`: where the service's pages are."""
+    """Implements `Sender` for a chat. `pages` is the base URL of the service's pages."""
 
     target: ClassVar[Target]
 
@@ -37,22 +37,22 @@ class ChatSender(ABC):
 
     @abstractmethod
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """What is posted."""
+        """Return the JSON to post."""
 
     @abstractmethod
     def plain_payload(self, said: ChatContent) -> dict[str, object]:
-        """The same as nothing but text."""
+        """Return the JSON of the same content as plain text."""
 
     @abstractmethod
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """What an HTTP answer to `body` means; `our_message` where it is malformed."""
+        """Interpret an HTTP response to `body`; the code is `our_message` if the chat calls it malformed."""
 
     def held_ns(self, now_ns: int) -> int:
-        """For how long nothing may be sent to this chat at all."""
+        """Return how long nothing may be sent to this chat."""
         return 0
 
     def posted_to(self, address: str) -> str:
-        """What to post to, given a subscription's address."""
+        """Return the URL to post to for a subscription's URL."""
         return address
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
@@ -78,7 +78,7 @@ class ChatSender(ABC):
 
 
 def _both(first: SendResult, second: SendResult) -> SendResult:
-    """The second of two messages, with what was answered to the first: it is a bug that shall be seen."""
+    """Combine two results: the second, with both response excerpts, because the first shows a bug."""
     excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
         :LONGEST_EXCERPT
     ]

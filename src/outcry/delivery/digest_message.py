@@ -1,7 +1,7 @@
-"""What a digest says: alerts by symbol, as plain text and as HTML, in its reader's language and time zone.
+"""Content of a digest: alerts by symbol as plain text and HTML, in the reader's language and time zone.
 
-Rules kept: both forms say the same; severity is told by word and by shape; nothing is fetched when a mail is opened: no
-picture, no script, no font; whatever comes from data is text and nothing else.
+Both forms have the same content. Severity is a word and a symbol. Opening the email loads nothing: no images, scripts
+or fonts. Text from data is always escaped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from outcry.delivery.outbox_model import Entry, Message, Reader
 from outcry.market.units import NANOS_PER_SECOND, PRICE_SCALE, price_text
 
 FOLDERS = (Path(__file__).parent / "locale", alert_phrases.LOCALE_FOLDER)
-#: Alerts one mail shows; of more the most severe, and among those the newest.
+#: Maximum number of alerts shown. Of more, the most severe are shown, and of those the newest.
 MOST_SHOWN = 50
-#: Symbols a subject names.
+#: Maximum number of symbols in a subject.
 MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One alert: `code` of its severity, its `shape` and word, when it was, what happened shortly and in a sentence."""
+    """One alert: code, symbol and name of its severity, its time, a short event and a sentence."""
 
     code: str
     shape: str
@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class DigestMessage:
-    """A mail before it is one. `request`: the text without what is secret in it, for who tests."""
+    """Content of an email. `request` is the text without secrets, for tests of a webhook."""
 
     subject: str
     text: str
@@ -51,7 +51,7 @@ class DigestMessage:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a mail leads: to all alerts, to the subscription's own page, and to its end, which is secret."""
+    """Links of an email: all alerts, the webhook's page, and the secret link to unsubscribe."""
 
     alerts: str
     webhook: str
@@ -59,7 +59,7 @@ class Links:
 
 
 def render_digest(message: Message, links: Links) -> DigestMessage:
-    """What a message says; one without entries is a test."""
+    """Render the digest of a message; a message without entries is a test."""
     words = vocabulary(message.reader.language)
     shown = _shown(message.entries)
     subject = _subject(message.entries, words)
@@ -83,12 +83,12 @@ def render_digest(message: Message, links: Links) -> DigestMessage:
 
 
 def _counted(words: Vocabulary, one: str, many: str, count: int) -> str:
-    """A number of things in words; nothing of none."""
+    """Return a count in words; empty for zero."""
     return words.ngettext(one, many, count) % {"num": count} if count else ""
 
 
 def _shown(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Those that are shown, in the order they happened."""
+    """Return the entries to show, in the order they happened."""
     if len(entries) <= MOST_SHOWN:
         return entries
     rank = {code: place for place, code in enumerate(alert_phrases.SEVERITIES)}
@@ -106,7 +106,7 @@ def _subject(entries: Sequence[Entry], words: Vocabulary) -> str:
 
 
 def _groups(entries: Sequence[Entry], reader: Reader, words: Vocabulary) -> Mapping[str, list[Row]]:
-    """By symbol, in the order each was first heard of."""
+    """Return the alerts by symbol, in the order symbols first occur."""
     zone, groups = zone_of(reader.time_zone), dict[str, list[Row]]()
     for entry in entries:
         row, alert = entry.alert, told(entry.alert, "shared")
@@ -129,7 +129,7 @@ def _price(price: float) -> str:
 
 
 def _day(language: str, text: str) -> str:
-    """A trade date; what an alert refers to is not always one."""
+    """Format a trade date. The reference of an alert is not always one."""
     try:
         return date_text(date.fromisoformat(text), language)
     except ValueError:
@@ -138,7 +138,7 @@ def _day(language: str, text: str) -> str:
 
 @cache
 def vocabulary(language: str) -> Vocabulary:
-    """The words of a language; English where there are none."""
+    """Return the texts of a language; English if there are none."""
     known = {path.name for path in FOLDERS[0].iterdir()}
     return Vocabulary(language if language in known else "en", FOLDERS)
 

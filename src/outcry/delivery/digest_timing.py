@@ -1,7 +1,7 @@
-"""Which alerts of a digest are sent now, when the others are, and since when it has been late.
+"""Splits the alerts of a digest into those sent now and those sent later.
 
-Rules kept: an alert waits for the end of the window it was written in and no longer; what is critical does not wait,
-where its reader wishes so; nor does what was tried once.
+An alert waits for the end of the digest window it was written in. Critical alerts do not wait if the reader chose so.
+Neither do alerts of a message that was attempted before.
 """
 
 from outcry.delivery.digest_windows import window_end_ns
@@ -10,8 +10,8 @@ from outcry.delivery.outbox_model import Entry, Message
 
 
 def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
-    """Of an e-mail message's entries those that are to be sent now, in their order, and when the others are; None where
-    there are no others. The window is that of the first entry: what was written after it goes with it."""
+    """Return the entries of an email to send now, and when the others are due (None if there are none). The window of
+    the first entry applies to all."""
     end_ns = _end_ns(message)
     if end_ns <= now_ns or message.attempts:
         return list(message.entries), None
@@ -21,8 +21,7 @@ def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
 
 
 def wanted_ns(message: Message) -> int:
-    """Since when a message is to be sent: from when it was written, or asked for again, but for a digest, whose window
-    has to end first."""
+    """Return when a message should be sent: when it was written or resent; for a digest, at the end of its window."""
     return _end_ns(message) if message.subscription.target is Target.EMAIL else message.created_ns
 
 

@@ -1,7 +1,7 @@
-"""When a digest's window ends, by its reader's clock on the wall.
+"""Ends of digest windows, in the reader's local time.
 
-Rules kept: a window always ends, whatever is done to the clock in it: an hour that does not exist ends it as the clock
-jumps over that hour, one that comes twice ends it when it comes first.
+A window always ends. If a time change skips the hour, the window ends at the change. If the hour occurs twice, it
+ends at the first.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -15,19 +15,19 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def window_end_ns(window: Window, since_ns: int, time_zone: str, digest_hour: int) -> int:
-    """The end, after `since_ns`, of the window that it falls in: the next quarter of an hour or full hour that the
-    reader's clock shows, or the next time it shows the digest hour."""
+    """Return the end of the window that contains `since_ns`, in ns UTC: the next quarter of an hour or hour of the
+    reader's clock, or the next digest hour."""
     zone = zone_of(time_zone)
     if window == "day":
         return _next_digest_ns(since_ns, zone, digest_hour)
-    # The clock as it went at the time of the entry: zones set theirs at full hours of the old time, so that a window
-    # that a change lies in ends with it.
+    # Use the offset at the time of the entry. Zones change at full hours of the old offset, so a window that contains
+    # a change ends with it.
     step_ns, ahead_ns = _STEPS_NS[window], _ahead_ns(since_ns, zone)
     return ((since_ns + ahead_ns) // step_ns + 1) * step_ns - ahead_ns
 
 
 def zone_of(time_zone: str) -> ZoneInfo:
-    """The zone of a name; UTC where this machine does not know the name any more, for mail has to go out."""
+    """Return a time zone by name; UTC if this machine does not know the name, because the email must be sent."""
     try:
         return ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError):
@@ -36,7 +36,7 @@ def zone_of(time_zone: str) -> ZoneInfo:
 
 def _next_digest_ns(since_ns: int, zone: ZoneInfo, digest_hour: int) -> int:
     today = _instant(since_ns).astimezone(zone).date()
-    # Where the clock is set back over midnight, tomorrow's hour may have been already.
+    # If the clock is set back over midnight, tomorrow's hour may be in the past.
     days = (today + timedelta(days=ahead) for ahead in range(3))
     return next(
         end_ns
@@ -46,14 +46,14 @@ def _next_digest_ns(since_ns: int, zone: ZoneInfo, digest_hour: int) -> int:
 
 
 def _first_ns(wall: datetime) -> int:
-    """When a clock first shows a time, or, where it never does, when it jumps over it."""
+    """Return when a clock first shows a local time, or when it skips it."""
     before, after = wall.utcoffset(), wall.replace(fold=1).utcoffset()
     assert before is not None
     assert after is not None
     shown = wall.replace(tzinfo=UTC)
-    if before >= after:  # it is shown once, or twice: then first by the time before the change
+    if before >= after:  # shown once or twice: the first is by the offset before the change
         return _ns(shown - before)
-    # By PEP 495 a time that does not exist has both offsets, and the jump lies between the instants they give.
+    # By PEP 495 a skipped time has both offsets, and the change lies between the two results.
     earlier, later = shown - after, shown - before
     while later - earlier > _MICROSECOND:
         middle = earlier + (later - earlier) // 2

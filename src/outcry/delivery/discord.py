@@ -1,7 +1,7 @@
-"""Alerts in a Discord channel, by a webhook.
+"""Sends alerts to a Discord channel through a webhook.
 
-Rules kept: what comes from data is escaped, and nobody is ever called by a message; a text is never longer than Discord
-takes; what Discord says of its limits is heeded before they are reached, for who goes on answers for the whole machine.
+Text from data is escaped, and a message never mentions anybody. A text is never longer than Discord allows. Discord's
+rate limits are respected before they are reached, because Discord blocks the whole machine for ignoring them.
 """
 
 import re
@@ -22,51 +22,52 @@ from outcry.market.units import NANOS_PER_MINUTE
 
 LONGEST_CONTENT = 2000
 COLOURS: dict[Severity, int] = {"critical": 0xC0392B, "warn": 0xD68910, "info": 0x2E6DA4}
-#: An embed's title may have 256 signs, its description 4,096, and all ten together 6,000: these stay below it. `_LINE`:
-#: of an alert where all of them are lines of one text.
+#: Discord allows 256 characters in an embed's title, 4,096 in its description, and 6,000 in ten embeds together.
+#: `_LINE`: characters of an alert in a plain text message.
 _TITLE, _DESCRIPTION, _LINE = 120, 450, 165
-#: Ten thousand answers of these kinds in ten minutes have Discord shut a machine out: it stops long before.
+#: Discord blocks a machine after 10,000 such responses in ten minutes. Outcry stops much earlier.
 MOST_INVALID, INVALID_WINDOW_NS = 2000, 10 * NANOS_PER_MINUTE
 _INVALID = frozenset({401, 403, 404, 429})
-#: A webhook nobody knows, and a token that is not its own.
+#: Unknown webhook; invalid webhook token.
 _GONE = frozenset({(404, 10015), (401, 50027)})
-#: An empty message, a form that is not as it should be, no JSON.
+#: Empty message; invalid form body; invalid JSON.
 _MALFORMED = frozenset({(400, 50006), (400, 50035), (400, 50109)})
-#: What Markdown gives a meaning, anywhere or where a line begins, and what makes a link of an address.
+#: Characters that Markdown interprets, anywhere or at the beginning of a line, and the slashes that turn text into a
+#: link.
 _MEANING = re.compile(r"([\\*_~`|<>\[\]@#]|^[-+]|(?<=:)/(?=/))")
 
 
 class _Problem(msgspec.Struct):
-    """What Discord says of a refusal."""
+    """Error body of a Discord response."""
 
     code: int = 0
     retry_after: float | None = None
 
 
 class Restraint:
-    """When nothing may be sent to Discord from this machine, whatever the webhook."""
+    """Rate limits that apply to all webhooks of this machine."""
 
     def __init__(self, most_invalid: int = MOST_INVALID) -> None:
         self._invalid_ns: deque[int] = deque(maxlen=most_invalid)
         self._asked_until_ns = 0
 
     def count(self, now_ns: int) -> None:
-        """There was one more of the answers that get a machine shut out."""
+        """Count a response that leads towards a block of the machine."""
         self._invalid_ns.append(now_ns)
 
     def pause(self, until_ns: int) -> None:
-        """Discord asks the whole machine to wait."""
+        """Record that Discord asks the whole machine to wait."""
         self._asked_until_ns = max(self._asked_until_ns, until_ns)
 
     def held_ns(self, now_ns: int) -> int:
-        """For how long from now; 0: it may be sent."""
+        """Return how long to wait from now; 0 if sending is allowed."""
         invalid = self._invalid_ns
         full_until_ns = invalid[0] + INVALID_WINDOW_NS if len(invalid) == invalid.maxlen else 0
         return max(full_until_ns, self._asked_until_ns, now_ns) - now_ns
 
 
 class DiscordSender(ChatSender):
-    """Implements `Sender` for Discord; one in a process, for its limits are those of a machine."""
+    """Implements `Sender` for Discord. One instance a process, because limits are per machine."""
 
     target = Target.DISCORD
 
@@ -79,11 +80,11 @@ class DiscordSender(ChatSender):
         return self._restraint.held_ns(now_ns)
 
     def posted_to(self, address: str) -> str:
-        """See `ChatSender`. Without `wait` Discord takes a message it then does not keep, and says nothing of it."""
+        """See `ChatSender`. Without `wait` Discord accepts a message that it may drop without an error."""
         return f"{address}?wait=true"
 
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """An embed for each alert, under a line that notices show."""
+        """Return an embed for each alert, below a line that notifications show."""
         embeds: list[dict[str, object]] = [
             {
                 "title": _escaped(alert.title, _TITLE),
@@ -94,7 +95,7 @@ class DiscordSender(ChatSender):
             for alert in said.shown
         ]
         embeds[-1]["footer"] = {"text": NOT_ADVICE}
-        notes = [f"{note}: <{said.url}>" for note in said.notes]  # in brackets no preview is made of it
+        notes = [f"{note}: <{said.url}>" for note in said.notes]  # brackets prevent a link preview
         content = "\n".join([_escaped(said.headline, LONGEST_CONTENT // 2), *notes])
         return {**_content(content), "embeds": embeds}
 
@@ -107,7 +108,7 @@ class DiscordSender(ChatSender):
         problem, status = _problem(reply.body), reply.status or 0
         if (
             status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared"
-        ):  # others' doing is not counted
+        ):  # responses caused by others are not counted
             self._restraint.count(now_ns)
         if (status, problem.code) in _GONE:
             return sent_of(reply, Verdict.GONE, "gone", address, body)
@@ -117,7 +118,7 @@ class DiscordSender(ChatSender):
         if sent.verdict is Verdict.SLOWER and problem.retry_after is not None:
             sent = replace(
                 sent, wait_ns=waited_ns(problem.retry_after)
-            )  # finer than the header's whole seconds
+            )  # more precise than the header's whole seconds
         if sent.verdict is Verdict.SLOWER and _header(reply, "x-ratelimit-global") == "true":
             self._restraint.pause(now_ns + (sent.wait_ns or 0))
         if sent.verdict is Verdict.ARRIVED and _header(reply, "x-ratelimit-remaining") == "0":
@@ -130,7 +131,7 @@ def _header(reply: Reply, name: str) -> str:
 
 
 def _content(text: str) -> dict[str, object]:
-    """`allowed_mentions`: whatever the text, it calls nobody."""
+    """Return a text message. `allowed_mentions` ensures that it mentions nobody."""
     return {"content": shortened(text, LONGEST_CONTENT), "allowed_mentions": {"parse": []}}
 
 
@@ -142,7 +143,7 @@ def _problem(body: bytes) -> _Problem:
 
 
 def _escaped(text: str, most: int) -> str:
-    """Words of ours or of data in a line of at most so many signs."""
+    """Return escaped text in one line of at most `most` characters."""
     line = one_line(text)
     escaped = _MEANING.sub(r"\\\1", line)
     if shortened(escaped, most) == escaped:

@@ -1,7 +1,7 @@
-"""Digests of alerts, handed to the operator's mail server.
+"""Sends digests of alerts through the operator's mail server.
 
-Rules kept: a mail that is sent again has the same Message-ID, so that whoever got it twice sees it once; each can be
-ended by one press in the reader's own mail program (RFC 8058); the operator's log is told why a mail did not go.
+A resent email has the same Message-ID, so mail programs show it once. Each has a one-click unsubscribe header (RFC
+8058). The log records why an email was not sent.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from outcry.delivery.outbox_model import Message
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.people.smtp import HandedOver, Outcome, SmtpServer, hand_over, new_message
 
-#: Connections to the mail server at a time: at the full hour many mails are due, and servers limit who asks for more.
+#: Concurrent connections to the mail server. Many digests are due at the full hour, and servers limit clients that
+#: open more.
 AT_A_TIME = 8
 _PATIENCE_S, _WITHIN_S = 3.0, 15.0
 _LONGEST_EXCERPT = 1000
@@ -31,8 +32,8 @@ _VERDICTS = {
 
 
 class MailSender:
-    """Implements `Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
-    with; `unsubscribe`: makes the link that ends a subscription; `report`: writes to the operator's log."""
+    """Implements `Sender` for email. `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns
+    the link that ends a subscription."""
 
     def __init__(
         self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
@@ -62,7 +63,7 @@ class MailSender:
         digest = await asyncio.to_thread(render_digest, message, links)
         try:
             email = self._email(message.message_id, address, digest, links)
-        except (MessageError, ValueError):  # an address that would add a header: none that was saved is
+        except (MessageError, ValueError):  # an address that would add a header; no stored address does
             return SendResult(Verdict.REFUSED, "email_form")
         done = await hand_over(self._server, email, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]

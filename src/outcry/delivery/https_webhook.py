@@ -1,6 +1,6 @@
-"""A generic HTTPS endpoint: a signed POST, and what its answer means.
+"""Sends alerts to HTTPS endpoints of programs: a signed POST, and how its response is interpreted.
 
-Rule kept: only a 2xx is taken for received; whatever else comes, the message is kept.
+Only a 2xx status means delivered. After any other response the message is retried or kept.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from outcry.delivery.replies import ordinary, sent_of, unanswered
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing import signed
 
-#: `ES=41 ES=42 NQ=7`: each alert's number among those of its symbol that this subscription was ever sent.
+#: `ES=41 ES=42 NQ=7`: number of each alert among the subscription's alerts of its symbol.
 NUMBERS_HEADER = "outcry-seq"
-#: With this header an answer says more than its status can.
+#: Response header by which a receiver can disable the webhook or refuse a message.
 WISH_HEADER = "webhook-delivery"
 
 
 class HttpsSender:
-    """Implements `Sender` for an endpoint of the subscriber's. `pages`: where the service's pages are."""
+    """Implements `Sender` for HTTPS endpoints. `pages` is the base URL of the service's pages."""
 
     def __init__(self, egress: Egress, pages: str, clock: Clock) -> None:
         self._egress, self._pages, self._clock = egress, pages, clock
@@ -42,7 +42,7 @@ class HttpsSender:
 
 def _judged(reply: Reply, address: str, body: bytes, now_ns: int, secrets: Sequence[str]) -> SendResult:
     wishes = {wish.strip().lower() for wish in reply.headers.get(WISH_HEADER, "").split(",")}
-    if "disable" in wishes:  # whatever its status: it wants no more, and what it was sent is kept for it
+    if "disable" in wishes:  # any status: the receiver wants no more messages; the outbox keeps them
         return sent_of(reply, Verdict.GONE, "gone", address, body, secrets=secrets)
     sent = ordinary(reply, address, body, now_ns, secrets)
     if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:

@@ -1,6 +1,6 @@
-"""The port for sending one message to one subscription's target, once.
+"""Interface for sending one message to one target, once.
 
-Rule kept: a sender says what came of it and never raises; whether it is tried again, and when, is not its business.
+A sender returns a result and never raises. It does not decide on retries.
 """
 
 from collections.abc import Sequence
@@ -12,23 +12,28 @@ from outcry.delivery.outbox_model import Message
 
 
 class Verdict(StrEnum):
-    """What an attempt means."""
+    """Meaning of an attempt."""
 
     ARRIVED = "arrived"
-    LATER = "later"  # it failed, and may work another time
-    SLOWER = "slower"  # the other side asks for fewer messages: no failure of the endpoint
-    BUSY = "busy"  # nothing was tried, for want of a place in a queue of ours: no attempt
-    REFUSED = "refused"  # this message will never be taken; the endpoint may take others
-    GONE = "gone"  # the endpoint will take nothing any more
-    BOUNCED = "bounced"  # the mailbox refused it for good
+    LATER = "later"  # failed, and may succeed later
+    SLOWER = "slower"  # rate limited: not a failure of the endpoint
+    BUSY = "busy"  # no free slot on our side: not an attempt
+    REFUSED = "refused"  # the receiver will never accept this message, but may accept others
+    GONE = "gone"  # the endpoint no longer exists
+    BOUNCED = "bounced"  # the mailbox rejected it permanently
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What came of one attempt. `code`: `ok`, or a stable code that has words; `status`: HTTP or SMTP status, None
-    without an answer; `wait_ns`: how long the other side asks to be left alone, None where it does not; `excerpt`: of
-    the answer, as it came; `request`: what was sent, without secrets, for who tests; `told`: whether it told of the
-    missed."""
+    """Result of one attempt.
+
+    - `code`: `ok`, or a stable code that has a text.
+    - `status`: HTTP or SMTP status, None without a response.
+    - `wait_ns`: pause that the receiver asks for, None if it does not.
+    - `excerpt`: start of the response, as received. `request`: what was sent, without secrets, for tests of a
+      webhook.
+    - `told`: the message reported the missed alerts.
+    """
 
     verdict: Verdict
     code: str
@@ -45,6 +50,6 @@ class Sender(Protocol):
     """Sends to one kind of target. Used on the event loop."""
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
-        """Try once, within 20 seconds in all. A message without entries is the test. `address`: the target's, opened;
-        `secrets`: what to sign with, newest first, empty where the target is not signed for."""
+        """Send a message once, within 20 seconds. A message without entries is a test. `address` is the decrypted URL
+        or email address. `secrets` sign the message, newest first; empty if the target is not signed."""
         ...

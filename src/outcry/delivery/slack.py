@@ -1,7 +1,7 @@
-"""Alerts in a Slack channel, by an incoming webhook.
+"""Sends alerts to a Slack channel through an incoming webhook.
 
-Rules kept: what comes from data is escaped as Slack asks, so it calls nobody and links nowhere; a text is never longer
-than Slack takes; what Slack says of a channel that is gone is believed at once.
+Text from data is escaped as Slack requires, so it mentions nobody and links nowhere. A text is never longer than
+Slack allows. A webhook is disabled at once when Slack reports that its channel is gone.
 """
 
 from outcry.delivery.chat_content import NOT_ADVICE, ChatContent, one_line, plain
@@ -13,22 +13,21 @@ from outcry.delivery.replies import ordinary, sent_of
 from outcry.delivery.sender import SendResult, Verdict
 
 LONGEST_HEADER, LONGEST_SECTION, LONGEST_LINE = 150, 3000, 300
-#: What Slack answers once it will take nothing by this address any more.
+#: Errors after which Slack will never accept a message at this URL.
 GONE = frozenset(
     {
         "action_prohibited", "channel_is_archived", "channel_not_found", "invalid_token", "no_active_hooks",
         "no_service", "no_service_id", "no_team", "team_disabled", "user_not_found",
     }
 )  # fmt: skip
-#: What it answers to a message it cannot read.
+#: Errors of a message that Slack cannot parse.
 MALFORMED = frozenset(
     {
         "invalid_attachments", "invalid_blocks", "invalid_blocks_format", "invalid_payload", "msg_blocks_too_long",
         "msg_too_long", "no_text", "too_many_attachments",
     }
 )  # fmt: skip
-#: What begins a mention or a link is escaped. What makes text bold or code has no escape: signs that look like it stand
-#: for it.
+#: Escapes the start of mentions and links. Bold and code have no escape, so look-alike characters replace theirs.
 _INERT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"})
 _LONGEST_ESCAPE = len("&amp;")
 
@@ -39,7 +38,7 @@ class SlackSender(ChatSender):
     target = Target.SLACK
 
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """Blocks, and text for notices and for who cannot see blocks."""
+        """Return blocks, and text for notifications and clients without blocks."""
         headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
         blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
         for alert in said.shown:

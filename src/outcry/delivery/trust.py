@@ -1,20 +1,19 @@
-"""Whose certificates are believed.
+"""TLS contexts that trust the system's certificate authorities.
 
-Rules kept: the system's roots, found where the TLS library was built to look, whatever the environment says
-(`SSL_CERT_FILE` and the like are for programs a person runs, and would silently widen what a service trusts); TLS 1.2
-or later, and no signature made with SHA-1.
+Environment variables such as `SSL_CERT_FILE` are ignored, because they would silently extend what a service trusts.
+TLS 1.2 or later is required, and signatures made with SHA-1 are refused.
 """
 
 import ssl
 from pathlib import Path
 
-#: Where systems keep their roots, for a Python that was built elsewhere and looks in none of them.
+#: Usual places of the system's authorities, for a Python built elsewhere that looks in none of them.
 _USUAL = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
 def system_trust(ca_file: str = "") -> ssl.SSLContext:
-    """What to speak TLS with: trusts the system's roots and, if given, those in a PEM file. Raises `OSError`
-    (`ssl.SSLError` is one) where that cannot be read."""
+    """Return a TLS context that trusts the system's authorities and, if given, those in a PEM file. Raises `OSError`
+    (`ssl.SSLError` is one) if the file cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("DEFAULT:!aNULL:!eNULL:@SECLEVEL=2")

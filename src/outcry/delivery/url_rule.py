@@ -1,8 +1,7 @@
-"""Which addresses alerts may be sent to: what an address says of itself, and which IP addresses are public.
+"""Rules for webhook URLs: which text is accepted, and which IP addresses are public.
 
-Rules kept: nobody is asked anything here, so the same text always has the same verdict; what is accepted has one
-canonical form, and that form is what is connected to. Anything two parsers could read differently (RFC 3986 and the
-WHATWG's) is refused rather than read.
+The rules use no network, so a URL always has the same verdict. An accepted URL has one canonical form, which is the
+one requested. Text that parsers could interpret differently (RFC 3986 and WHATWG) is refused.
 """
 
 import re
@@ -22,37 +21,41 @@ LONGEST = 2048
 IpAddress = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-#: Names that never lead to a public host (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside).
+#: Names that are never public hosts (RFC 6761, 6762, 7686, 8375, 9476, and names common in private networks).
 _INSIDE = frozenset((
     "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "alt",
     "test", "invalid", "example", "onion", "arpa", "svc",
 ))  # fmt: skip
-#: Not public, whatever `is_global` of a given Python says of them: the special-purpose registry (RFC 6890 and its
-#: successors) with relays and anycast services, multicast, and the one public address that is a cloud's own service.
+#: Not public, although `is_global` of some Python versions says so: special-purpose addresses (RFC 6890 and later),
+#: relays and anycast services, multicast, and the public address of a cloud's own service.
 _SPECIAL_4 = tuple(map(IPv4Network, (
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
     "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
     "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
 )))  # fmt: skip
-#: The only part of IPv6 that is given out, and what is set aside in it: tunnels, translators, examples.
+#: The allocated part of IPv6, and its reserved networks: tunnels, translators, examples.
 _GIVEN_OUT = IPv6Network("2000::/3")
 _SPECIAL_6 = tuple(map(IPv6Network, (
     "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20",
 )))  # fmt: skip
-#: What `ipv4only.arpa` stands for (RFC 7050): found inside an IPv6 address, the rest is a translator's prefix.
+#: IPv4 addresses of `ipv4only.arpa` (RFC 7050). An IPv6 address that contains one shows a translator's prefix.
 _WELL_KNOWN = (IPv4Address("192.0.0.170").packed, IPv4Address("192.0.0.171").packed)
 
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]+)(?::([0-9]+))?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-#: What stands for itself in a path or query; `%` too, for it is encoded already.
+#: Characters that stay unquoted in a path or query; `%` too, because it is already encoded.
 _PLAIN = "/?:@!$&'()*+,;=-._~%[]"
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an accepted address leads. `host`: a name as it is on the wire (A-labels) or an IP address, without
-    brackets or final dot; `ip`: the latter, None for a name; `address`: the whole, in its one form; `admitted`: by
-    the operator, so it need not be public."""
+    """Where an accepted URL leads.
+
+    - `host`: a host name in A-labels, or an IP address without brackets; no final dot.
+    - `ip`: the IP address, None for a name.
+    - `url`: the canonical URL.
+    - `admitted`: allowed by the operator, so it need not be public.
+    """
 
     host: str
     port: int
@@ -63,15 +66,15 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class UrlRule:
-    """What is accepted. `own_hosts`: where this very service is reached; `admitted`: hosts and ports that need not be
-    public; `denied_networks`: never connected to, public or not, admitted or not."""
+    """The rule. `own_hosts`: hosts of this service. `admitted`: hosts with ports that need not be public.
+    `denied_networks`: never connected to, even if public or admitted."""
 
     own_hosts: Collection[str] = frozenset()
     admitted: Collection[tuple[str, int]] = frozenset()
     denied_networks: tuple[Network, ...] = ()
 
     def check(self, text: str) -> Destination | str:
-        """Where `text` leads, or the `endpoint_*` code of what is wrong with it."""
+        """Return the destination of a URL, or the `endpoint_*` code of its fault."""
         if not text or len(text) > LONGEST or not text.isprintable() or " " in text or "\\" in text:
             return INVALID
         scheme, mark, rest = text.partition("://")
@@ -94,7 +97,7 @@ class UrlRule:
         return Destination(host, port, url, ip, admitted)
 
     def is_public(self, ip: IpAddress) -> bool:
-        """Whether an address may be connected to without being admitted."""
+        """Tell whether an IP address may be connected to without being admitted."""
         if self.is_denied(ip):
             return False
         if isinstance(ip, IPv4Address):
@@ -107,12 +110,12 @@ class UrlRule:
         )
 
     def is_denied(self, ip: IpAddress) -> bool:
-        """Whether the operator denies an address, also where IPv6 only wraps it."""
+        """Tell whether the operator denies an IP address, also in its IPv4-mapped form."""
         plain = ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
         return any(plain in network or ip in network for network in self.denied_networks)
 
     def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
-        """Whether a connection to `destination` may be one to this address."""
+        """Tell whether a connection to `destination` may dial an IP address."""
         return not self.is_denied(ip) if destination.admitted else self.is_public(ip)
 
     def _refuse(self, host: str, ip: IpAddress | None, port: int) -> str:
@@ -130,7 +133,7 @@ class UrlRule:
 
 
 def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> UrlRule:
-    """The rule that settings of these names make. Raises `ValueError`, which says what cannot be read."""
+    """Return the rule for the settings of these names. Raises `ValueError` with the invalid entry."""
     own = read_host(urlsplit(public_url).netloc) if public_url else None
     admitted: set[tuple[str, int]] = set()
     for entry in _entries(private_hosts):
@@ -148,7 +151,7 @@ def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str 
 
 
 def read_host(authority: str) -> tuple[str, IpAddress | None, int] | None:
-    """Host in its one form, the address if it is one, and port, of `host` or `host:port`; None where it is neither."""
+    """Return canonical host, IP address (None for a name) and port of `host` or `host:port`; None if invalid."""
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         return None
@@ -163,15 +166,15 @@ def read_host(authority: str) -> tuple[str, IpAddress | None, int] | None:
     if name is None:
         return None
     last = name.rpartition(".")[2]
-    if last.isdigit() or last.startswith("0x"):  # others would read it as a ip, in whatever notation
+    if last.isdigit() or last.startswith("0x"):  # other parsers would read it as a number
         ip = _ip_of(IPv4Address, name)
         return None if ip is None else (name, ip, port)
     return name, None, port
 
 
 def translation_networks(answers: Iterable[IpAddress]) -> tuple[IPv6Network, ...]:
-    """The networks by which IPv4 is reached through a translator here (NAT64), told from what `ipv4only.arpa` resolves
-    to (RFC 7050; where the four octets stand: RFC 6052, 2.2)."""
+    """Return the networks of this network's NAT64 translator, from the addresses of `ipv4only.arpa` (RFC 7050). The
+    position of the IPv4 address follows RFC 6052, 2.2."""
     found: set[IPv6Network] = set()
     for answer in answers:
         octets = answer.packed
@@ -184,7 +187,7 @@ def translation_networks(answers: Iterable[IpAddress]) -> tuple[IPv6Network, ...
 
 
 def _name(text: str) -> str | None:
-    """A host's name in lower-case A-labels (UTS 46, non-transitional), or None where it is none."""
+    """Return a host name in lower-case A-labels (UTS 46, non-transitional), or None if it is invalid."""
     try:
         folded = text.lower() if text.isascii() else idna.uts46_remap(text, std3_rules=True)
         labels = [_label(label) for label in folded.removesuffix(".").split(".")]
@@ -195,7 +198,7 @@ def _name(text: str) -> str | None:
 
 
 def _label(label: str) -> str:
-    if len(label) > 63:  # and no shorter as an A-label; the check below takes its time with long ones
+    if len(label) > 63:  # its A-label would not be shorter, and checking a long label is slow
         raise UnicodeError
     if label.isascii() and not label.startswith("xn--"):
         return label
@@ -210,7 +213,7 @@ def _ip_of(kind: type[IpAddress], text: str) -> IpAddress | None:
 
 
 def _is_isatap(ip: IPv6Address) -> bool:
-    """Whether the last 32 bits are an IPv4 address inside a site (RFC 5214, 6.1), whatever the universal bit says."""
+    """Tell whether the last 32 bits are an IPv4 address of a site (RFC 5214, 6.1), with either universal bit."""
     return (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 
 

@@ -1,8 +1,8 @@
-"""Which of the processes that deliver are there, as PostgreSQL itself knows it: each holds a lock by a connection of
-its own, which the server lets go when that connection ends, however it does.
+"""Detects delivery workers that ended, by PostgreSQL advisory locks.
 
-Rule kept: who is merely not heard, behind a link or a machine that stands still, is there. A machine that went without
-a word is known to be gone by its leases alone, when they run out; and so is whoever delivers from SQLite.
+Each worker holds a lock on a connection of its own. The server releases it when the connection ends. A worker behind
+a stalled link keeps its lock and counts as alive. With SQLite, and if a machine disappears without closing its
+connection, only the expiry of leases shows that a worker ended.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,12 @@ from outcry.database import schema
 from outcry.database.database import Database, busy
 from outcry.market.units import NANOS_PER_SECOND
 
-#: Whose connection is gone so long is gone: a live one has made another by then, also where the server was restarted.
+#: A worker without a connection for this long has ended. A live one has reconnected by then, even after a restart of
+#: the server.
 GONE_AFTER_NS = 10 * NANOS_PER_SECOND
-#: As long as a line may stall without its connection being given up.
+#: How long a connection may stall before it is closed.
 _PATIENCE_S = 45.0
-#: Names our locks among whatever else uses the database.
+#: Namespace of our locks among others in the database.
 _SEATS = 0x4F75_7477  # "Outw"
 _QUEUES = schema.lanes.c
 _HOLD = text("SELECT pg_try_advisory_lock_shared(:seats, :number)")
@@ -32,7 +33,7 @@ _HELD = text(
 
 
 class WorkerPresence:
-    """The seat of one worker, and who else has one. Safe in any thread."""
+    """The lock of this worker, and the locks of others. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,8 +42,8 @@ class WorkerPresence:
         self._missed_ns: dict[str, int] = {}
 
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
-        """Have a seat; of the workers that hold queues now, return those that have had none for long enough. Raises
-        `StoreBusy`."""
+        """Acquire this worker's lock. Return the workers with leased queues that have had no lock for
+        `GONE_AFTER_NS`. Raises `StoreBusy`."""
         with self._looking:
             try:
                 seat = self._seat = self._seat or self._taken(worker)
@@ -64,7 +65,7 @@ class WorkerPresence:
         return seat
 
     def leave(self) -> None:
-        """Give the seat up."""
+        """Release the lock."""
         seat, self._seat = self._seat, None
         if seat is not None:
             seat.invalidate()
@@ -72,7 +73,7 @@ class WorkerPresence:
 
 
 def let_go(connection: Connection, workers: Sequence[str], now_ns: int) -> int:
-    """Let go of the queues that these hold, to be looked at now; return how many."""
+    """Release the queues leased by these workers, due now; return their number."""
     theirs = (
         select(_QUEUES.subscription_id)
         .where(*_held(now_ns), _holder().in_(workers))
@@ -86,16 +87,16 @@ def let_go(connection: Connection, workers: Sequence[str], now_ns: int) -> int:
 
 
 def _number(worker: str) -> int:
-    return crc32(worker.encode()) >> 1  # as many bits as a lock's number has, and its sign none
+    return crc32(worker.encode()) >> 1  # fits the unsigned half of a lock's number
 
 
 def _holder() -> Any:
-    """The worker of a queue's claim, which is named `worker/…`."""
+    """Return the worker of a queue's claim, which is named `worker/…`."""
     return func.split_part(_QUEUES.worker, "/", 1)
 
 
 def _holding(now_ns: int) -> Any:
-    """Workers whose leases are not over; such queues are due when these are, and so come by the index."""
+    """Query workers with unexpired leases. Their queues are due when the lease expires, so the index finds them."""
     return select(_holder()).where(*_held(now_ns)).distinct()
 
 
