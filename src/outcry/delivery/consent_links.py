@@ -45,7 +45,7 @@ class ConsentLinks:
         return None if facts is None else (int(facts["user"]), int(facts["subscription"]))
 
     def holds(self, purpose: Purpose, token: str, row: SubscriptionRow) -> bool:
-        """Tell whether a token is valid for a purpose, a subscription and the address that the subscription has now."""
+        """Tell whether a token is valid for a purpose, a subscription and its current address."""
         if row.target is not Target.EMAIL:
             return False
         if _EARLIER.fullmatch(token):
@@ -58,8 +58,8 @@ class ConsentLinks:
 
 
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
-    """Return what a link says. `to` stands for the address it is sent to. An address is encrypted anew when its reader
-    unsubscribes, which invalidates earlier links to agree."""
+    """Return the content of a link. `to` identifies the address it is sent to. The address is encrypted again when
+    its reader unsubscribes, which invalidates earlier links to agree."""
     to = row.shown.lower().encode()
     if purpose == "confirm":
         to += b"\0" + row.sealed_address

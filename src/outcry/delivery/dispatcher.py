@@ -1,8 +1,8 @@
-"""Takes messages from the outbox, has them sent, many at once, and keeps what became of them.
+"""Claims messages from the outbox, sends many at once, and records the results.
 
-Rules kept: a queue carries one message at a time; what was sent is recorded before its queue is free; when the process
-dies in between, the same message goes again under the same id. The store is asked off the event loop, by one thread,
-and what happens at about the same time is written together. Who is slow to answer takes no place of who is not.
+A queue sends one message at a time. A result is recorded before its queue is released; if the process dies before,
+the same message is sent again with the same id. One thread accesses the outbox, off the event loop, and results that
+arrive at about the same time are written together. Slow receivers take only a share of the slots.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ from outcry.market.units import NANOS_PER_SECOND
 
 T = TypeVar("T")
 
-#: Parcels on their way at once, of all queues together; and of queues whose last attempt took long.
+#: Messages in flight: in all, and of queues whose last attempt was slow.
 MOST_UNDER_WAY, MOST_SLOW = 512, 128
-#: Claimed at once at least, however slow the store is.
+#: Smallest claim, however slow the database is.
 _FEWEST = 8
-#: When all places are taken and one is left, others are about to be: they are filled together.
+#: When all slots are in use and one becomes free, more follow shortly. They are filled together.
 _GATHERING_S = 0.002
-#: A lease outlasts the longest attempt and the recording of it, so that nobody else sends the same meanwhile.
+#: A lease outlasts the longest attempt and its recording, so that no other worker sends the message meanwhile.
 LEASE_NS = 60 * NANOS_PER_SECOND
-#: How often the outbox is looked at when nobody says that something is due.
+#: Interval of claims when nothing wakes the dispatcher.
 TICK_S = 0.25
 _RETRY_S = 1.0
-#: How long the end of the process waits for what is under way.
+#: How long a stopping process waits for messages in flight.
 _PATIENCE_S = 5.0
 _SWEEP_S = 3600.0
-#: How often it is said that this worker is there, and seen who is not any more.
+#: Interval of presence reports and of the check for workers that ended.
 _ATTEND_S = 2.0
 
 
@@ -60,18 +60,18 @@ class Parts:
 
 
 class Dispatcher:
-    """Delivers as long as it runs, on the running event loop. `chance`: spreads retries."""
+    """Delivers messages on the running event loop. `chance` spreads retries."""
 
     def __init__(self, parts: Parts, *, chance: Callable[[], float] = random.random) -> None:
         self._parts, self._chance = parts, chance
         self.report: Report = discard
-        #: Attempts, by target and code.
+        #: Attempts by target and code.
         self.counts: Counter[tuple[Target, str]] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken, self._left = asyncio.Event(), asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
         self._slow_under_way = 0
-        #: How many are claimed at once at most: fewer while the store takes too long for so many.
+        #: Largest claim; smaller while the database is slow.
         self._at_once = MOST_UNDER_WAY
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
         self._announcements = Announcements(parts.notices, self._report)
@@ -81,13 +81,15 @@ class Dispatcher:
     # -- life
 
     def wake(self) -> None:
-        """Something may be due that was not: look at once. From any thread."""
+        """Claim at once. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
-        """Deliver what is due, as it falls due. Never ends but by a fault, and may then be begun anew: what is under
-        way goes on meanwhile, and what became of it is not lost."""
+        """Deliver due messages until cancelled.
+
+        Raises only on a fault, and can be called again: messages in flight continue, and no result is lost.
+        """
         self._loop = asyncio.get_running_loop()
         turns = (self._claim_on(), self._recording.run(), self._sweep_on(), self._attend_on())
         tasks = [self._loop.create_task(turn) for turn in turns]
@@ -106,14 +108,14 @@ class Dispatcher:
             await asyncio.wait(tasks)
 
     def close(self) -> None:
-        """Let the threads end, and others know."""
+        """End the threads, and report that this worker has ended."""
         self._parts.outbox.leave()
         self._announcements.close()
         self._store_thread.shutdown()
 
     async def step(self) -> int:
-        """Deliver what is due now, record it and have owners told; return how many messages that was. For who keeps
-        time itself."""
+        """Deliver the messages due now, record the results and notify owners; return the number of messages. For
+        tests and benchmarks."""
         await self._claim()
         tasks = list(self._under_way)
         await asyncio.gather(*tasks)
@@ -132,7 +134,7 @@ class Dispatcher:
                 await self._wait_for_more()
 
     async def _claim(self) -> bool:
-        """Claim what is due, as far as there is room; return whether there may be more."""
+        """Claim as many messages as there are free slots; tell whether there may be more."""
         parts = self._parts
         room = min(MOST_UNDER_WAY - len(self._under_way), self._at_once)
         slow_room = min(room, max(0, MOST_SLOW - self._slow_under_way))
@@ -142,7 +144,7 @@ class Dispatcher:
             )
         except StoreBusy as problem:
             self.report(LogEvent.OUTBOX_UNREADABLE, problem=str(problem))
-            self._at_once = max(_FEWEST, self._at_once // 2)  # it may be slow, not away
+            self._at_once = max(_FEWEST, self._at_once // 2)  # it may be slow, not unavailable
             await asyncio.sleep(_RETRY_S)
             return False
         self._at_once = min(MOST_UNDER_WAY, self._at_once * 2)
@@ -188,8 +190,8 @@ class Dispatcher:
             self.report(LogEvent.MESSAGE_FAILED, message_id=message.message_id, problem=repr(problem))
 
     async def _without_rest(self, message: Message) -> Message:
-        """A mail with those of its entries whose time has come. The others are put back before anything is sent: what
-        goes again after a crash, under the same id, says the same."""
+        """Return an email with its due entries only. The others return to the queue first, so that a resend after a
+        crash has the same content under the same id."""
         now, rest_due_ns = due_now(message, self._parts.clock.now_ns())
         chosen = {entry.id for entry in now}
         rest: tuple[Entry, ...] = tuple(entry for entry in message.entries if entry.id not in chosen)
@@ -226,7 +228,7 @@ class Dispatcher:
             return SendResult(Verdict.LATER, "our_fault")
 
     def _unsendable(self, target: Target) -> SendResult:
-        """What came of a message that nothing here can send: mail, where its server was taken out of the settings."""
+        """Return the result for a target without a sender: email, after its server was removed from the settings."""
         if target not in self._missing:
             self._missing.add(target)
             self.report(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
@@ -235,7 +237,7 @@ class Dispatcher:
     # -- beside it
 
     async def _sweep_on(self) -> None:
-        """Forget what is older than it is kept, now and then, by another thread: nothing waits for it."""
+        """Delete expired rows from time to time, in another thread."""
         while True:
             before_ns = self._parts.clock.now_ns() - KEPT_NS
             try:
@@ -245,8 +247,8 @@ class Dispatcher:
             await asyncio.sleep(_SWEEP_S)
 
     async def _attend_on(self) -> None:
-        """Be there, and have the messages of workers that are not any more go on. By another thread: one that waits
-        long for the store holds up nothing."""
+        """Report presence and release queues of workers that ended. Another thread does it, so that a slow database
+        delays nothing."""
         parts = self._parts
         while True:
             try:
@@ -264,7 +266,7 @@ class Dispatcher:
             await asyncio.sleep(_ATTEND_S)
 
     async def _finish(self) -> None:
-        """Let what is under way come to its end, as far as that is soon, record it, and have owners told."""
+        """Wait a short time for messages in flight, record the results and notify owners."""
         self._loop = None
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)

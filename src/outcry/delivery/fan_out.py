@@ -1,8 +1,7 @@
-"""Which subscriptions an alert is for, and the entries in the outbox that come of it.
+"""Writes the outbox entries of alerts.
 
-Rules kept: an entry is written in the transaction of its alert, once for each subscription; whose subscription it is
-must be allowed to see the alert's feed; a subscription's alerts of a symbol are numbered without a gap, whatever is
-forgotten of them.
+The transaction that records an alert writes one entry for each matching subscription whose user may see the alert's
+feed. The alerts of a subscription and symbol are numbered without gaps, even after some are deleted.
 """
 
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ _RANKS = {"info": 0, "warn": 1, "critical": 2}
 
 
 class OutboxEntries:
-    """The entries that alerts have in the outbox. Implements `AlertEntries`."""
+    """Outbox entries of alerts. Implements `AlertEntries`."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
         """See `AlertEntries`."""
@@ -56,7 +55,7 @@ class OutboxEntries:
 
 
 def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-    """Enter alerts just recorded in the outbox of everyone they are for."""
+    """Write outbox entries for alerts that were just recorded."""
     alerts = [alert for alert in alerts if alert.at_ns >= whom.since_ns]
     for alert in alerts:
         audience = whom.audience(alert.owner, alert.symbol)
@@ -72,8 +71,8 @@ def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOu
 def enter_missing(
     connection: Connection, scope: Scope, subscription_id: int, since_ns: int, now_ns: int
 ) -> int:
-    """Enter alerts recorded since then that the scope sees and this subscription of its user's is for and has no entry
-    of; return how many."""
+    """Write entries for alerts since `since_ns` that the scope sees, that match the subscription and have no entry;
+    return their number."""
     there = exists().where(_OUTBOX.subscription_id == _SUBSCRIPTIONS.id, _OUTBOX.alert_seq == _ALERTS.seq)
     place = func.row_number().over(partition_by=_ALERTS.symbol, order_by=_ALERTS.seq)
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED)
@@ -89,7 +88,7 @@ def enter_missing(
 
 
 def seen_by(scope: Scope) -> ColumnElement[bool]:
-    """Whether an alert is of a feed that the scope sees now."""
+    """Return the condition that an alert's feed is visible to a scope."""
     live = [grant for grant in scope.grants if grant.scope == "live"]
     roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
     granted = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
@@ -97,7 +96,7 @@ def seen_by(scope: Scope) -> ColumnElement[bool]:
 
 
 def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
-    """Forget alerts. Their entries stay, for numbers go on from them, and are sent to nobody any more."""
+    """Delete alerts. Their entries stay, because numbering continues from them, but are never sent."""
     seqs = select(_ALERTS.seq).where(*which)
     lock_recording(connection)
     lock_queues_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
@@ -109,8 +108,8 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
-    """Entries of alerts for the subscriptions in one of these phases that want them. Those of a subscription that is
-    disabled are held."""
+    """Select entries of alerts for matching subscriptions in these phases. Entries of disabled subscriptions are
+    held."""
     held = _SUBSCRIPTIONS.phase == SubscriptionPhase.DISABLED.value
     phase = case((held, EntryPhase.HELD.value), else_=EntryPhase.WAITING.value)
     columns = (_SUBSCRIPTIONS.id, _ALERTS.seq, _ALERTS.symbol, number, phase)
@@ -125,7 +124,7 @@ def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
 
 
 def _last_number() -> Any:
-    """The number of the subscription's newest entry of the alert's symbol."""
+    """Return the number of the subscription's newest entry of the alert's symbol."""
     earlier = schema.outbox.alias("earlier").c
     newest = select(func.max(earlier.number)).where(
         earlier.subscription_id == _SUBSCRIPTIONS.id, earlier.symbol == _ALERTS.symbol
@@ -135,7 +134,7 @@ def _last_number() -> Any:
 
 @cache
 def _to_audience(*, everyone: bool) -> Any:
-    """Enter one alert for everyone it is for, or those of them who are of an audience."""
+    """Insert the entries of one alert, for all users or for an audience."""
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.DISABLED)
     query = _entries(_last_number() + 1, phases).where(
         _ALERTS.seq == bindparam("seq"),
@@ -143,10 +142,10 @@ def _to_audience(*, everyone: bool) -> Any:
         _USERS.disabled_ns.is_(None),
     )
     if not everyone:
-        # Users are written out: there may be more of them than a statement has places for.
+        # User ids are written into the statement, because it may have too few parameters for them.
         users = bindparam("users", expanding=True, literal_execute=True)
         tiers = bindparam("tiers", expanding=True)
         query = query.where(or_(_USERS.tier.in_(tiers), _USERS.id.in_(users)))
-    # One that is being removed is passed over once it is.
+    # Waits for a subscription that is being deleted, and then skips it.
     query = query.with_for_update(read=True, key_share=True, of=schema.subscriptions)
     return schema.outbox.insert().from_select(_COLUMNS, query)

@@ -1,7 +1,7 @@
-"""The consent of whoever reads at an e-mail address: asked for, given and taken back, by links in mail.
+"""Consent of the reader at an email address: requested, given and withdrawn through links in emails.
 
-Rules kept: before a yes nothing is mailed but the question, and that not often, least of all to who has unsubscribed;
-a mailbox is one however it is tagged; why a link does not hold is told to nobody.
+Before consent only the request is sent, and rarely, especially after the reader has unsubscribed. Tagged addresses
+(`a+b@…`) count as one mailbox. The reason why a link is invalid is not disclosed.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,19 @@ from outcry.delivery.target_addresses import mailbox_of
 from outcry.people.mailer import Mailer, MailFailed
 from outcry.people.messages import build_message
 
-#: What came of asking; `often`: it was asked too often lately.
+#: Result of a request. `often`: too many requests lately.
 Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
 
-#: Questions in an hour to one mailbox, whoever asks, and by one user, wherever to; and in a week to one whose reader
-#: has unsubscribed from anything.
+#: Requests an hour to one mailbox and by one user; requests a week to a mailbox whose reader has unsubscribed.
 TO_ONE_ADDRESS, BY_ONE_USER, AFTER_A_NO = 3, 10, 1
-#: How many times slower than a monotonic clock a limiter's clock runs, so that its minute is an hour or a week.
+#: Factors by which the limiters' clocks run slow, so that their minute is an hour or a week.
 HOURLY, WEEKLY = 60, 60 * 24 * 7
 
 
 class MailConsent:
-    """Asks readers, and takes their answers. `hourly`, `weekly`: limiters that nothing else uses, on clocks that run
-    `HOURLY` and `WEEKLY` times slower; `mailer`: None
-    where the service sends no mail. Methods that look for a subscription may raise `StoreBusy`."""
+    """Requests consent and handles answers. `hourly` and `weekly` are limiters used for nothing else, on clocks
+    slowed by `HOURLY` and `WEEKLY`. `mailer` is None if the service sends no email. Methods that read a subscription
+    may raise `StoreBusy`."""
 
     def __init__(
         self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: PromptLimiter,
@@ -41,16 +40,16 @@ class MailConsent:
         self._report: Report = discard
 
     def report_to(self, report: Report) -> None:
-        """Set where failed emails are reported."""
+        """Log emails that could not be sent with `report`."""
         self._report = report
 
     @property
     def able(self) -> bool:
-        """Whether this service sends mail at all."""
+        """Tell whether this service sends email."""
         return self._mailer is not None and bool(self._links.site)
 
     def ask(self, row: SubscriptionRow, language: str) -> Asked:
-        """Mail the question to an e-mail subscription's address; within ten seconds."""
+        """Email the request to a subscription's address; takes up to ten seconds."""
         if self._mailer is None or not self._links.site:
             return "mail_not_set_up"
         if self._often(row):
@@ -66,7 +65,7 @@ class MailConsent:
         return "asked"
 
     def find(self, purpose: Purpose, token: str) -> SubscriptionRow | None:
-        """The subscription a link is about; None where it does not hold."""
+        """Return the subscription of a link; None if the link is invalid."""
         whose = self._links.whose(purpose, token)
         if whose is None:
             return None
@@ -77,11 +76,11 @@ class MailConsent:
         return row if self._links.holds(purpose, token, row) else None
 
     def confirm(self, token: str) -> SubscriptionRow | None:
-        """Whoever reads there says yes, once or again; None where the link does not hold."""
+        """Record consent, also repeatedly; None if the link is invalid."""
         return self._answered("confirm", token, self._subscriptions.confirm)
 
     def unsubscribe(self, token: str) -> SubscriptionRow | None:
-        """Whoever reads there wants no more of it, once or again; None where the link does not hold."""
+        """Withdraw consent, also repeatedly; None if the link is invalid."""
         row = self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
         if row is not None:
             with self._lock:
@@ -96,13 +95,13 @@ class MailConsent:
             return None
         try:
             answer(row.user_id, row.id)
-        except NoSubscription:  # removed meanwhile
+        except NoSubscription:  # deleted meanwhile
             return None
         return row
 
     def _often(self, row: SubscriptionRow) -> bool:
         mailbox = mailbox_of(row.shown)
-        with self._lock:  # asked from several threads
+        with self._lock:  # called from several threads
             return not (
                 self._hourly.take(f"by:{row.user_id}", BY_ONE_USER).allowed
                 and self._hourly.take(f"to:{mailbox}", TO_ONE_ADDRESS).allowed
@@ -110,7 +109,7 @@ class MailConsent:
             )
 
     def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
-        """Whether a mailbox somebody unsubscribed at was asked within the week; of this subscription that is known for
-        good, of others as long as this runs."""
+        """Tell whether a mailbox whose reader has unsubscribed received a request within the week. Known permanently
+        for this subscription, for others while the process runs."""
         said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
         return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -1,7 +1,7 @@
-"""The port for webhook subscriptions: what is kept of them, and what delivers to them.
+"""Data types and interfaces of webhook subscriptions and of delivery.
 
-Rules kept: an address may hold a secret (chat channels' do), so it is kept sealed and shown by its host and last four
-characters; a signing secret is kept sealed, and shown once. A subscription's owner alone sees it.
+URLs can contain secrets (those of chats do), so they are stored encrypted and displayed as host and last four
+characters. Signing secrets are stored encrypted and displayed once. Only the owner sees a subscription.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from typing import Literal, Protocol
 
 Severity = Literal["info", "warn", "critical"]
 Outcome = Literal["delivered", "pending", "failed", "dead"]
-#: When a digest is sent, by its reader's clock: each quarter of an hour, each hour, or once a day at an hour of theirs.
+#: When a digest is sent, in the reader's local time: each quarter of an hour, each hour, or once a day.
 Window = Literal["quarter", "hour", "day"]
 
 
 class Target(StrEnum):
-    """Where alerts are pushed."""
+    """Kind of receiver."""
 
     SLACK = "slack"
     DISCORD = "discord"
@@ -25,8 +25,8 @@ class Target(StrEnum):
 
 
 class SubscriptionPhase(StrEnum):
-    """Where a subscription stands: `unconfirmed` until whoever reads at its e-mail address says yes; `paused` by its
-    owner or reader; `disabled` because its endpoint would not take anything."""
+    """Phase of a subscription. `unconfirmed` until the reader of the email address agrees; `paused` by owner or
+    reader; `disabled` because its endpoint accepts nothing."""
 
     UNCONFIRMED = "unconfirmed"
     ACTIVE = "active"
@@ -36,11 +36,15 @@ class SubscriptionPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A subscription as kept. `sealed_address`: URL or e-mail address, sealed to this row; `shown`: what of it may be
-    shown. `symbols`: roots, empty for all. `sealed_secret`: the signing secret of an `https` target; the old one
-    signs too, until `old_until_ns`. `reason`: why it is disabled or paused, a stable code, empty where its owner did
-    it. `ordered`, of an `https` target: nothing overtakes a message that is tried again. `window` and `at_once`, of
-    e-mail: when a digest is sent, and whether what is critical is sent without waiting for it."""
+    """A stored subscription.
+
+    - `sealed_address`: encrypted URL or email address. `shown`: the part that may be displayed.
+    - `symbols`: roots, empty for all.
+    - `sealed_secret`: encrypted signing secret of an `https` target. The old one also signs until `old_until_ns`.
+    - `reason`: stable code of why it is disabled or paused; empty if its owner did it.
+    - `ordered`, for `https`: later alerts wait for a message that is retrying.
+    - `window` and `at_once`, for email: when a digest is sent, and whether critical alerts are sent immediately.
+    """
 
     id: int
     user_id: int
@@ -64,12 +68,17 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One attempt at delivering one message. `alert_key`, `alert_type`, `symbol`: of the first of its `alerts`.
-    `outcome`: `delivered`; `pending`: it failed and is tried again; `failed`: a test that failed; `dead`: it failed and
-    is not tried again; `code` says more. `status`: the answer's HTTP or SMTP status, None without one. `excerpt`: of
-    the answer's body, as it came: escape it. `next_ns`: when it is tried again. `message_id`: stays the same however
-    often it is tried; `number`: which try this was, from 1. `phases_ms`: what took how long, by name. `shown`: the
-    address as it was then, as far as it may be shown."""
+    """One delivery attempt of one message.
+
+    - `alert_key`, `alert_type`, `symbol`: of the first of its `alerts`.
+    - `outcome`: `delivered`; `pending` (failed, will be retried); `failed` (a test that failed); `dead` (failed
+      permanently).
+    - `code`: details of the outcome. `status`: HTTP or SMTP status, None without a response.
+    - `excerpt`: start of the response body, as received. Escape it.
+    - `next_ns`: time of the retry.
+    - `message_id`: the same at every attempt. `number`: of the attempt, from 1.
+    - `phases_ms`: durations by name. `shown`: the displayed address at that time.
+    """
 
     id: int
     subscription_id: int
@@ -92,8 +101,8 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """What came of a test. `code`: `ok`, or why not, a stable code that has words; `phases_ms`: what took how long, by
-    name (`dns`, `connect`, `tls`, `answer`). `request`: what was sent, without secrets."""
+    """Result of a test. `code`: `ok`, or a stable code that has a text. `phases_ms`: durations of `dns`, `connect`,
+    `tls` and `answer`. `request`: what was sent, without secrets."""
 
     code: str
     status: int | None
@@ -103,35 +112,35 @@ class TestResult:
     excerpt: str
 
 
-#: What becomes of a subscription. Id, owner and creation time stay.
+#: Changes a subscription. Id, owner and creation time must stay.
 Change = Callable[[SubscriptionRow], SubscriptionRow]
 
 
 class SubscriptionStore(Protocol):
-    """Subscriptions, by owner. Every method may raise `StoreBusy`."""
+    """Subscriptions by owner. Every method may raise `StoreBusy`."""
 
     def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
-        """A user's, oldest first."""
+        """Return a user's subscriptions, oldest first."""
         ...
 
     def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
-        """One of this user's; None where it is none of them."""
+        """Return a subscription of this user; None if there is none."""
         ...
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
-        """Keep a new one (its id is ignored); return its id, None where its owner has `most` already, counted while
-        nobody else writes. What is sealed is sealed before the id is known: to the row's owner and creation time."""
+        """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already.
+        Encrypted fields are bound to owner and creation time, because the id is not known before."""
         ...
 
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
     ) -> SubscriptionRow | None:
-        """Keep what `change` makes of one of this user's as it stands then, while nobody else writes; return it, None
-        where there is none. `change` is quick; where it raises, all stays as it was."""
+        """Store what `change` makes of the current subscription while no other change runs; return it, or None if
+        there is none. `change` must be quick; if it raises, nothing changes."""
         ...
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
-        """Forget one of this user's, and its attempts."""
+        """Delete a subscription of this user and its attempts."""
         ...
 
     def attempts(
@@ -142,34 +151,34 @@ class SubscriptionStore(Protocol):
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """What was attempted for one of this user's, newest first, with ids less than `before`; of one `outcome`, if
-        one is given."""
+        """Return attempts for a subscription of this user, newest first, with ids below `before`, optionally of one
+        outcome."""
         ...
 
 
 class Deliverer(Protocol):
-    """What delivers. The pages ask it nothing but this, from any thread but the event loop's."""
+    """Delivery, as the pages use it, from any thread except the event loop's."""
 
     @property
     def running(self) -> bool:
-        """Whether alerts are delivered at all."""
+        """Tell whether delivery runs."""
         ...
 
     @property
     def admitted(self) -> Sequence[str]:
-        """Hosts that need not be public, by the operator's explicit setting; empty: none."""
+        """Return the hosts that the operator allowed to be private."""
         ...
 
     def check_url(self, target: Target, address: str) -> str:
-        """Whether an address would be accepted: `ok`; `unverified`, which is accepted too, for a host that cannot be
-        found now; or the stable code of what is wrong. Asks the name service, within four seconds."""
+        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault.
+        Takes up to four seconds."""
         ...
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send the test alert there, now, by the way alerts go; returns within 20 seconds, never raises. `secrets`:
-        what to sign with, newest first."""
+        """Send the test alert like other alerts. Takes up to 20 seconds and never raises. `secrets` sign it, newest
+        first."""
         ...
 
     def wake(self) -> None:
-        """Something may be due that was not: look at once."""
+        """Check for due messages at once."""
         ...

@@ -1,6 +1,6 @@
-"""Telling a subscription's owner how it fares: in the log of the account, and by mail where there is mail.
+"""Notifies owners about failing and disabled webhooks, in the account's log and by email.
 
-Rule kept: what is said of an address is what may be shown of it; a mail that cannot be sent changes nothing.
+A notice contains only the displayable part of an address. An email that cannot be sent changes nothing.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,7 @@ _WHY: Mapping[str, Mapping[str, str]] = {
 
 
 class OwnerNotices:
-    """Implements `Notices`. `mailer`: None where no mail is set up; `report`: the operator's
-    log."""
+    """Implements `Notices`. `mailer` is None if the service sends no email."""
 
     def __init__(
         self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,

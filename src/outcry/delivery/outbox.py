@@ -1,6 +1,6 @@
-"""The outbox in SQLite or PostgreSQL, through SQLAlchemy Core: what is to be delivered to whom, and how that went.
+"""Outbox in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rules kept: what an owner asks for is done to what is that owner's; what is forgotten is sent to nobody.
+Operations for an owner affect only the owner's rows. Entries of deleted alerts are never sent.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ from outcry.market.units import NANOS_PER_MINUTE
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
-#: What can be sent again; and of it what never arrived.
+#: Phases that can be resent, and those of them that were not delivered.
 _OVER = sorted(phase.value for phase in moved_by(Sign.ASKED_FOR))
 _GIVEN_UP = [phase for phase in _OVER if phase != EntryPhase.DELIVERED.value]
-#: Rows removed in one transaction, so that nobody waits long for the turn to write.
+#: Rows deleted in one transaction, so that other writers wait only briefly.
 _SWEPT_AT_ONCE = 2000
 _LATE_NS = NANOS_PER_MINUTE
 
@@ -143,7 +143,7 @@ class SqlOutbox:
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
-            lock_recording(connection)  # for numbers go on from the last that was entered
+            lock_recording(connection)  # numbering continues from the last entry
             lock_queues(connection, [subscription_id])
             since_ns = max(since_ns, now_ns - KEPT_NS)
             count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
@@ -172,7 +172,7 @@ class SqlOutbox:
     def forget_old(self, before_ns: int) -> None:
         """See `Outbox`."""
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
-        old = old.with_for_update(skip_locked=True)  # another process may sweep too
+        old = old.with_for_update(skip_locked=True)  # another process may delete too
         removed = _SWEPT_AT_ONCE
         while removed == _SWEPT_AT_ONCE:
             with self._database.write("nothing") as connection:
@@ -185,21 +185,21 @@ class SqlOutbox:
 
 
 def _own(user_id: int, subscription_id: int) -> Any:
-    """The subscription, if it is this user's."""
+    """Select the subscription if it belongs to this user."""
     return select(_SUBSCRIPTIONS.id).where(
         _SUBSCRIPTIONS.id == subscription_id, _SUBSCRIPTIONS.user_id == user_id
     )
 
 
 def _is_seen_by(scope: Scope | None) -> Any:
-    """Whether an entry's alert is there, and of a feed that the scope sees now, if one is given."""
+    """Return the condition that an entry's alert exists and is visible to the scope, if one is given."""
     if scope is None:
         return _OUTBOX.alert_seq.is_not(None)
     return _OUTBOX.alert_seq.in_(select(schema.alerts.c.seq).where(seen_by(scope)))
 
 
 def _waiting_again(now_ns: int) -> Any:
-    """Let entries wait from their first try, in the message they are in, as if they were written now."""
+    """Update entries to wait in their message with a full retry schedule, as if written now."""
     anew = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
     return update(schema.outbox).values(phase=_WAITING, **anew)
 
@@ -208,7 +208,7 @@ def _waiting_again(now_ns: int) -> Any:
 
 
 def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> int | None:
-    """Remove old entries among the next so many; return the last one looked at, None once they are newer."""
+    """Delete expired entries of the next page of rows; return the last id checked, None when rows are newer."""
     page = (
         select(_OUTBOX.id, _OUTBOX.created_ns)
         .where(_OUTBOX.id > after_id)
@@ -224,10 +224,10 @@ def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> in
     )
     old = select(_OUTBOX.id).where(
         _OUTBOX.id.between(rows[0][0], rows[-1][0]),
-        # What waits so long does so behind a pause, and is past any use.
+        # Entries that wait this long are of a paused subscription, and expired.
         func.coalesce(_OUTBOX.ended_ns, _OUTBOX.asked_ns) < before_ns,
         _OUTBOX.number < newest.correlate(schema.outbox).scalar_subquery(),
     )
-    # Whoever holds one is about to change it: it is looked at again.
+    # Locked rows are about to change; the next run checks them.
     connection.execute(schema.outbox.delete().where(_OUTBOX.id.in_(old.with_for_update(skip_locked=True))))
     return rows[-1][0]

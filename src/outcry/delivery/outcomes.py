@@ -1,7 +1,7 @@
-"""What an attempt makes of its message: a table from phases and signs, and the schedule behind it.
+"""Decides what follows from an attempt, by the table of phases and the retry schedule.
 
-Rules kept: every alert ends delivered, held, missed or dead, and the log says why; what was asked for by the other side
-is kept to, and costs no try; a repeat carries the same id; what is past its use is not sent.
+Every alert ends delivered, held, missed or dead, with a reason in the log. A pause that the receiver asks for is
+respected and uses no retry. A repeat has the same id. Expired messages are not sent.
 """
 
 from dataclasses import dataclass, replace
@@ -15,25 +15,25 @@ from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.alerts.machine import move
 from outcry.market.units import NANOS_PER_SECOND
 
-#: What no place was found for is tried again after this.
+#: Delay before a message without a free slot is tried again.
 _BUSY_NS = NANOS_PER_SECOND
 
 
 _P = EntryPhase
-#: Chats are told in one line of what they missed, so what they miss is not over yet.
+#: The next chat message reports missed alerts, so they are not dead yet.
 _TOLD_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an attempt made of its message. `warn`: which warning its owner is to be told of, 0: none."""
+    """What follows from an attempt. `warn`: number of the warning to send to the owner, 0 for none."""
 
     done: DeliveryResult
     warn: int
 
 
 def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chance: Chance) -> Decision:
-    """Work out what becomes of a message and its queue. `began_ns`, `now_ns`: when the attempt began and ended."""
+    """Decide what follows for a message and its queue. `began_ns`, `now_ns`: start and end of the attempt."""
     queue = queue_breaker.began(message.queue, began_ns, sent.took_ms)
     match sent.verdict:
         case Verdict.BUSY:
@@ -62,15 +62,15 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
 
 
 def expired(message: Message, now_ns: int) -> Decision | None:
-    """What becomes of a message that nobody wants any more, before it is sent; None of any other: it waited behind a
-    queue that was closed, paused, or had more to do than it could."""
+    """Return the decision for a message that expired before it was sent, because its queue was closed, paused or
+    overloaded; None otherwise."""
     if now_ns - wanted_ns(message) < patience_ns(message.subscription.target):
         return None
     return _ended(message, SendResult(Verdict.LATER, "expired"), Sign.GIVEN_UP, message.queue, now_ns)
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
-    """The whole queue, for as long as was asked for, whatever the answer was."""
+    """Pause the whole queue as long as the receiver asked, whatever the response was."""
     return queue if sent.wait_ns is None else queue_breaker.slowed(queue, now_ns + asked_ns(sent.wait_ns))
 
 
@@ -90,7 +90,7 @@ def _next(message: Message, sent: SendResult, queue: Queue, now_ns: int, chance:
     if sent.verdict is Verdict.BOUNCED:
         return _ended(message, sent, Sign.REFUSED, queue, now_ns)
     wait_ns = 0 if sent.wait_ns is None else asked_ns(sent.wait_ns)
-    if sent.verdict is Verdict.SLOWER:  # not that it could not: the schedule stays whole
+    if sent.verdict is Verdict.SLOWER:  # not a failure: no retry is used
         pause = asked_ns(sent.wait_ns)
     else:
         tries += 1
@@ -129,7 +129,7 @@ def _off(message: Message, sent: SendResult, queue: Queue, now_ns: int, reason: 
 def attempt_of(
     message: Message, sent: SendResult, outcome: Outcome, now_ns: int, next_ns: int | None = None
 ) -> AttemptRow:
-    """The line of the log. A message without entries is a test."""
+    """Return the row of the delivery log. A message without entries is a test."""
     first = message.entries[0].alert if message.entries else None
     return AttemptRow(
         id=0, subscription_id=message.subscription.id, at_ns=now_ns,

@@ -1,7 +1,7 @@
-"""The body that a generic endpoint is sent, field for field as the interface gives it.
+"""JSON body for HTTPS endpoints, as the interface documents it.
 
-Rules kept: the same entries give the same alerts at every try; prices are numbers as the read endpoints write them;
-what a chat says of alerts is made of the same body, so no channel knows more than another.
+The same entries give the same alerts at every attempt. Prices are numbers, formatted as in the read endpoints. Chats
+use the same body, so all targets have the same content.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from outcry.wire.alerts import ParamValue
 from outcry.wire.answers import number
 
 VERSION = 2
-#: The most characters `text` has.
+#: Maximum length of `text`, in characters.
 LONGEST_TEXT = 500
-#: What a test is of, where the subscription is for every symbol.
+#: Symbol of a test if the subscription is for all symbols.
 TEST_SYMBOL = "ES"
 TEST_TYPE = "webhook-test"
 TEST_MESSAGE = "Test of your Outcry webhook. This is not a market signal."
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert. `key` is the same however often it is sent; `params` is null in a test."""
+    """One alert. `key` is the same at every attempt. `params` is null in a test."""
 
     kind: Literal["structure", "test"]
     key: str
@@ -44,8 +44,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent. `text`, for people: of one alert its message, of several how many and which; `alerts`, for
-    programs, in the order they were recorded."""
+    """The body. `text`, for people: the sentence of one alert, or a summary of several. `alerts`, for programs: in
+    the order recorded."""
 
     version: int
     text: str
@@ -56,7 +56,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def body_of(message: Message, pages: str, now_ns: int) -> Body:
-    """What a message says. `pages`: where the pages are, without a slash at its end; `now_ns`: when a test is of."""
+    """Return the body of a message. `pages`: base URL of the pages, without a final slash. `now_ns`: time of a test."""
     url = f"{pages}/alerts"
     if not message.entries:
         symbols = message.subscription.symbols
@@ -69,7 +69,7 @@ def body_of(message: Message, pages: str, now_ns: int) -> Body:
 
 
 def encoded(body: object) -> bytes:
-    """JSON without blanks, UTF-8; what is no number there would be null."""
+    """Encode as compact JSON in UTF-8. NaN and infinity become null."""
     return _encoder.encode(body)
 
 
@@ -102,7 +102,7 @@ def _summary(rows: list[AlertRow]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many UTF-16 units, which is how chats count; what is missing is three dots."""
+    """Shorten a text to `most` UTF-16 units, the unit of chats' limits. It then ends with an ellipsis."""
     if len(text) * 2 <= most or len(text.encode("utf-16-le")) <= 2 * most:
         return text
     return text.encode("utf-16-le")[: 2 * (most - 1)].decode("utf-16-le", "ignore") + "…"

@@ -1,8 +1,8 @@
-"""How a subscription's queue fares: open, closed to all but one probe, warned about, and at last switched off.
+"""Opens and closes failing queues (a circuit breaker), warns owners, and disables subscriptions.
 
-Rules kept: what arrives makes good all that was, and so does an endpoint that answers and takes other messages; a queue
-that keeps failing is tried by one message at a time, further and further apart; nobody is switched off without two
-warnings, half a day apart and half a day before it, unless the other side itself says that it is gone.
+A successful delivery resets everything, and so does an endpoint that responds but refuses one message. A failing
+queue sends one probe at increasing intervals. A subscription is disabled only after two warnings, each at least half
+a day apart and before it, unless the receiver itself reports that it is gone.
 """
 
 from dataclasses import replace
@@ -10,47 +10,47 @@ from dataclasses import replace
 from outcry.delivery.outbox_model import Queue
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
-#: From so many failures in a row on, a queue is closed between attempts.
+#: Consecutive failures after which a queue is closed between attempts.
 BREAKS_AT = 3
 _FIRST_CLOSED_NS, _LONGEST_CLOSED_NS = 30 * NANOS_PER_SECOND, 5 * NANOS_PER_MINUTE
-#: The owner is told when nothing has arrived for so long, and again.
+#: The owner is warned when nothing was delivered for this long.
 WARNED_AFTER_NS = (NANOS_PER_DAY, 3 * NANOS_PER_DAY)
 OFF_AFTER_NS = 5 * NANOS_PER_DAY
-#: So long after a warning nothing more is said or done: two bad hours, however far apart, switch nobody off.
+#: Minimum time after a warning. Two separate bad hours disable nothing.
 APART_NS = 12 * NANOS_PER_HOUR
-#: Mails in a row that a mailbox refuses for good.
+#: Consecutive emails rejected by a mailbox.
 MOST_BOUNCES = 3
 
 
 def began(queue: Queue, now_ns: int, took_ms: int = 0) -> Queue:
-    """An attempt began, and took so long."""
+    """Record the start and duration of an attempt."""
     return replace(queue, sent_ns=now_ns, took_ms=took_ms)
 
 
 def arrived(queue: Queue, now_ns: int, wait_ns: int | None = None) -> Queue:
-    """Something arrived; `wait_ns`: the other side asks to be left alone so long all the same."""
+    """Record a delivery. `wait_ns`: pause that the receiver asks for nevertheless."""
     closed_until_ns = now_ns + wait_ns if wait_ns else 0
     return Queue(queue.sent_ns, arrived_ns=now_ns, closed_until_ns=closed_until_ns, took_ms=queue.took_ms)
 
 
 def answered(queue: Queue) -> Queue:
-    """The endpoint is there, though it does not take this one message."""
+    """Record that the endpoint responds but does not accept this message."""
     return replace(queue, failures=0, failing_since_ns=None, failed_ns=None, warned=0, warned_ns=None)
 
 
 def slowed(queue: Queue, until_ns: int) -> Queue:
-    """The other side asks to be left alone until then."""
+    """Close the queue until the time the receiver asked for."""
     return replace(queue, closed_until_ns=max(queue.closed_until_ns, until_ns))
 
 
 def nothing_arrived(queue: Queue, now_ns: int) -> Queue:
-    """An attempt came to nothing, be it by no fault of the endpoint."""
+    """Record an attempt that delivered nothing, rate limits included."""
     since_ns = now_ns if queue.failing_since_ns is None else queue.failing_since_ns
     return replace(queue, failing_since_ns=since_ns, failed_ns=now_ns)
 
 
 def failed(queue: Queue, now_ns: int) -> Queue:
-    """An attempt failed."""
+    """Record a failed attempt."""
     failures = queue.failures + 1
     closed_ns = 0
     if failures >= BREAKS_AT:
@@ -63,12 +63,12 @@ def failed(queue: Queue, now_ns: int) -> Queue:
 
 
 def bounced(queue: Queue, now_ns: int) -> Queue:
-    """A mailbox refused a mail for good."""
+    """Record an email that the mailbox rejected permanently."""
     return replace(failed(queue, now_ns), bounces=queue.bounces + 1)
 
 
 def reason_off(queue: Queue) -> str:
-    """Why its subscription is to be switched off after an attempt that came to nothing; empty: it is not."""
+    """Return why to disable the subscription after an undelivered attempt; empty to keep it."""
     if queue.bounces >= MOST_BOUNCES:
         return "bounced"
     warned = queue.warned >= len(WARNED_AFTER_NS)
@@ -76,14 +76,14 @@ def reason_off(queue: Queue) -> str:
 
 
 def warned(queue: Queue, now_ns: int) -> Queue:
-    """After an attempt that came to nothing: its owner is told, one warning at a time, of what has lasted so long."""
+    """Count a warning if one is due after an undelivered attempt."""
     if queue.warned < len(WARNED_AFTER_NS) and _has_lasted(queue, WARNED_AFTER_NS[queue.warned]):
         return replace(queue, warned=queue.warned + 1, warned_ns=now_ns)
     return queue
 
 
 def _has_lasted(queue: Queue, length_ns: int) -> bool:
-    """Whether nothing has arrived for so long, and the last warning lies far enough back."""
+    """Tell whether nothing was delivered for this long and the last warning is old enough."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
     told = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS

@@ -1,7 +1,7 @@
-"""When a subscription's queue is to be looked at, and with what it goes on.
+"""Decides when the queue of a subscription is checked, and which message is next.
 
-Rule kept: a queue is never looked at later than something in it is due; a clock that is set back makes none wait for a
-message to come that was sent in its future.
+A queue is checked no later than an entry in it is due. If the clock is set back, a last attempt in the future delays
+nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +25,12 @@ _NO_ID_IS_SO_HIGH = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What waits in a queue. `first_ns`: when the first of it is due, None where nothing waits; `message_id`: of the
-    message that goes next, None where it has to be gathered, from entries `before_id`; `full`: whether those fill a
-    message, of a target that need not wait then."""
+    """Waiting entries of a queue.
+
+    - `first_ns`: when the first is due, None if nothing waits.
+    - `message_id`: next message, None if it must be formed from entries with ids below `before_id`.
+    - `full`: those entries fill a message of a target that then does not wait.
+    """
 
     first_ns: int | None
     message_id: str | None
@@ -38,7 +41,7 @@ class QueueState:
     now_ns: int
 
     def due_ns(self, sent_ns: int, closed_until_ns: int) -> int | None:
-        """When the queue is due, if it last sent then and is closed until then."""
+        """Return when the queue is due, given its last attempt and until when it is closed."""
         if self.first_ns is None:
             return None
         gathers = not self.full and sent_ns <= self.now_ns
@@ -48,7 +51,7 @@ class QueueState:
 def read_states(
     connection: Connection, subscription_ids: Sequence[int], now_ns: int
 ) -> Mapping[int, QueueState]:
-    """How the queues of these subscriptions stand."""
+    """Return the states of the queues of these subscriptions."""
     values = {"ids": list(subscription_ids), "now_ns": now_ns}
     rows: Iterable[Any] = connection.execute(_states_query(), values)
     return {
@@ -58,8 +61,8 @@ def read_states(
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
-    """Find out when these queues are to be looked at, which this transaction holds: what another enters meanwhile wakes
-    them after this. One that somebody leases is looked at when it is freed."""
+    """Store when these queues are checked next. The transaction must hold their locks: later entries wake them after
+    it. A leased queue is checked when it is released."""
     rows = [
         {"queue": number, "due": state.due_ns(state.sent_ns, state.closed_until_ns), "now_ns": now_ns}
         for number, state in read_states(connection, subscription_ids, now_ns).items()
@@ -69,7 +72,7 @@ def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: 
 
 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
-    """Have the queues looked at for which an alert of this number or a later one waits."""
+    """Check the queues that have a waiting alert with this sequence number or a later one."""
     values = {"first": first_seq, "now_ns": now_ns}
     lock_queues_of(connection, _that_wait(), values)
     connection.execute(_wake(), values)
@@ -83,7 +86,7 @@ def _set_due() -> Any:
 
 @cache
 def _wake() -> Any:
-    """At once, unless they are held, closed, or gathering a message that is not full yet."""
+    """Check now, unless the queue is leased, closed, or batching a message that is not full."""
     https = exists().where(
         _SUBSCRIPTIONS.id == _QUEUES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
     )
@@ -111,7 +114,7 @@ def _states_query() -> Any:
     ordered = _SUBSCRIPTIONS.ordered == 1
     head, waiting = schema.outbox.alias("head"), schema.outbox.alias("waiting")
     mine = and_(waiting.c.subscription_id == _QUEUES.subscription_id, waiting.c.phase == _WAITING)
-    # What goes next is the oldest that is due; where order counts the oldest, which the others wait for.
+    # Next is the oldest due entry; in an ordered queue the oldest entry, which all others wait for.
     oldest = select(waiting.c.id).where(mine, or_(ordered, waiting.c.due_ns <= _NOW)).order_by(waiting.c.id)
     earliest = select(func.min(waiting.c.due_ns)).where(mine).scalar_subquery()
     in_message = select(func.min(waiting.c.id)).where(mine, waiting.c.message_id.is_not(None))
@@ -137,7 +140,7 @@ def _states_query() -> Any:
 
 
 def _fills_a_message() -> Any:
-    """Whether so many entries are in no message yet that they fill one of an `https` target."""
+    """Return the condition that entries without a message fill one of an `https` target."""
     free = (
         _OUTBOX.subscription_id == _QUEUES.subscription_id,
         _OUTBOX.phase == _WAITING,

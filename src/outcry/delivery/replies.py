@@ -1,8 +1,7 @@
-"""What the other side answered, read as an attempt: how long it wants to be left alone, and what may be shown of it.
+"""Interprets HTTP responses: requested pauses, and an excerpt that may be displayed.
 
-Rules kept: nothing in an answer raises, whatever it holds; no part of an address that could be used is shown, and no
-secret a message was signed with, though an answer repeats it in another case or in Base64; what would write over a
-page, a log or a terminal is shown as what it is.
+No response raises an exception. An excerpt contains no usable part of the URL and no signing secret, even if the
+response repeats it in another case or in Base64. Control characters are escaped.
 """
 
 import re
@@ -20,11 +19,11 @@ from outcry.delivery.signing_secrets import MARK
 from outcry.market.units import NANOS_PER_SECOND
 
 LONGEST_EXCERPT = 1000
-#: Shorter parts of an address could be anything.
+#: Shorter parts of a URL are not treated as secrets.
 _SECRET_FROM = 6
-#: What stands before a host's last two labels is a name, unless it is as long as this.
+#: Labels before a host's last two are names; longer ones may be secrets.
 _SECRET_LABEL_FROM = 20
-#: Statuses with which `Retry-After` is heeded.
+#: Statuses whose `Retry-After` is respected.
 _MAY_ASK = frozenset({429, 502, 503, 504})
 _SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _LONGEST_NUMBER = 20
@@ -34,8 +33,7 @@ def sent_of(
     reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None,
     secrets: Sequence[str] = (),
 ) -> SendResult:  # fmt: skip
-    """A verdict on a reply, with all that is known of it. `request`: the body that was sent; `secrets`: what it was
-    signed with."""
+    """Return the result for a reply. `request`: the body that was sent; `secrets`: what signed it."""
     return SendResult(
         verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
         phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address, secrets), request=request.decode(),
@@ -43,7 +41,7 @@ def sent_of(
 
 
 def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> SendResult | None:
-    """What it means where there is no HTTP answer to judge; None where there is one."""
+    """Return the result if there is no HTTP response to interpret, else None."""
     if reply.code == "ok":
         return None
     verdict = Verdict.BUSY if reply.code == "too_busy" else Verdict.LATER
@@ -53,7 +51,7 @@ def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str
 def ordinary(
     reply: Reply, address: str, request: bytes, now_ns: int, secrets: Sequence[str] = ()
 ) -> SendResult:
-    """What an HTTP answer means where nothing more is known of who gave it."""
+    """Return the result for an HTTP response by its status alone."""
     verdict, code = _meaning(reply.status or 0)
     asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
     return sent_of(reply, verdict, code, address, request, asked_ns, secrets)
@@ -70,7 +68,7 @@ def _meaning(status: int) -> tuple[Verdict, str]:
 
 
 def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
-    """`Retry-After`, in seconds or as a date (RFC 9110 §10.2.3); None where it is missing or says nothing."""
+    """Return `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3); None if missing or invalid."""
     said = headers.get("retry-after", "").strip()
     wait_ns = seconds_ns(said)
     if wait_ns is not None:
@@ -84,22 +82,22 @@ def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
 
 
 def seconds_ns(said: str) -> int | None:
-    """A header's number of seconds; None where it is none."""
+    """Parse a header's number of seconds; None if invalid."""
     return waited_ns(float(said[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(said) else None
 
 
 def waited_ns(seconds: float) -> int:
-    """So many seconds, but no more than anybody may ask for."""
+    """Convert seconds to ns, up to the longest pause allowed."""
     return round(min(max(seconds, 0.0), LONGEST_WAIT_NS / NANOS_PER_SECOND) * NANOS_PER_SECOND)
 
 
 def excerpt(body: bytes, address: str, secrets: Sequence[str] = ()) -> str:
-    """The beginning of a body, in signs that can be printed."""
+    """Return the start of a body in printable characters, without secrets."""
     text = body.decode("utf-8", "replace").replace("\r\n", "\n").strip()
     if len(text) >= _SECRET_FROM:
         small = text.lower()
         found = [part for part in _secrets(address, tuple(secrets)) if part.lower() in small]
-        pattern = f"(?:{'|'.join(map(re.escape, found))})=*"  # Base64 may end so
+        pattern = f"(?:{'|'.join(map(re.escape, found))})=*"  # padding of Base64
         text = re.sub(pattern, "…", text, flags=re.IGNORECASE) if found else text
     text = text[:LONGEST_EXCERPT]
     return "".join(map(_shown, text))[:LONGEST_EXCERPT] if not text.isprintable() else text
@@ -111,7 +109,7 @@ def _shown(sign: str) -> str:
 
 @lru_cache(maxsize=512)
 def _secrets(address: str, secrets: tuple[str, ...]) -> list[str]:
-    """What of an address could be a secret, and what is one, as it may be repeated, the longest first."""
+    """Return possible secrets of a URL and the signing secrets in all their forms, longest first."""
     url = urlsplit(address)
     host = url.hostname or ""
     parts = {address, url.path, url.query, *re.split(r"[/?&=]", f"{url.path}?{url.query}")}

@@ -1,7 +1,7 @@
-"""Keeps what became of messages: many in one transaction, for as long as the database is busy.
+"""Writes delivery results to the outbox, many in one transaction.
 
-Rules kept: what is not written yet waits to be written, whatever happens meanwhile, and is written once, whoever asks
-for it; one that the database refuses for good holds up no other: its lease runs out, and its message goes again.
+A result waits until it is written, and is written once. A result that the database permanently refuses is dropped, so
+that it delays no other: its lease expires, and its message is sent again.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from outcry.delivery.outbox_model import Outbox
 from outcry.delivery.outcomes import Decision
 
 _RETRY_S = 1.0
-#: So often one batch is refused while others could be written, until its messages are recorded one by one.
+#: How often a batch may be refused while other writes succeed, before its results are written one by one.
 _MOST_REFUSALS = 3
 
 
 class ResultWriter:
-    """What became of messages and is not in the outbox yet. `thread`: one, by which the outbox is asked."""
+    """Results that are not in the outbox yet. `thread`: the single thread that accesses the outbox."""
 
     def __init__(
         self, outbox: Outbox, announcements: Announcements, thread: Executor, report: Report
@@ -32,24 +32,24 @@ class ResultWriter:
         self._some = asyncio.Event()
 
     def keep(self, result: Decision) -> None:
-        """Have it written."""
+        """Queue a result."""
         self._waiting[next(self._numbers)] = result
         self._some.set()
 
     async def run(self) -> None:
-        """Write whatever there is. Never ends."""
+        """Write results until cancelled."""
         while True:
             await self.write()
             self._some.clear()
             await self._some.wait()
 
     async def write(self) -> None:
-        """Write what there is, until nothing is left."""
+        """Write all queued results."""
         while self._waiting:
             await self._write(list(self._waiting), _MOST_REFUSALS)
 
     async def _write(self, numbers: Sequence[int], most_refusals: int) -> None:
-        """Write these: together, or one by one where that is refused for good."""
+        """Write results together, or one by one if the database permanently refuses the batch."""
         refusals = 0
         while True:
             try:
@@ -73,7 +73,7 @@ class ResultWriter:
             self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
-        """By the thread of the outbox: so what is cancelled half-way is written, and not written again."""
+        """Write in the outbox's thread: a cancelled call is completed there, and not repeated."""
         results = [self._waiting[number] for number in numbers if number in self._waiting]
         switched_off = self._outbox.record([result.done for result in results])
         for number in numbers:
@@ -81,7 +81,7 @@ class ResultWriter:
         self._announcements.take(results, switched_off)
 
     async def _writable(self) -> bool:
-        """Whether anything else can be written now. Nothing is as old as what is forgotten here."""
+        """Tell whether the database accepts other writes. No row is old enough for this deletion."""
         try:
             await self._in_thread(lambda: self._outbox.forget_old(0))
         except StoreBusy:

@@ -1,7 +1,6 @@
-"""How what became of messages is written: entries, queues, the subscription, the line of the log.
+"""Writes delivery results: entries, queues, subscriptions and the delivery log, in one transaction.
 
-Rules kept: a claim that was lost changes no entry and no queue; what became of a message is written in one transaction
-with its attempt; an old address is no judgement on a new one.
+A result whose lease was lost changes no entry and no queue. A result for an old URL does not affect the new one.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ _HELD_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
 
 
 def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-    """Write what became of messages; return those whose subscription was switched off by it."""
+    """Write results; return those that disabled their subscription."""
     kept = _kept(connection, [one.message.subscription.id for one in done])
     mine = [one for one in done if _is_mine(one.message, kept)]
     off = [one for one in mine if one.disable and _switch_off(connection, one)]
@@ -39,7 +38,7 @@ def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[D
 
 
 def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-    """Let entries be gathered anew at that time; where they are all of a message, its queue is free."""
+    """Return entries to the queue, due at `due_ns`. If they are all of a message's, release its queue."""
     number, ids = message.subscription.id, {entry.id for entry in entries}
     if not entries or not _is_mine(message, _kept(connection, [number])):
         return
@@ -51,7 +50,7 @@ def return_entries(connection: Connection, message: Message, entries: Sequence[E
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A subscription as it is now: the claim that holds its queue, where it leads, and how it stands."""
+    """Current state of a subscription: the claim on its queue, its encrypted URL and its phase."""
 
     lease: str
     sealed_address: bytes
@@ -59,7 +58,7 @@ class _Kept:
 
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
-    """Those subscriptions that there still are; their queues stay as they are until this ends."""
+    """Lock the queues and return the current subscriptions."""
     lock_queues(connection, subscription_ids)
     rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
@@ -73,20 +72,20 @@ def _as_they_are() -> Any:
 
 
 def _is_mine(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Whether its queue is still held by the claim that it came by."""
+    """Tell whether the message's claim still leases its queue."""
     now = kept.get(message.subscription.id)
     return now is not None and now.lease == message.lease != ""
 
 
 def _has_moved(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Whether another address was given since it was claimed."""
+    """Tell whether the URL changed since the message was claimed."""
     return kept[message.subscription.id].sealed_address != message.subscription.sealed_address
 
 
 def _as_it_stands(
     done: DeliveryResult, kept: Mapping[int, _Kept], switched_off: Collection[int]
 ) -> DeliveryResult:
-    """What became of a message, given what became of its subscription meanwhile."""
+    """Adjust a result to changes of its subscription."""
     number = done.message.subscription.id
     if _has_moved(done.message, kept) and done.phase is not EntryPhase.DELIVERED:
         return replace(done, phase=EntryPhase.WAITING, due_ns=0, tries=0)
@@ -144,8 +143,8 @@ def _put_back() -> Any:
 
 
 def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
-    """Switch a subscription off, unless another address was given while the last attempt was under way, or it is off
-    already; return whether it was."""
+    """Disable a subscription, unless its URL changed during the attempt or it is disabled already; tell whether it
+    changed."""
     tried = done.message.subscription
     there = update(schema.subscriptions).where(
         _SUBSCRIPTIONS.id == tried.id,
@@ -157,14 +156,14 @@ def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
 
 
 def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
-    """Hold what waits for subscriptions that are off."""
+    """Hold the waiting entries of disabled subscriptions."""
     if subscription_ids:
         waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_HELD_FROM))
         connection.execute(update(schema.outbox).where(*waits).values(phase=EntryPhase.HELD.value))
 
 
 def _let_go(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Free queues that are to stand as they do; they are due as soon as anything in them may be."""
+    """Release queues without changing their state, and set when they are due."""
     if subscription_ids:
         mine = update(schema.lanes).where(_QUEUES.subscription_id.in_(subscription_ids))
         connection.execute(mine.values(worker="", leased_until_ns=0))
@@ -194,7 +193,7 @@ def _free() -> Any:
 
 
 def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:
-    """Keep attempts, but of subscriptions that were removed meanwhile."""
+    """Log attempts, except those of deleted subscriptions."""
     _keep_attempts(connection, attempts, _kept(connection, [attempt.subscription_id for attempt in attempts]))
 
 

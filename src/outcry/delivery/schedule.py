@@ -1,7 +1,7 @@
-"""When an attempt that failed is made again, by target.
+"""Retry schedules by target.
 
-Rules kept: an endpoint of a program is tried for three days, as the Standard Webhooks specification advises; a chat for
-under three hours, for nobody wants yesterday's alerts there: what it missed is told in one line instead.
+Endpoints of programs are retried for three days, as the Standard Webhooks specification advises. Chats are retried
+for less than three hours, because old alerts are useless there; the next chat message reports the missed ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from outcry.delivery.model import Target
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
-#: Pauses after the first attempt, the second, and so on: ten attempts in 75 hours and 35 minutes.
+#: Delays after the first attempt, the second, and so on: ten attempts in 75 hours and 35 minutes.
 _PROGRAMS = (
     5 * NANOS_PER_SECOND, 5 * NANOS_PER_MINUTE, 30 * NANOS_PER_MINUTE,
     *(hours * NANOS_PER_HOUR for hours in (2, 5, 10, 14, 20, 24)),
@@ -18,7 +18,7 @@ _CHATS = (
     5 * NANOS_PER_SECOND, 30 * NANOS_PER_SECOND, 2 * NANOS_PER_MINUTE, 10 * NANOS_PER_MINUTE,
     30 * NANOS_PER_MINUTE, 2 * NANOS_PER_HOUR,
 )  # fmt: skip
-#: A mail server that is away is back within minutes or by morning (RFC 5321 §4.5.4.1 asks for at least half an hour).
+#: An unavailable mail server returns within minutes or by morning (RFC 5321 §4.5.4.1 asks for at least half an hour).
 _MAIL = (
     NANOS_PER_MINUTE, 5 * NANOS_PER_MINUTE, 30 * NANOS_PER_MINUTE,
     *(hours * NANOS_PER_HOUR for hours in (1, 2, 5, 10)),
@@ -26,11 +26,11 @@ _MAIL = (
 PAUSES_NS: Mapping[Target, Sequence[int]] = {
     Target.HTTPS: _PROGRAMS, Target.SLACK: _CHATS, Target.DISCORD: _CHATS, Target.EMAIL: _MAIL,
 }  # fmt: skip
-#: Pauses are up to this much shorter or longer, so that many who failed together do not come back together.
+#: Delays vary by this share, so that many failed messages do not return at the same time.
 SPREAD = 0.2
-#: As long as the other side may ask to be left alone; and no shorter than a moment.
+#: Shortest and longest pause that a receiver may ask for.
 SHORTEST_WAIT_NS, LONGEST_WAIT_NS = NANOS_PER_SECOND, 24 * NANOS_PER_HOUR
-#: What it is left alone for where it asks for fewer messages and does not say for how long.
+#: Pause for a rate limit without a time.
 USUAL_WAIT_NS = 30 * NANOS_PER_SECOND
 
 #: A number from 0 up to 1.
@@ -38,7 +38,7 @@ Chance = Callable[[], float]
 
 
 def pause_ns(target: Target, tries: int, chance: Chance) -> int | None:
-    """How long to wait after so many attempts that failed, from 1; None: no more are made."""
+    """Return the delay after `tries` failed attempts (from 1); None if there are no more."""
     pauses = PAUSES_NS[target]
     if tries > len(pauses):
         return None
@@ -46,10 +46,10 @@ def pause_ns(target: Target, tries: int, chance: Chance) -> int | None:
 
 
 def patience_ns(target: Target) -> int:
-    """How long a message is of use: for as long as the longest schedule would try it."""
+    """Return when a message expires: the duration of the longest schedule."""
     return round(sum(PAUSES_NS[target]) * (1 + SPREAD))
 
 
 def asked_ns(wait_ns: int | None) -> int:
-    """How long to leave alone who asks for fewer messages."""
+    """Return the pause for a receiver that limits the rate."""
     return USUAL_WAIT_NS if wait_ns is None else min(max(wait_ns, SHORTEST_WAIT_NS), LONGEST_WAIT_NS)

@@ -1,7 +1,6 @@
-"""Delivery as a whole: it runs beside the answers, and is what the pages ask about addresses and tests.
+"""Delivery as a service: it runs beside the API, and checks URLs and sends tests for the pages.
 
-Rules kept: a test goes the way alerts go, once, and is in the log; what is sent is sent from one event loop, whoever
-asks for it.
+A test is sent like alerts, once, and is logged. All requests are sent from one event loop.
 """
 
 import asyncio
@@ -28,21 +27,20 @@ _ANEW_S = 1.0
 
 
 class Guarded(Protocol):
-    """What judges addresses, and is closed at the end."""
+    """Checks URLs, and is closed at the end."""
 
     async def check(self, url: str) -> str:
-        """`ok`, `unverified`, or an `endpoint_*` code; asks the name service."""
+        """Return `ok`, `unverified`, or an `endpoint_*` code. Resolves the host."""
         ...
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         ...
 
 
 class Delivery:
-    """Implements `Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
-    `admitted`: hosts that need not be public; `delivers`: whether this process delivers, or leaves that to others and
-    sends tests only."""
+    """Implements `Deliverer`. `readers`: returns the owner's settings. `admitted`: hosts that may be private.
+    `delivers`: whether this process delivers, or only sends tests."""
 
     def __init__(
         self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
@@ -57,7 +55,7 @@ class Delivery:
     # -- beside the answers
 
     async def start(self, report: Report) -> None:
-        """Begin to deliver; tell: logs events."""
+        """Start to deliver."""
         self._loop = asyncio.get_running_loop()
         self._dispatcher.report = report
         if self._delivers:
@@ -73,15 +71,15 @@ class Delivery:
 
     @property
     def failed(self) -> bool:
-        """Whether it could not begin."""
+        """Tell whether delivery ended unexpectedly."""
         return self._running is not None and self._running.done()
 
     def counted(self) -> Mapping[str, int]:
-        """Attempts so far, by target and code: `https ok`."""
+        """Return the number of attempts by target and code, such as `https ok`."""
         return {f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()}
 
     async def stop(self) -> None:
-        """Let what is under way come to its end, and record it."""
+        """Complete messages in flight and record their results."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
@@ -143,7 +141,7 @@ class Delivery:
         return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
 
     def _note(self, message: Message, sent: SendResult) -> None:
-        """Keep the test in the log. One that arrived opens the queue; one that failed does not count against it."""
+        """Log a test. A successful one opens the queue; a failed one does not count as a failure."""
         now_ns = self._clock.now_ns()
         arrived = sent.verdict is Verdict.ARRIVED
         queue: Queue | None = queue_breaker.arrived(message.queue, now_ns) if arrived else None
@@ -154,7 +152,7 @@ class Delivery:
             self._dispatcher.report(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
 
     def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]], patience_s: float, late: T) -> T:
-        """Do it where everything is sent from; `late`: where that takes too long, or nothing is sent any more."""
+        """Run a coroutine on the delivery loop; return `late` if it takes too long or the loop has ended."""
         loop = self._loop
         if loop is None:
             return late

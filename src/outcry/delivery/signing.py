@@ -1,7 +1,7 @@
-"""Signatures of what is sent, after the Standard Webhooks specification 1.0: HMAC-SHA256 over id, time and body.
+"""Signatures of the Standard Webhooks specification 1.0: HMAC-SHA256 over id, time and body.
 
-Rules kept: the very bytes that are sent are signed; each secret signs while it is valid, so a receiver with either of
-two can tell that a message is ours; a secret is in no header, and in no error.
+The exact bytes sent are signed. Each valid secret signs, so a receiver with either of two can verify a message.
+Secrets are in no header and no error.
 """
 
 import base64
@@ -13,7 +13,8 @@ from outcry.market.units import NANOS_PER_SECOND
 
 
 def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) -> dict[str, str]:
-    """The three headers of a message. `secrets`: `whsec_` and base64, newest first; without any it is not signed."""
+    """Return the three headers of a message. `secrets`: `whsec_` and Base64, newest first. Without secrets there is
+    no signature."""
     stamp = str(now_ns // NANOS_PER_SECOND)
     headers = {"webhook-id": message_id, "webhook-timestamp": stamp}
     if secrets:

@@ -1,7 +1,7 @@
-"""The secrets a webhook's messages are signed with: the newest, and those before it that still hold.
+"""Signing secrets of webhooks: the newest, and replaced ones that are still valid.
 
-Rules kept: an address and its secrets are sealed to the subscription they belong to; a secret is seen once, when it is
-made; one that was replaced signs on for as long as its owner chose, so that a receiver is changed over without a gap.
+URLs and secrets are encrypted for their subscription. A secret is displayed once, when it is created. A replaced
+secret signs as long as its owner chose, so that a receiver can change over without a gap.
 """
 
 import base64
@@ -13,32 +13,32 @@ from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.delivery.model import SubscriptionRow
 from outcry.market.units import NANOS_PER_DAY
 
-MARK = "whsec_"  # what a secret begins with, by the Standard Webhooks form
-#: How long a secret that was replaced signs on, unless its owner chooses, and at most.
+MARK = "whsec_"  # prefix of a secret in Standard Webhooks
+#: How long a replaced secret is valid by default, and at most.
 OVERLAP_NS, LONGEST_OVERLAP_NS = NANOS_PER_DAY, 7 * NANOS_PER_DAY
-#: Replaced secrets that sign at once: the oldest gives way.
+#: Replaced secrets that are valid at the same time. The oldest is dropped.
 MOST_OLD = 3
 _SECRET_BYTES = 32
 _SHOWN = 4
 
 
 def new_secret() -> str:
-    """256 random bits, as the Standard Webhooks form writes them."""
+    """Return 256 random bits in the form of Standard Webhooks."""
     return MARK + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def end_of(secret: str) -> str:
-    """What of a secret may be shown."""
+    """Return the part of a secret that may be displayed."""
     return secret[-_SHOWN:]
 
 
 def place_of(user_id: int, created_ns: int) -> str:
-    """What a subscription's address and secrets are sealed to."""
+    """Return the context that a subscription's URL and secrets are encrypted for."""
     return f"subscription:{user_id}:{created_ns}"
 
 
 def opened(encryptor: Encryptor, row: SubscriptionRow, now_ns: int) -> tuple[str, Sequence[str]]:
-    """A subscription's address, and the secrets it is signed with now, newest first. Raises `DecryptionFailed`."""
+    """Return a subscription's URL or email address, and its valid secrets, newest first."""
     place = place_of(row.user_id, row.created_ns)
     newest = [encryptor.decrypt(row.sealed_secret, place)] if row.sealed_secret is not None else []
     old = [secret for until_ns, secret in _old(encryptor, row) if now_ns < until_ns]
@@ -48,8 +48,8 @@ def opened(encryptor: Encryptor, row: SubscriptionRow, now_ns: int) -> tuple[str
 def rotated(
     encryptor: Encryptor, row: SubscriptionRow, secret: str, overlap_ns: int, now_ns: int
 ) -> SubscriptionRow:
-    """The subscription signed with another secret; those there were sign on, the newest of them for `overlap_ns`. One
-    that cannot be opened any more signs nothing."""
+    """Return the subscription with a new secret. Replaced secrets stay valid, the newest of them for `overlap_ns`.
+    One that cannot be decrypted is dropped."""
     place = place_of(row.user_id, row.created_ns)
     overlap_ns = min(max(overlap_ns, 0), LONGEST_OVERLAP_NS)
     try:
@@ -70,7 +70,7 @@ def rotated(
 
 
 def _old(encryptor: Encryptor, row: SubscriptionRow) -> list[tuple[int, str]]:
-    """Replaced secrets, newest first, each with until when it signs."""
+    """Return replaced secrets, newest first, each with its expiry."""
     if row.sealed_old_secret is None:
         return []
     lines = encryptor.decrypt(row.sealed_old_secret, place_of(row.user_id, row.created_ns)).splitlines()

@@ -1,7 +1,7 @@
-"""The demonstration's own receiver of webhooks: what came in, whether it was signed, and how it answers.
+"""Webhook receiver of the demo: received requests, their signatures, and how it responds.
 
-Rules kept: everything is in memory and bounded; a secret that is given to it is used to check signatures and never
-shown again; whatever came in is data, to be shown as text.
+All data is in memory and bounded. A secret is used to verify signatures and never displayed again. Received data is
+displayed as text.
 """
 
 import base64
@@ -22,39 +22,42 @@ from outcry.market.units import NANOS_PER_SECOND
 MOST_RECEIPTS = 200
 MOST_SECRETS = 20
 LONGEST_BODY_BYTES = 64 * 1024
-#: Of the headers of one request, in characters: several times what a delivery has.
+#: Maximum size of a request's headers in characters, several times that of a delivery.
 LONGEST_HEADERS = 4 * 1024
-#: How far a signature's time may lie from ours, by Standard Webhooks' advice.
+#: Maximum difference of a signature's time, as Standard Webhooks advises.
 TOLERANCE_S = 5 * 60
 
 
 class Manner(StrEnum):
-    """How the receiver answers: well, or in one of the ways receivers go wrong."""
+    """How the receiver responds: well, or with a typical fault."""
 
     WELL = "well"
     ERROR = "error"  # 500
-    SLOW = "slow"  # later than anybody waits
+    SLOW = "slow"  # after every timeout
     REDIRECT = "redirect"  # 302 to somewhere else
     BUSY = "busy"  # 429, asking for half a minute
     GONE = "gone"  # 410
 
 
 class Signature(StrEnum):
-    """What a signature is worth, by the secrets known."""
+    """Verification of a signature with the known secrets."""
 
     GOOD = "good"
-    OLD = "old"  # good, but made too long ago, or for a time to come
-    BAD = "bad"  # by none of the secrets
-    UNKNOWN = "unknown"  # no secret was given yet
-    MISSING = "missing"  # there is none
+    OLD = "old"  # valid, but too old or in the future
+    BAD = "bad"  # by no known secret
+    UNKNOWN = "unknown"  # no secret is known yet
+    MISSING = "missing"  # no signature
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Something that came in. `number`: from 1, in the order it came. `headers`: names in small letters, as they came,
-    bytes that are no text among them; what is too much of them is left out.
-    `tries`: how often this message has come by now, this time included. `status`: what it was answered, None while no
-    answer is given."""
+    """A received request.
+
+    - `number`: from 1, in the order received.
+    - `headers`: lower-case names, as received with undecodable bytes; headers beyond the limit are left out.
+    - `tries`: how often this message was received, including this time.
+    - `status`: the status of the response, None without one.
+    """
 
     number: int
     at_ns: int
@@ -65,11 +68,11 @@ class Receipt:
     status: int | None
 
     def header(self, name: str) -> str:
-        """One of them; empty where there is none."""
+        """Return a header; empty if missing."""
         return next((value for known, value in self.headers if known == name), "")
 
 
-#: What each manner answers at once.
+#: Status of the immediate response.
 STATUSES: Mapping[Manner, int | None] = {
     Manner.WELL: 200,
     Manner.ERROR: 500,
@@ -81,11 +84,11 @@ STATUSES: Mapping[Manner, int | None] = {
 
 
 class SecretRefused(ValueError):
-    """Not a signing secret."""
+    """The text is not a signing secret."""
 
 
 class Sink:
-    """What came in, and how it is answered. `address`: where webhooks are sent to reach it. Safe in any thread."""
+    """Received requests and the response mode. `address`: URL of the receiver. Thread-safe."""
 
     def __init__(self, address: str, clock: Clock) -> None:
         self.address = address
@@ -98,18 +101,18 @@ class Sink:
 
     @property
     def receipts(self) -> Sequence[Receipt]:
-        """The newest, newest first."""
+        """Return the latest requests, newest first."""
         with self._lock:
             return list(reversed(self._receipts))
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The last four characters of the secrets given, newest first."""
+        """Return the last four characters of the known secrets, newest first."""
         with self._lock:
             return [shown for _, shown in reversed(self._secrets)]
 
     def take(self, headers: Sequence[tuple[str, str]], body: bytes) -> Manner:
-        """Keep what came in; return how to answer it."""
+        """Store a request; return how to respond."""
         sizes = accumulate(len(name) + len(value) for name, value in headers)
         named = tuple(
             (name.lower(), value)
@@ -127,7 +130,7 @@ class Sink:
         return manner
 
     def trust(self, secret: str) -> None:
-        """Check signatures by this secret too. Raises `SecretRefused`."""
+        """Verify signatures with this secret too. Raises `SecretRefused`."""
         try:
             key = base64.b64decode(secret.removeprefix(MARK), validate=True)
         except (binascii.Error, ValueError):
@@ -139,7 +142,7 @@ class Sink:
                 self._secrets.append((key, end_of(secret)))
 
     def signature(self, receipt: Receipt) -> Signature:
-        """What the signature of something received is worth."""
+        """Verify the signature of a request."""
         given, sent = receipt.header("webhook-signature"), receipt.header("webhook-timestamp")
         if not given or not receipt.message_id or not (sent.isascii() and sent.isdigit()):
             return Signature.MISSING
@@ -155,11 +158,11 @@ class Sink:
         return Signature.GOOD if apart_s <= TOLERANCE_S else Signature.OLD
 
     def clear(self) -> None:
-        """Forget what came in; secrets stay."""
+        """Delete all requests. Secrets stay."""
         with self._lock:
             self._receipts.clear()
 
 
 def _bytes_of(header: str) -> bytes:
-    """A header's text, whatever it was read from."""
+    """Return the bytes of a header's text."""
     return header.encode("utf-8", "surrogatepass")

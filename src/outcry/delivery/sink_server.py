@@ -1,8 +1,8 @@
-"""The demonstration's receiver on the network: HTTPS on a free port of this machine, beside the service.
+"""HTTPS server of the demo's webhook receiver, on a free port of the loopback address.
 
-Rules kept: it listens on the loopback address alone; its certificate is made anew at each start, by an authority whose
-key is thrown away at once, so that whoever trusts that authority trusts this certificate and no other; a body is read
-up to its limit and no further; it has a thread and an event loop of its own, so that a slow answer holds up nobody.
+Each start creates a certificate and an authority, and discards the authority's key: trusting that authority trusts
+only this certificate. Bodies are read up to their limit. A separate thread and event loop prevent slow responses from
+delaying the service.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from outcry.market.units import NANOS_PER_SECOND
 HOST = "localhost"
 PATH = "/in"
 CERTIFICATE_FILE, AUTHORITY_FILE, PORT_FILE = "sink.pem", "sink-authority.pem", "sink-port"
-#: Longer than a sender waits for an answer.
+#: Longer than a sender waits for a response.
 SLOW_S = 20.0
 _BUSY_S = 30
-#: How long answers under way are waited for at the end; none at all would be for ever, to aiohttp.
+#: How long open responses are awaited at the end. aiohttp takes 0 for no limit.
 _PATIENCE_S = 0.2
 _LASTS = timedelta(days=365)
 _ELSEWHERE = "https://elsewhere.example.com/"
@@ -41,8 +41,8 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A receiver that is running. `host`: with its port, as an operator admits it; `authority`: who vouches for its
-    certificate."""
+    """A running receiver. `host`: with its port, as an operator admits it. `authority`: file of the certificate's
+    authority."""
 
     sink: Sink
     host: str
@@ -51,7 +51,7 @@ class Receiver:
 
 @contextmanager
 def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Receiver]:
-    """Receive until the end of this. `folder`: where its certificate is kept. Raises `OSError`."""
+    """Run the receiver. `folder`: stores its certificate. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     context = _certified(folder, clock)
     with socket(AF_INET, SOCK_STREAM) as bound:
@@ -63,9 +63,9 @@ def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Re
 
 
 def _bind(bound: socket, kept: Path) -> None:
-    """Take the port it had the last time, so that webhooks made then still lead here; another where that is in use."""
+    """Bind the port of the previous run, so that existing webhooks stay valid, or another if it is in use."""
     before = kept.read_text() if kept.is_file() else ""
-    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections that have just ended do not hold it
+    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections in TIME_WAIT do not block it
     try:
         bound.bind((_LOOPBACK, int(before)))
     except (OSError, OverflowError, ValueError):
@@ -74,19 +74,19 @@ def _bind(bound: socket, kept: Path) -> None:
 
 
 class _Listener:
-    """Takes what comes in, and answers as it is told to."""
+    """Handles requests as the response mode says."""
 
     def __init__(self, sink: Sink, slow_s: float) -> None:
         self._sink, self._slow_s = sink, slow_s
 
     def application(self) -> web.Application:
-        """What is served: one address that takes deliveries."""
+        """Return the application: one URL that receives deliveries."""
         made = web.Application(client_max_size=LONGEST_BODY_BYTES)
         made.router.add_post(PATH, self.take)
         return made
 
     async def take(self, request: web.Request) -> web.Response:
-        """One delivery. A body that is too long is answered 413, by `client_max_size`."""
+        """Handle one delivery. `client_max_size` gives 413 for a body that is too long."""
         body = await request.read()
         manner = self._sink.take(list(request.headers.items()), body)
         status = STATUSES[manner]
@@ -94,7 +94,7 @@ class _Listener:
             transport = request.transport
             try:
                 await asyncio.sleep(self._slow_s)
-            except asyncio.CancelledError:  # the receiver ends: whoever waits is not waited for
+            except asyncio.CancelledError:  # the receiver stops: open requests are aborted
                 if transport is not None:
                     transport.abort()
                 raise
@@ -109,7 +109,7 @@ class _Listener:
 
 @contextmanager
 def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Generator[None]:
-    """Serve in a thread of its own as long as this lasts."""
+    """Serve in a separate thread until the context ends."""
     up, failures = threading.Event(), list[Exception]()
     end: list[Callable[[], object]] = []
 
@@ -126,7 +126,7 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
             failures.append(problem)
         finally:
             await runner.cleanup()
-            await asyncio.sleep(_PATIENCE_S)  # connections are let go of after they are closed
+            await asyncio.sleep(_PATIENCE_S)  # connections are released after they are closed
             up.set()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sink", daemon=True)
@@ -143,7 +143,7 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
 
 
 def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
-    """Make a certificate and keep it for its owner only; the authority's is for whoever shall trust it."""
+    """Create a certificate, readable by its owner only. The authority's is for those who trust it."""
     now = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("Outcry demo"), _name(HOST)
@@ -201,7 +201,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file that is its owner's alone from its first byte on."""
+    """Write a file that only its owner can read, from its first byte on."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

@@ -1,7 +1,7 @@
-"""Where a subscription stands, and what moves it.
+"""Phases of a subscription and their transitions.
 
-Rules kept: of an e-mail address the reader's word goes before the owner's; one that is disabled is active again only by
-a test that arrives.
+For an email address the reader's choice takes precedence over the owner's. A disabled subscription becomes active
+only by a successful test.
 """
 
 from dataclasses import replace
@@ -12,20 +12,20 @@ from outcry.market.alerts.machine import move
 
 
 class Sign(StrEnum):
-    """What moves a subscription."""
+    """Event that changes the phase of a subscription."""
 
     PAUSED = "paused"  # by its owner
     RESUMED = "resumed"  # by its owner
-    REFUSED = "refused"  # its endpoint will not take anything any more
+    REFUSED = "refused"  # its endpoint accepts nothing any more
     TEST_PASSED = "test passed"
     CONFIRMED = "confirmed"  # by whoever reads at its address
     UNSUBSCRIBED = "unsubscribed"  # by whoever reads at its address
-    MOVED = "moved"  # its owner gave it another address, whose reader has not been asked
+    MOVED = "moved"  # its owner changed the address; the new reader has not agreed
 
 
 _UNCONFIRMED, _ACTIVE = SubscriptionPhase.UNCONFIRMED, SubscriptionPhase.ACTIVE
 _PAUSED, _DISABLED = SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED
-#: The last three are of e-mail alone, where the reader's word goes before the owner's.
+#: The last three apply to email only, where the reader's choice takes precedence.
 TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
     (_UNCONFIRMED, Sign.PAUSED): _UNCONFIRMED,
     (_UNCONFIRMED, Sign.RESUMED): _UNCONFIRMED,
@@ -44,16 +44,16 @@ TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
     (_PAUSED, Sign.PAUSED): _PAUSED,
     (_PAUSED, Sign.RESUMED): _ACTIVE,
     (_PAUSED, Sign.REFUSED): _DISABLED,  # an attempt was under way
-    (_PAUSED, Sign.TEST_PASSED): _PAUSED,  # its owner's pause holds
+    (_PAUSED, Sign.TEST_PASSED): _PAUSED,  # the owner's pause continues
     (_DISABLED, Sign.PAUSED): _DISABLED,
-    (_DISABLED, Sign.RESUMED): _DISABLED,  # only a test that passes tells that it would be of use
+    (_DISABLED, Sign.RESUMED): _DISABLED,  # only a successful test shows that it would work
     (_DISABLED, Sign.REFUSED): _DISABLED,
     (_DISABLED, Sign.TEST_PASSED): _ACTIVE,
 }
 
 
 def moved_on(row: SubscriptionRow, sign: Sign, reason: str = "") -> SubscriptionRow:
-    """The subscription after a sign. `reason`: why it stands where it then does; without one, what it says if it stays
-    where it is."""
+    """Return the subscription after a sign. `reason`: code of the new phase; empty keeps the reason if the phase
+    stays."""
     phase = move(TRANSITIONS, row.phase, sign)
     return replace(row, phase=phase, reason=reason or (row.reason if phase is row.phase else ""))

@@ -1,7 +1,7 @@
-"""Webhook subscriptions and the attempts at delivering to them, in SQLite or PostgreSQL, through SQLAlchemy Core.
+"""Stores webhook subscriptions and delivery attempts in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rules kept: every statement names the owner, so that nobody can read or change what is another's; with another address
-delivering begins anew, and what waits follows what its owner wishes now.
+Every statement names the owner, so that nobody can read or change another user's rows. A changed URL resets the
+queue, and waiting entries follow the new settings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class SqlSubscriptionStore:
         """See `SubscriptionStore`."""
         own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
-            # Read in the turn to write: of two changes the later is made of what the earlier left.
+            # Read under the write lock: the later of two changes is based on the earlier.
             kept = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
             if kept is None:
                 return None
@@ -107,17 +107,19 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
 
 
 def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
-    """Have what waits go by what the subscription has become: whoever claims finds out when it is due now."""
+    """Apply changed settings to waiting entries. They are due now, and the next claim computes their time."""
     queues, outbox = schema.lanes, schema.outbox
     queue = update(queues).where(queues.c.subscription_id == before.id)
     waits = update(outbox).where(
         outbox.c.subscription_id == before.id, outbox.c.phase == EntryPhase.WAITING.value
     )
     if after.sealed_address != before.sealed_address:
-        connection.execute(queue.values(asdict(Queue())))  # first, for whoever records holds the queue's row
+        connection.execute(
+            queue.values(asdict(Queue()))
+        )  # first, because recording a result locks the queue's row
         connection.execute(waits.values(due_ns=0, tries=0))
     elif (after.window, after.at_once) != (before.window, before.at_once):
-        # What is in a message already is to be sent, or tried again, whatever the window.
+        # Entries already in a message are sent or retried in any window.
         connection.execute(waits.where(outbox.c.message_id.is_(None)).values(due_ns=0))
     elif after.ordered == before.ordered:
         return
@@ -125,7 +127,7 @@ def _follow(connection: Connection, before: SubscriptionRow, after: Subscription
 
 
 def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:
-    """A subscription of the table's columns by name; others are passed over."""
+    """Build a subscription from the columns of a row; other columns are ignored."""
     values: dict[str, Any] = {name: row[name] for name in SubscriptionRow.__slots__}
     values["target"], values["phase"] = Target(row["target"]), SubscriptionPhase(row["phase"])
     values["ordered"], values["at_once"] = bool(row["ordered"]), bool(row["at_once"])
@@ -134,7 +136,7 @@ def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:
 
 
 def write_attempt(attempt: AttemptRow) -> dict[str, Any]:
-    """An attempt as the table's columns, without its id."""
+    """Return an attempt as table columns, without its id."""
     values = {
         name: getattr(attempt, name) for name in AttemptRow.__slots__ if name not in ("id", "phases_ms")
     }

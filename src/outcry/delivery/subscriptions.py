@@ -1,9 +1,8 @@
-"""Webhook subscriptions of a person: made, changed, tested and looked at. Delivering is the business of a `Deliverer`.
+"""A user's webhook subscriptions: create, change, test and view. A `Deliverer` delivers.
 
-Rules kept: an address is judged when it is saved and when it is tested; a signing secret is shown once, when it is
-made; what is shown of an address afterwards does not let anybody use it. Whose a subscription is decides whether there
-is one: somebody else's number is a number nobody has. A change is made of what stands when it is kept: none undoes
-another.
+A URL is checked when it is saved and when it is tested. A signing secret is displayed once, when it is created, and
+only an unusable part of a URL afterwards. Another user's subscription behaves like a missing one. Changes apply to
+the stored subscription, so none undoes another.
 """
 
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ LONGEST_LABEL = 60
 
 
 class SubscriptionRefused(Exception):
-    """A subscription cannot be as it is wished: `code` says why, `field` which entry is at fault, if one is."""
+    """The subscription is invalid. `code`: the reason; `field`: the invalid field, if there is one."""
 
     def __init__(self, code: str, field: str = "") -> None:
         super().__init__(code)
@@ -49,13 +48,13 @@ class SubscriptionRefused(Exception):
 
 
 class NoSubscription(Exception):
-    """This user has none of that number."""
+    """The user has no subscription with this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a subscription shall be. `symbols`: roots of the universe, empty for all. `ordered`: of an `https` target;
-    `window` and `at_once`: of e-mail (`SubscriptionRow`)."""
+    """Settings of a subscription. `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and
+    `at_once` to email (`SubscriptionRow`)."""
 
     target: Target
     address: str
@@ -69,8 +68,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A subscription just made. `secret`: of an `https` target, the only time it is seen. `verdict`: `ok`, or
-    `unverified` where no host of its address can be found now."""
+    """A new subscription. `secret`: of an `https` target, displayed once. `verdict`: `ok`, or `unverified` if the
+    host cannot be resolved now."""
 
     id: int
     secret: str | None
@@ -79,15 +78,15 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A subscription just changed. `verdict`: as of one just made; `ok` where the address is the one it was."""
+    """A changed subscription. `verdict`: as for a new one; `ok` if the address did not change."""
 
     row: SubscriptionRow
     verdict: str
 
 
 class Subscriptions:
-    """A user's subscriptions. `encryptor`: encrypts URLs and secrets. All methods may raise `StoreBusy`; those that
-    name a subscription may raise `NoSubscription`."""
+    """Subscriptions of users. All methods may raise `StoreBusy`; those with a subscription id may raise
+    `NoSubscription`."""
 
     def __init__(
         self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, encryptor: Encryptor
@@ -96,27 +95,27 @@ class Subscriptions:
 
     @property
     def running(self) -> bool:
-        """Whether alerts are delivered at all."""
+        """Tell whether delivery runs."""
         return self._deliverer.running
 
     @property
     def admitted(self) -> Sequence[str]:
-        """Hosts that need not be public, by the operator's explicit setting."""
+        """Return the hosts that the operator allowed to be private."""
         return self._deliverer.admitted
 
     def of(self, user_id: int) -> Sequence[SubscriptionRow]:
-        """A user's, oldest first."""
+        """Return a user's subscriptions, oldest first."""
         return self._store.subscriptions(user_id)
 
     def one(self, user_id: int, subscription_id: int) -> SubscriptionRow:
-        """One of this user's."""
+        """Return a subscription of this user."""
         row = self._store.subscription(user_id, subscription_id)
         if row is None:
             raise NoSubscription
         return row
 
     def add(self, user_id: int, wish: Wish, now_ns: int) -> Made:
-        """Make one. Raises `SubscriptionRefused`."""
+        """Create a subscription. Raises `SubscriptionRefused`."""
         verdict = self._check(wish)
         secret = new_secret() if wish.target is Target.HTTPS else None
         place = place_of(user_id, now_ns)
@@ -135,7 +134,8 @@ class Subscriptions:
         return Made(number, secret, verdict)
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> Changed:
-        """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
+        """Change a subscription. An empty address keeps the current one; the target stays. Raises
+        `SubscriptionRefused`."""
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
         verdict = self._check(wish, address_kept=not wish.address)
 
@@ -148,7 +148,7 @@ class Subscriptions:
                 return row
             if row.target is Target.EMAIL:
                 if wish.address == self._address_of(row):
-                    return row  # what its reader was asked can still be answered
+                    return row  # the link that its reader received stays valid
                 row = row if wish.address == row.shown else moved_on(row, Sign.MOVED)
             return self._addressed(row, wish.address)
 
@@ -157,20 +157,21 @@ class Subscriptions:
         return Changed(row, verdict)
 
     def pause(self, user_id: int, subscription_id: int) -> bool:
-        """Send nothing until it is resumed; return whether that changed anything."""
+        """Pause deliveries; tell whether that changed anything."""
         return self._move(user_id, subscription_id, Sign.PAUSED)
 
     def resume(self, user_id: int, subscription_id: int) -> bool:
-        """Send again; return whether that changed anything. One that is disabled stays so until a test passes."""
+        """Resume deliveries; tell whether that changed anything. A disabled subscription stays disabled until a test
+        succeeds."""
         return self._move(user_id, subscription_id, Sign.RESUMED)
 
     def confirm(self, user_id: int, subscription_id: int) -> bool:
-        """Whoever reads at its e-mail address wants what it sends; return whether that changed anything."""
+        """Record the reader's consent; tell whether that changed anything."""
         return self._move(user_id, subscription_id, Sign.CONFIRMED)
 
     def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
-        """Whoever reads at its e-mail address wants no more of it: nothing is sent until they confirm anew. Return
-        whether that changed anything."""
+        """Record that the reader unsubscribed: nothing is sent until they agree again. Tell whether that changed
+        anything."""
 
         def sealed_anew(row: SubscriptionRow) -> SubscriptionRow:
             """A yes to what was asked before holds for the address as it was sealed then (`ConsentLinks`)."""
@@ -180,16 +181,17 @@ class Subscriptions:
         return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed", sealed_anew)
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
-        """Forget one, and what is known of its deliveries."""
+        """Delete a subscription and its delivery log."""
         row = self.one(user_id, subscription_id)
         if not self._store.remove_subscription(user_id, subscription_id):
             raise NoSubscription
         return row
 
     def rotate(self, user_id: int, subscription_id: int, now_ns: int, overlap_ns: int = OVERLAP_NS) -> str:
-        """Sign with a new secret, and with the one before for a while; return the new one, the only time it is seen.
+        """Sign with a new secret, and with the previous one for `overlap_ns`. Return the new one; it is not displayed
+        again.
 
-        Raises `SubscriptionRefused` where the target is not signed for.
+        Raises `SubscriptionRefused` if the target is not signed.
         """
         secret = new_secret()
 
@@ -202,8 +204,8 @@ class Subscriptions:
         return secret
 
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
-        """Send the test alert, now; a subscription that was disabled is active again if it arrives, and its address is
-        still the one it arrived at. To an unconfirmed address nothing is sent."""
+        """Send the test alert now. A success enables a disabled subscription if its address has not changed
+        meanwhile. Nothing is sent to an unconfirmed address."""
         row = self.one(user_id, subscription_id)
         if row.phase is SubscriptionPhase.UNCONFIRMED:
             return TestResult("unconfirmed", None, 0, (), "", "")
@@ -224,38 +226,38 @@ class Subscriptions:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """What was attempted for one of this user's, newest first; of one outcome, if one is given."""
+        """Return attempts for a subscription of this user, newest first, optionally of one outcome."""
         return self._store.attempts(user_id, subscription_id, before, limit, outcome)
 
     # -- what waits, and what is sent again
 
     def queue(self, user_id: int, subscription_id: int) -> Queue:
-        """How delivering to one of this user's stands."""
+        """Return the queue state of a subscription of this user."""
         return self._outbox.queue(self.one(user_id, subscription_id).id)
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """What waits for one of this user's, is held, or was given up."""
+        """Return how many alerts wait, are held, or failed."""
         return self._outbox.backlog(user_id, subscription_id)
 
     def standing(self, now_ns: int) -> DeliveryStatus:
-        """How delivering stands with everybody's, for the operator."""
+        """Return the status of all subscriptions, for the operator."""
         return self._outbox.standing(now_ns)
 
     def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:
-        """Send the alerts of one message again, under its id, as far as the scope of its owner sees them now; return
-        how many there are."""
+        """Resend the alerts of a message under its id, as far as the owner's scope sees them now; return their
+        number."""
         count = self._outbox.resend_one(scope.user_id, subscription_id, message_id, now_ns, scope)
         return self._woken(count)
 
     def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Send again what was held or given up since then, as far as the scope of its owner sees it now; return how
-        many alerts that is."""
+        """Resend alerts that were held or failed since `since_ns`, as far as the owner's scope sees them now; return
+        their number."""
         count = self._outbox.resend_failed(scope.user_id, subscription_id, since_ns, now_ns, scope)
         return self._woken(count)
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Send what was recorded since then and never was to be sent, for it was paused or not yet made; as far as the
-        scope of its owner sees it. Return how many alerts that is."""
+        """Send alerts recorded since `since_ns` while the subscription was paused or did not exist, as far as the
+        owner's scope sees them; return their number."""
         return self._woken(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
 
     def _woken(self, count: int) -> int:
@@ -270,7 +272,7 @@ class Subscriptions:
         return row
 
     def _address_of(self, row: SubscriptionRow) -> str | None:
-        """Where it leads; None where that was sealed with another secret, as links in mail were signed with."""
+        """Return the address; None if it was encrypted with another secret."""
         try:
             return self._encryptor.decrypt(row.sealed_address, place_of(row.user_id, row.created_ns))
         except DecryptionFailed:
@@ -295,7 +297,7 @@ class Subscriptions:
         return phases[0] is not phases[1]
 
     def _check(self, wish: Wish, *, address_kept: bool = False) -> str:
-        """`ok`, or `unverified`. Raises `SubscriptionRefused`."""
+        """Return `ok` or `unverified`. Raises `SubscriptionRefused`."""
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():
             raise SubscriptionRefused("label", "label")
         if address_kept:
@@ -307,5 +309,5 @@ class Subscriptions:
 
 
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
-    """After a test that passed: it tells nothing of an address that was given meanwhile."""
+    """Apply a successful test, unless the address changed meanwhile."""
     return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row

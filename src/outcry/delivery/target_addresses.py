@@ -1,6 +1,6 @@
-"""Addresses alerts are sent to: what one has to look like for its target, and what of it may be shown.
+"""URLs and email addresses of targets: their required form, and the part that may be displayed.
 
-Rule kept: what is shown of an address does not let anybody use it.
+The displayed part does not let anybody use the address.
 """
 
 import re
@@ -11,16 +11,16 @@ from outcry.delivery.model import Target
 from outcry.people.email_address import is_email
 
 _SHOWN = 4
-#: What stands before the last two labels of a host is shown as it is up to here: longer, it may be a secret.
+#: Longer host labels may be secrets and are shortened in display.
 _LONGEST_FRONT = 40
 SLACK = re.compile(r"https://hooks\.slack(?:-gov)?\.com/services/T\w+/B\w+/\w{8,}", re.ASCII)
 DISCORD = re.compile(
     r"https://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}",
     re.ASCII,
 )
-#: One mailbox and nothing around it (RFC 5321, 4.1.2): what else a header takes for an address, such as a name before
-#: it or a second one, would be another spelling of somebody who is asked only so often. Without quotes, and without
-#: the `%` and `!` by which old mail servers pass a mail on to somewhere else; at a name on the Internet.
+#: One mailbox (RFC 5321, 4.1.2). Names before it or a second address would bypass the limit of consent requests.
+#: Quotes, and the `%` and `!` that old mail servers forward by, are refused. The domain must be a name on the
+#: Internet.
 _ATOM, _LABEL = r"[\w#$&*+/=?^{|}~-]+", r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _MAILBOX = re.compile(
     rf"(?=.{{3,254}}\Z)(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+(?!\d+\Z){_LABEL}",
@@ -29,8 +29,8 @@ _MAILBOX = re.compile(
 
 
 def shown_of(target: Target, address: str) -> str:
-    """What of an address may be shown: of a URL its host and last four characters, for the path may be a secret. The
-    host stands there as it is looked up, so that none can be taken for another."""
+    """Return the displayable part of an address: of a URL its host in A-labels and its last four characters, because
+    the path may be a secret."""
     if target is Target.EMAIL:
         return address
     host, slash, path = address.partition("://")[2].partition("/")
@@ -42,17 +42,17 @@ def shown_of(target: Target, address: str) -> str:
 
 
 def mailbox_of(address: str) -> str:
-    """Whose mailbox an e-mail address is, whatever tag its owner wrote behind a `+`, and in whatever case."""
+    """Return the mailbox of an email address, in lower case and without a `+` tag."""
     local, _, domain = address.lower().rpartition("@")
     return f"{local.partition('+')[0]}@{domain}"
 
 
 def _shown_host(authority: str) -> str:
-    """A host, with its port if it has one: in lower-case A-labels, and without what could be a secret before it."""
+    """Return a host with its port for display, in lower-case A-labels, without a possible secret in its first label."""
     host, colon, port = authority.partition(":") if not authority.startswith("[") else (authority, "", "")
     try:
         name = host.lower() if host.isascii() else idna.encode(host, uts46=True, std3_rules=True).decode()
-    except UnicodeError:  # such as no name service is asked for
+    except UnicodeError:  # not a valid host name
         name = host.encode("ascii", "backslashreplace").decode()
     front, dot, end = name.removesuffix(".").rpartition(".")
     front, *between = front.rsplit(".", 1)
@@ -62,7 +62,7 @@ def _shown_host(authority: str) -> str:
 
 
 def form_fault(target: Target, address: str) -> str:
-    """What is wrong with an address for its target, before anybody is asked; empty where nothing is."""
+    """Return the code of what is wrong with an address for its target; empty if nothing is. Uses no network."""
     if not address:
         return "address_missing"
     if target is Target.EMAIL:
@@ -72,5 +72,5 @@ def form_fault(target: Target, address: str) -> str:
     if target is Target.DISCORD and DISCORD.fullmatch(address) is None:
         return "not_discord"
     if target is Target.HTTPS and (SLACK.fullmatch(address) or DISCORD.fullmatch(address)):
-        return "address_of_a_chat"  # which could not read what a program is sent
+        return "address_of_a_chat"  # a chat cannot parse the body for programs
     return ""
