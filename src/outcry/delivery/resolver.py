@@ -44,7 +44,7 @@ class DnsResolver(AbstractResolver):
     `aiodns.DNSResolver`."""
 
     def __init__(self, **options: Any) -> None:
-        self._options = {"timeout": _QUERY_S, "tries": _QUERIES, **options}
+        self._options: dict[str, Any] = {"timeout": _QUERY_S, "tries": _QUERIES, **options}
         self._resolver: AsyncResolver | None = None
 
     async def resolve(
