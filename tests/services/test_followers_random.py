@@ -131,8 +131,8 @@ class Owners:
     async def move(self) -> None:
         """Another process has the stream, and knows what the log says."""
         self.pushes.close()
-        await self._engine.hand_over([KEY.text])
-        await self._engine.take_up([KEY.text])
+        await self._engine.release([KEY.text])
+        await self._engine.acquire([KEY.text])
         self._begin()
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:

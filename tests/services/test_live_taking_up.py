@@ -58,7 +58,7 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
         await played(staged, DAY)
 
     async def then(staged: Stage) -> int:
-        await staged.engine.hand_over([KEY.text])
+        await staged.engine.release([KEY.text])
         last, tries = staged.log.last, []
 
         def overtaken(key: str) -> int:
@@ -68,7 +68,7 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
             return last(key)
 
         staged.log.last = overtaken  # type: ignore[method-assign]
-        await staged.engine.take_up([KEY.text])
+        await staged.engine.acquire([KEY.text])
         return volume(staged)
 
     run(house, first)
@@ -85,7 +85,7 @@ def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: 
         staged.log.last = away  # type: ignore[method-assign]
         following = staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         await asyncio.sleep(0)
-        await staged.engine.hand_over(staged.engine.here)
+        await staged.engine.release(staged.engine.here)
         return following.cancelled(), staged.engine.here, dict(staged.engine.runners)
 
     assert run(house, work) == (True, set(), {})
@@ -242,9 +242,9 @@ def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(house: Installati
 
         archive.store = refuse  # type: ignore[method-assign]
         await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + 24 * 60 * MINUTE)])
-        await staged.engine.hand_over([KEY.text])
+        await staged.engine.release([KEY.text])
         archive.store = lambda *all_of_it: (turn.wait(20), store(*all_of_it))[1]  # type: ignore[method-assign]
-        await staged.engine.take_up([KEY.text])
+        await staged.engine.acquire([KEY.text])
         stream = staged.engine.runners[KEY.text].stream
         assert stream.pending
         turn.set()

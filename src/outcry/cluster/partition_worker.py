@@ -62,7 +62,7 @@ class PartitionWorker:
     async def _begin(self, partition: int) -> None:
         await self._publisher.take_up(partition)  # before anything of it is in the registry
         names = await self._engine.patiently(lambda: self._log.keys([partition]))
-        await self._engine.take_up(names)
+        await self._engine.acquire(names)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._serve(partition))
             self._served[partition] = stack.pop_all()
@@ -74,7 +74,7 @@ class PartitionWorker:
                 await served.aclose()
         finally:  # whatever went wrong, it is another's
             self._publisher.let_go(partition)  # before anything leaves the registry
-            await self._engine.hand_over(self._streams(partition))
+            await self._engine.release(self._streams(partition))
             self._tell_soon()
 
     def _tell_soon(self) -> None:

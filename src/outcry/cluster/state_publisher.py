@@ -197,7 +197,7 @@ class StatePublisher:
         channel = runner.channel
         version = channel.version  # before looking: what moves meanwhile is looked at again
         if (
-            runner.stream.amended and not runner.stream.looked_back
+            runner.stream.amended and not runner.stream.history_loaded
         ):  # the engine is about to, beside this loop
             return False
         try:

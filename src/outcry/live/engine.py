@@ -136,29 +136,29 @@ class Engine:
 
     # -- start and stop
 
-    async def start(self, take_up: Callable[[], Sequence[str]] | None = None) -> None:
-        """Recover every stream, or those that `take_up` names, then start the background tasks."""
+    async def start(self, names_of: Callable[[], Sequence[str]] | None = None) -> None:
+        """Recover every stream, or those that `names_of` returns, then start the background tasks."""
         self._recorder.report = self.report
-        self._begin(self._recorder.record(), "alerts")
-        for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
+        self._start_task(self._recorder.record(), "alerts")
+        for runner in await self._recover_all(await self.patiently(names_of or self._stores.log.keys)):
             await self._recorder.store_pending(runner)
         owners = sorted(self.runners.owners)
         if owners:
             await self._recorder.show_known(owners)
-        self._begin(self._keep_time(), "time")
-        self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
-        self._begin(self._recorder.keep_synced(), "sync")
+        self._start_task(self._watch_streams(), "time")
+        self._start_task(self._recorder.keep_snapshots(self.runners), "snapshots")
+        self._start_task(self._recorder.keep_synced(), "sync")
 
-    async def take_up(self, names: Iterable[str]) -> None:
+    async def acquire(self, names: Iterable[str]) -> None:
         """Acquire streams of another process by recovering them from their logs.
 
         Pending sessions are stored in the background, because another process may still be storing them.
         """
-        for runner in await self._taken_up(names):
+        for runner in await self._recover_all(names):
             if runner.stream.pending:
-                self._beside(f"store {runner.name}", partial(self._recorder.store_pending, runner))
+                self._in_background(f"store {runner.name}", partial(self._recorder.store_pending, runner))
 
-    async def _taken_up(self, names: Iterable[str]) -> Sequence[Runner]:
+    async def _recover_all(self, names: Iterable[str]) -> Sequence[Runner]:
         """Recover streams; they are `connecting` until their feed is back.
 
         All are recovered before any is used, because the front contract is chosen among them.
@@ -169,12 +169,12 @@ class Engine:
                 runner = await self._recovered(StreamKey.read(text, self._market.universe))
                 taken.append(runner)
                 if not runner.stream.own_clock and runner.expired:
-                    await self._let_go(runner)
+                    await self._forget_stream(runner)
             except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
                 self.report(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
         return taken
 
-    async def hand_over(self, names: Iterable[str]) -> None:
+    async def release(self, names: Iterable[str]) -> None:
         """Save and release streams that another process will acquire."""
         named = list(names)
         await end([self._feeds.pop(name) for name in named if name in self._feeds])
@@ -217,7 +217,7 @@ class Engine:
             return StreamProgress(
                 0, 0, begin_ns=await begin_ns(market.calendar, self._opening, key, market.clock.now_ns())
             )
-        stream, barred_ns = runner.stream, await self._recovery.barred(runner)
+        stream, barred_ns = runner.stream, await self._recovery.barred_minutes(runner)
         reach = StreamProgress(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
         await runner.persisted()
         return reach
@@ -311,7 +311,7 @@ class Engine:
         task.add_done_callback(self._finished)
         return task
 
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
@@ -360,7 +360,7 @@ class Engine:
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
         """Follow a feed for one stream until the feed ends, refuses, or another process acquires the stream."""
         try:
-            runner = await self._begun_by_and_by(key, feed)
+            runner = await self._acquire_patiently(key, feed)
             self._streams.add(key.text)
             await self._follow(runner, feed)
         except LogTakenOver:
@@ -372,12 +372,12 @@ class Engine:
         finally:
             self._streams.discard(key.text)
 
-    async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
+    async def _acquire_patiently(self, key: StreamKey, feed: Feed) -> Runner:
         """Return the runner of a stream, retrying while its log cannot be read or written."""
         backoff = Backoff(self._rush)
         while True:
             try:
-                return await self._begun(key, feed)
+                return await self._acquire_for(key, feed)
             except (StoreBusy, OSError) as problem:
                 self.report(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
             await backoff.sleep()
@@ -407,7 +407,7 @@ class Engine:
                 self.report(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
                 if runner.stream.inconsistent:
                     self._drop(key)
-                    runner = await self._begun_by_and_by(key, feed)
+                    runner = await self._acquire_patiently(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
                 backoff.reset()
             await backoff.sleep()
@@ -418,18 +418,18 @@ class Engine:
         self._drop(key)
         self.on_taken_over(key)
 
-    async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
+    async def _acquire_for(self, key: StreamKey, feed: Feed) -> Runner:
         """Return the runner of a stream. A recording that is played again starts with an empty stream."""
         runner = self.runners.get(key.text)
         if runner is None:
-            runner = self._known(await self._recovery.runner_or_anew(key, feed))
+            runner = self._known(await self._recovery.runner_or_empty(key, feed))
         if runner.stream.position and runner.stream.own_clock and runner.stream.run != feed.run:
             self._drop(key)
             await self._recovery.forget(key)
             await self._recovery.forget_alerts(key)
             runner = await self._recovered(key)
         runner.begin(feed)
-        runner.barred_ns = await self._recovery.barred(runner)
+        runner.barred_ns = await self._recovery.barred_minutes(runner)
         self._registry.put(runner.channel)  # the stream may have been retired
         return runner
 
@@ -466,7 +466,7 @@ class Engine:
             scope, key.contract, session, overnight, streamed, market.clock.now_ns()
         )
 
-    def _left_alone(self, runner: Runner, now_s: float) -> bool:
+    def _is_abandoned(self, runner: Runner, now_s: float) -> bool:
         """Return whether no feed follows a stream, or only a feed that has been lost for an hour.
 
         What has ended is then stored without waiting for the feed.
@@ -480,10 +480,10 @@ class Engine:
         )  # after a start its feed may be on the way back
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
-    def _beside(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _in_background(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a task in the background, unless one of that name is running."""
         if all(task.get_name() != name for task in self._tasks):
-            self._begin(work(), name)
+            self._start_task(work(), name)
 
     def _is_over(self, runner: Runner) -> bool:
         """Return whether a stream was retired and everything in it is stored."""
@@ -491,20 +491,20 @@ class Engine:
         shown = self._registry.shows(runner.key) or runner.name in self._streams
         return not (shown or stream.own_clock or stream.days or stream.pending)
 
-    async def _let_go(self, runner: Runner) -> None:
+    async def _forget_stream(self, runner: Runner) -> None:
         """Forget a stream that is over, with its log. It starts empty if a feed brings it again."""
         self._drop(runner.key)
         await self._recovery.forget(runner.key)
 
     # -- background tasks
 
-    async def _keep_time(self) -> None:
+    async def _watch_streams(self) -> None:
         """Detect stalled links, markets and logs, ended sessions and clock drift. Never ends."""
-        looked_s = 0.0
+        checked_s = 0.0
         while True:
             now_s = asyncio.get_running_loop().time()
-            looked = now_s - looked_s >= DRIFT_S / self._rush
-            looked_s = now_s if looked else looked_s
+            check_drift = now_s - checked_s >= DRIFT_S / self._rush
+            checked_s = now_s if check_drift else checked_s
             for count, runner in enumerate(list(self.runners.values()), 1):
                 if not count % _AT_ONCE:
                     await asyncio.sleep(0)
@@ -517,13 +517,13 @@ class Engine:
                         stream=runner.name,
                         problem=problem,
                     )
-                if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
-                    self._beside(f"settle {runner.name}", runner.settle)
-                elif runner.stream.amended and not runner.stream.looked_back:
-                    self._beside(f"look back {runner.name}", runner.stream.look_back)
+                if runner.stream.deadline_ns <= runner.market_ns and self._is_abandoned(runner, now_s):
+                    self._in_background(f"settle {runner.name}", runner.settle)
+                elif runner.stream.amended and not runner.stream.history_loaded:
+                    self._in_background(f"look back {runner.name}", runner.stream.load_history)
                 elif self._is_over(runner):
-                    self._beside(f"forget {runner.name}", partial(self._let_go, runner))
-                if looked and (drift_ns := runner.drifted()) is not None:
+                    self._in_background(f"forget {runner.name}", partial(self._forget_stream, runner))
+                if check_drift and (drift_ns := runner.drifted()) is not None:
                     self.report(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
 

@@ -235,7 +235,7 @@ def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
                 amended[entry.id] = entry
             case _:
                 pass
-    kept = _told_by_bars(kept)
+    kept = _without_barred_trades(kept)
     if replaced:
         kept = _in_place(kept, replaced)
     for entry in kept:
@@ -244,7 +244,7 @@ def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
             yield found
 
 
-def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
+def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
     """Leave out trades of a time for which bars came later."""
     first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
     bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
@@ -262,8 +262,10 @@ def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
             continue
         times = entry.rows["ts_event"]
         bar = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
-        told = (starts[bar] <= times) & (times < ends[bar]) & (came[bar] > at)
-        found.append(TradeRows(entry.day, entry.rows[~told].tobytes()) if told.any() else entry)
+        replaced_by_bar = (starts[bar] <= times) & (times < ends[bar]) & (came[bar] > at)
+        found.append(
+            TradeRows(entry.day, entry.rows[~replaced_by_bar].tobytes()) if replaced_by_bar.any() else entry
+        )
     return found
 
 

@@ -61,7 +61,7 @@ class FileLog:
         self._held = False
         self._streams: dict[str, _Stream] = {}
         self._open: OrderedDict[str, _Stream] = OrderedDict()  # least recently used first
-        self._said: dict[str, list[str]] = {}
+        self._notices: dict[str, list[str]] = {}
         self._unsynced: set[str] = set()
         self._unsynced_folders: set[Path] = set()
 
@@ -84,7 +84,7 @@ class FileLog:
                 with self._turn:
                     self._held = False
                     for key in list(self._streams):
-                        self._let_go(key)
+                        self._forget(key)
                     self._unsynced.clear()
                     self._unsynced_folders.clear()
 
@@ -161,7 +161,7 @@ class FileLog:
             if (stream := self._streams.get(key)) is not None:
                 with self._known:
                     stream.starts.clear()
-            self._let_go(key)
+            self._forget(key)
             self._unsynced.discard(key)
             folder = self._folder / key
             for start in file_starts(folder):
@@ -172,13 +172,13 @@ class FileLog:
     def take_notices(self, key: str) -> Sequence[str]:
         """See `TradeLog`."""
         with self._turn:
-            return self._said.pop(key, [])
+            return self._notices.pop(key, [])
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
         """See `TradeLog`."""
         with self._turn:
             self._check(key)
-            self._let_go(key)
+            self._forget(key)
             self._unsynced.discard(key)
             folder = self._folder / key
             return salvaged(
@@ -192,7 +192,7 @@ class FileLog:
         """See `TradeLog`."""
         with self._turn:
             self._check(key)
-            self._let_go(key)
+            self._forget(key)
             self._unsynced.discard(key)
             folder = self._folder / key
             for start in file_starts(folder):
@@ -248,9 +248,9 @@ class FileLog:
         folder = self._folder / key
         stream = _Stream(folder, file_starts(folder))
         if stream.starts:
-            stream.last, stream.size, said = mend(stream.path(stream.last), stream.last)
-            if said:
-                self._said.setdefault(key, []).append(said)
+            stream.last, stream.size, notice = mend(stream.path(stream.last), stream.last)
+            if notice:
+                self._notices.setdefault(key, []).append(notice)
         self._streams[key] = stream
         return stream
 
@@ -281,7 +281,7 @@ class FileLog:
                 try:
                     os.ftruncate(handle, stream.size)
                 except OSError:  # the next use cuts it off as an incomplete end
-                    self._let_go(key)
+                    self._forget(key)
         if written < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stream.path(stream.starts[-1])))
 
@@ -305,7 +305,7 @@ class FileLog:
             os.close(stream.handle)
             stream.handle = None
 
-    def _let_go(self, key: str) -> None:
+    def _forget(self, key: str) -> None:
         """Close the files of a stream and forget them."""
         self._close(key)
         self._streams.pop(key, None)

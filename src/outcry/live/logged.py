@@ -109,11 +109,11 @@ class LoggedStream(Stream):
         """
         loop = asyncio.get_running_loop()
         frames = iter(self._log.read(self.name, self.position))
-        while some := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
-            for frame in some:
+        while batch := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
+            for frame in batch:
                 if frame.first >= self.position:
                     if self.amended:
-                        await self.look_back()
+                        await self.load_history()
                     if (outcome := self._reapply(frame)) is not None:
                         yield outcome
                     await asyncio.sleep(0)
@@ -132,16 +132,16 @@ class LoggedStream(Stream):
         return outcome
 
     @property
-    def looked_back(self) -> bool:
+    def history_loaded(self) -> bool:
         """Whether the entries that a refold needs are in memory."""
         return self._past is not None and self._past[0] == self.position
 
-    async def look_back(self) -> None:
+    async def load_history(self) -> None:
         """Read the entries that a refold needs on another thread, because a log may be slow or unavailable.
 
         Raises `OSError`, `StoreBusy`.
         """
-        if not self.looked_back:
+        if not self.history_loaded:
             self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
 
     def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.LogEntry]]]:
@@ -150,7 +150,7 @@ class LoggedStream(Stream):
 
     def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
         """Yield the entries from one that begins at `first` on, up to the current position."""
-        if self._past is not None and self.looked_back:
+        if self._past is not None and self.history_loaded:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return
         for frame in self._log.read(self.name, first):

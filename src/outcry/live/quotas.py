@@ -46,7 +46,7 @@ class Quotas:
         self._measured: dict[int, tuple[float, int]] = {}
         self._measuring: dict[int, asyncio.Future[int]] = {}
         #: What was last logged about a user: nothing, `near` or `over`.
-        self._told: dict[int, str] = {}
+        self._logged: dict[int, str] = {}
 
     async def usage(self, owner: int) -> Usage:
         """Return the usage of a user."""
@@ -88,11 +88,11 @@ class Quotas:
 
     def _note(self, owner: int, usage: Usage) -> None:
         """Log once when a user approaches the quota, and once when it is exceeded."""
-        said = "over" if usage.is_over else "near" if usage.is_near else ""
-        if said != self._told.get(owner, ""):
-            self._told[owner] = said
-            if said:
-                event = LogEvent.PUSH_QUOTA_EXCEEDED if said == "over" else LogEvent.PUSH_QUOTA_WARNING
+        level = "over" if usage.is_over else "near" if usage.is_near else ""
+        if level != self._logged.get(owner, ""):
+            self._logged[owner] = level
+            if level:
+                event = LogEvent.PUSH_QUOTA_EXCEEDED if level == "over" else LogEvent.PUSH_QUOTA_WARNING
                 self._report(
                     event, user_id=owner, used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes,
                     streams=usage.streams, limit_streams=usage.limit_streams,

@@ -58,7 +58,7 @@ class Recovery:
         tries = _TRIES
         while True:
             try:
-                return await self._taken_up(key)
+                return await self._salvaged_or_read(key)
             except StoreBusy as problem:
                 self._recorder.report(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
             except LogTakenOver:  # an append of the previous owner may still have been on its way
@@ -67,7 +67,7 @@ class Recovery:
                     raise
             await asyncio.sleep(_AGAIN_S)
 
-    async def _taken_up(self, key: StreamKey) -> Runner:
+    async def _salvaged_or_read(self, key: StreamKey) -> Runner:
         try:
             runner = await self._read(key)
         except LogDamaged as problem:
@@ -80,7 +80,7 @@ class Recovery:
             for line in lost:
                 self._recorder.report(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
             runner = await self._read(key)
-            await self._note_lost(runner)
+            await self._log_lost_spans(runner)
         for line in await self.patiently(lambda: self._log.take_notices(key.text)):
             self._recorder.report(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
         return runner
@@ -96,7 +96,7 @@ class Recovery:
             self._recorder.report(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
             return None
 
-    async def _note_lost(self, runner: Runner) -> None:
+    async def _log_lost_spans(self, runner: Runner) -> None:
         """Log the time of lost entries as a gap, so that no session with it counts as complete."""
         first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
 
@@ -128,7 +128,7 @@ class Recovery:
                 LogEvent.LOG_OLDER_THAN_SNAPSHOT,
                 stream=key.text,
             )
-            await self.begin_anew(key)
+            await self.reset(key)
             snapshot = None
         await runner.recover(snapshot, self._threads)
         if self._by and runner.stream.position:
@@ -137,7 +137,7 @@ class Recovery:
             await runner.persisted()
         return runner
 
-    async def runner_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
+    async def runner_or_empty(self, key: StreamKey, feed: Feed) -> Runner:
         """Return a stream for a feed, as `runner` does.
 
         If the log of a played recording cannot be read, the stream of the next playing starts empty.
@@ -148,10 +148,10 @@ class Recovery:
             if not feed.run:
                 raise
             self._recorder.report(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
-            await self.begin_anew(key)
+            await self.reset(key)
             return await self.runner(key)
 
-    async def begin_anew(self, key: StreamKey) -> None:
+    async def reset(self, key: StreamKey) -> None:
         """Start a stream empty whose log is unusable. The files of the log are renamed."""
         await self.patiently(lambda: self._log.quarantine(key.text))
         await self.forget(key)
@@ -166,7 +166,7 @@ class Recovery:
         """Remove the alerts of a stream that starts empty, so that they fire and are recorded again."""
         await self.patiently(lambda: self._live.forget_alerts(key))
 
-    async def barred(self, runner: Runner) -> tuple[int, ...]:
+    async def barred_minutes(self, runner: Runner) -> tuple[int, ...]:
         """Return the minutes (ns UTC) of unstored trade dates that the log knows from bars alone."""
         stream = runner.stream
         if not stream.barred_ns or stream.own_clock:

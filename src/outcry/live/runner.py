@@ -41,7 +41,7 @@ _MOST_ROWS = 20_000
 #: Events that arrive in series; the sessions are refolded once after the last of them.
 _AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
 #: Events taken before waiting for the log, which writes them together.
-_MOST_UNKEPT = 256
+_EVENTS_PER_WAIT = 256
 #: The longest time a stream uses the event loop without a pause, as far as one event can be split.
 _LONGEST_TURN_S = 0.004
 #: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
@@ -88,7 +88,7 @@ class Runner:
         self.saved_position = 0
         #: When this process acquired the stream.
         self.since_ns = services.clock.now_ns()
-        self._storing = asyncio.Lock()
+        self._store_lock = asyncio.Lock()
         #: Minutes known from bars alone, for a feed that is about to start.
         self.barred_ns: tuple[int, ...] = ()
         #: The code of the last loss, and whether the feed refused the login.
@@ -232,7 +232,7 @@ class Runner:
         health, stream = self.health, self.stream
         since = await self._cursor()
         before_ns = stream.time_ns if stream.covered_ns else 0
-        unkept = 0
+        unconfirmed = 0
         self._gaps.reopen(since.since_ns, feed.caps, self._services.clock.now_ns())
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
@@ -242,14 +242,14 @@ class Runner:
             async with aclosing(events) as stream_of_events:
                 async for event in stream_of_events:
                     health.heard(loop.time())
-                    unkept = (unkept + 1) % _MOST_UNKEPT
-                    if not unkept:
+                    unconfirmed = (unconfirmed + 1) % _EVENTS_PER_WAIT
+                    if not unconfirmed:
                         await self.persisted()
                     if self.stream.amended and not isinstance(event, _AMENDING):
-                        await self.stream.look_back()
-                    if isinstance(event, ports.Trades) and self._quickly(event.rows):
+                        await self.stream.load_history()
+                    if isinstance(event, ports.Trades) and self._take_directly(event.rows):
                         continue
-                    await self._breathe()
+                    await self._yield_to_others()
                     await self._take(event, feed.caps, before_ns)
                     self.update_availability(loop.time())
                     if self.ended:
@@ -278,21 +278,21 @@ class Runner:
         self._refuse_impossible(event)
         match event:
             case ports.Trades():
-                for piece in self.intake.trades(event.rows):
-                    self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
-                    await self._enter(piece)
+                for batch in self.intake.trades(event.rows):
+                    self._log_gap(self._gaps.at_start(int(batch.rows["ts_event"][0]), caps))
+                    await self._enter(batch)
             case ports.Bars():
                 self._volume = (
                     VolumeGapCheck()
                 )  # the feed's volume counter includes their lots, ours does not
-                for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
-                    self._log_gap(self._gaps.at_start(int(piece.rows["ts_event"][0]), caps))
-                    await self._enter_bars(piece, event)
+                for batch in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
+                    self._log_gap(self._gaps.at_start(int(batch.rows["ts_event"][0]), caps))
+                    await self._enter_bars(batch, event)
             case ports.Replaced():
-                for piece in self.intake.replaced(event):
-                    self.log(piece)
+                for batch in self.intake.replaced(event):
+                    self.log(batch)
             case ports.Heartbeat():
-                await self._beat(event.at_ns)
+                await self._advance_time(event.at_ns)
             case ports.CaughtUp():
                 await self._caught_up(event, caps, before_ns)
             case ports.Gap():
@@ -308,20 +308,20 @@ class Runner:
                 self.health.behind = event.subscribed and event.code == ports.CATCHING_UP
                 self.channel.feed_code = "" if event.subscribed else event.code
             case ports.Ended():
-                await self._beat(event.at_ns)
+                await self._advance_time(event.at_ns)
                 self.health.take(Sign.ENDED)
 
-    def _quickly(self, rows: Rows) -> bool:
+    def _take_directly(self, rows: Rows) -> bool:
         """Take trades that directly continue the current session, as nearly all do; return whether they were taken.
 
         False means that nothing was taken, and that the rows need a closer look.
         """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
-        piece = self.intake.plain(rows, self.stream.deadline_ns)
-        if piece is None:
+        batch = self.intake.plain(rows, self.stream.deadline_ns)
+        if batch is None:
             return False
-        self._log_trades(piece.day, rows)
+        self._log_trades(batch.day, rows)
         return True
 
     async def settle(self) -> None:
@@ -337,40 +337,40 @@ class Runner:
                 self._log_gap(self._gaps.new(known_ns, deadline_ns, "disconnected"))
             await self._pass_deadlines(deadline_ns)
 
-    async def _breathe(self) -> None:
+    async def _yield_to_others(self) -> None:
         """Let other tasks run if this stream has used the event loop for long."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._since_s > _LONGEST_TURN_S:
             await asyncio.sleep(0)
             self._since_s = loop.time()
 
-    async def _enter(self, piece: SessionRows) -> None:
+    async def _enter(self, batch: SessionRows) -> None:
         """Log and apply trades of one session, in batches that do not span a deadline."""
-        rows = piece.rows
+        rows = batch.rows
         while len(rows):
-            await self._breathe()
+            await self._yield_to_others()
             self._log_filled(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
             await self._pass_deadlines(int(rows["ts_event"][0]))
-            await self._open(piece.session)
+            await self._open(batch.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
-            self._begin_day(piece.day)
-            self._log_trades(piece.day, part)
+            self._begin_day(batch.day)
+            self._log_trades(batch.day, part)
             rows = rows[len(part) :]
 
-    async def _enter_bars(self, piece: SessionRows, event: ports.Bars) -> None:
+    async def _enter_bars(self, batch: SessionRows, event: ports.Bars) -> None:
         """Log and apply bars of one session, each as an entry of its own."""
-        for at in range(len(piece.rows)):
-            await self._breathe()
-            row = piece.rows[at : at + 1]
+        for at in range(len(batch.rows)):
+            await self._yield_to_others()
+            row = batch.rows[at : at + 1]
             self._log_filled(int(row["ts_event"][0]))
             await self._pass_deadlines(int(row["ts_event"][0]))
-            await self._open(piece.session)
+            await self._open(batch.session)
             bar_ns = event.quality.length_ns
-            self._begin_day(piece.day)
-            self.log(entries.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
+            self._begin_day(batch.day)
+            self.log(entries.BarRows(batch.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
-    async def _beat(self, at_ns: int) -> None:
+    async def _advance_time(self, at_ns: int) -> None:
         """Advance event time to an instant (ns UTC) without a trade."""
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
@@ -385,7 +385,7 @@ class Runner:
 
     async def _store(self, what: str) -> None:
         """Store a completed session or trade date once; concurrent callers wait until it is stored."""
-        async with self._storing:
+        async with self._store_lock:
             if what not in self.stream.pending or not await self._services.store(self, what):
                 return
             current = self.stream.current
@@ -423,7 +423,7 @@ class Runner:
         self._gaps.caught_up()
         if not self.stream.warm:
             self.log(entries.Caught(event.at_ns, event.quality))
-        await self._beat(event.at_ns)
+        await self._advance_time(event.at_ns)
 
     def _log_filled(self, until_ns: int) -> None:
         """Log the gaps that the feed has filled up to an instant, before a session that lies there is stored."""

@@ -49,33 +49,33 @@ class SessionWriter:
             )
 
         loop = asyncio.get_running_loop()
-        began_s, told = loop.time(), False
+        began_s, reported = loop.time(), False
         while True:
             try:
                 await loop.run_in_executor(self._thread, work)
             except (StoreBusy, TapeInUse) as problem:
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
-                    self._say(LogEvent.SESSION_NOT_STORED_YET, runner, what, problem)
+                    self._report_problem(LogEvent.SESSION_NOT_STORED_YET, runner, what, problem)
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except LogTakenOver:
                 runner.stream.close()
                 raise
             except FileRefused as problem:  # it will never be accepted: give up
-                self._say(LogEvent.SESSION_REJECTED, runner, what, problem)
+                self._report_problem(LogEvent.SESSION_REJECTED, runner, what, problem)
                 return True
             except OSError as problem:  # a full disk: wait, because the next session refers to this one
-                if not told:
-                    self._say(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
-                told = True
+                if not reported:
+                    self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
+                reported = True
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except TapeDamaged as problem:
-                self._say(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
+                self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 return False
             else:
                 return True
 
-    def _say(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
+    def _report_problem(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
         self._report()(event, stream=runner.name, what=what, problem=str(problem))

@@ -251,7 +251,7 @@ class Stream:
         if not self.covered_ns:
             self.covered_ns = first_ns
         self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
-        self._remember(newest_ns, rows)
+        self._keep_recent(newest_ns, rows)
         session = self._session_of(first_ns)
         if (
             session is None or self.degraded
@@ -259,7 +259,7 @@ class Stream:
             return
         try:
             if columns.old is None:
-                done.fired += self._heard(
+                done.fired += self._alerts_of(
                     session, session.trades(columns.at_ns, columns.ticks, columns.sizes)
                 )
                 return
@@ -270,7 +270,7 @@ class Stream:
                     columns.sizes[first:last],
                     watched=watched,
                 )
-                done.fired += self._heard(session, fired)
+                done.fired += self._alerts_of(session, fired)
         except RangeTooWide as problem:
             self.degraded = str(problem)
 
@@ -296,17 +296,19 @@ class Stream:
         try:
             for at_ns, opened, high, low, close, lots in zip(times, *columns, volumes, strict=True):
                 end_ns = min(at_ns + entry.bar_ns, session.opening.close_ns)
-                done.fired += self._heard(session, session.bar(at_ns, end_ns, opened, high, low, close, lots))
+                done.fired += self._alerts_of(
+                    session, session.bar(at_ns, end_ns, opened, high, low, close, lots)
+                )
         except RangeTooWide as problem:
             self.degraded = str(problem)
 
-    def _heard(self, session: LiveSession, fired: Sequence[Fired]) -> list[tuple[Opening, Fired]]:
+    def _alerts_of(self, session: LiveSession, fired: Sequence[Fired]) -> list[tuple[Opening, Fired]]:
         return [(session.opening, alert) for alert in fired] if session.opening.front else []
 
     def _advance(self, at_ns: int, done: Outcome) -> None:
         self.time_ns = max(self.time_ns, at_ns)
         for session in self.sessions:
-            done.fired += self._heard(session, session.advance(at_ns))
+            done.fired += self._alerts_of(session, session.advance(at_ns))
         while self.sessions and self.sessions[0].opening.close_ns + GRACE_NS <= at_ns:
             over = self.sessions.pop(0)
             opening = over.opening
@@ -339,7 +341,7 @@ class Stream:
         """Return whether alerts of a session are old, or its beginning is missing."""
         return not self.warm or self.lacks_beginning(opening)
 
-    def _remember(self, newest_ns: int, rows: Rows) -> None:
+    def _keep_recent(self, newest_ns: int, rows: Rows) -> None:
         self._recent.append((newest_ns, rows))
         horizon_ns = self.latest_ns - OVERLAP_NS
         while self._recent[0][0] < horizon_ns:
@@ -353,7 +355,7 @@ class Stream:
             if session.empty or self.degraded:
                 continue
             try:
-                ladder = self._anew(session.opening, list(self._history(opened_at)))
+                ladder = self._refold(session.opening, list(self._history(opened_at)))
             except RangeTooWide as problem:
                 self.degraded = str(problem)
                 continue
@@ -363,7 +365,7 @@ class Stream:
                 session.amended(ladder)
         self.amended = False  # last: if the log cannot be read now, the next call tries again
 
-    def _anew(self, opening: Opening, history: Sequence[log.LogEntry]) -> Ladder | None:
+    def _refold(self, opening: Opening, history: Sequence[log.LogEntry]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
         for entry in log.settled(history):
             rows = entry.rows
