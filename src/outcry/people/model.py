@@ -1,11 +1,10 @@
-"""The port for people: who they are, how they prove it, and what was done in their name.
+"""Users, their credentials and audit log: records, and the interface of their store.
 
-Rules kept: no secret is kept as it is. What only has to be recognised (session tokens, one-time links, recovery codes)
-is kept as a keyed digest, what has to be used again (a TOTP secret) sealed, a password as its argon2id hash. Every
-method may raise `StoreBusy`. What may happen once only (`spend`, `use_recovery_code`, `use_totp_step`,
-`first_operator`), and what must not happen to the last (`change_user`, `remove_passkey`), is found out and done in one
-turn: of two at the same instant one succeeds. A proof counts for the version of the credentials it was checked against:
-`add_session` and `confirm_session` compare that version in the transaction that writes.
+No secret is stored in plain text: session tokens, one-time links and recovery codes as keyed digests, TOTP secrets
+encrypted, passwords as argon2id hashes. Every method may raise `StoreBusy`. What may happen only once (`spend`,
+`use_recovery_code`, `use_totp_step`, `first_operator`), and what must not happen to the last operator or credential
+(`change_user`, `remove_passkey`), is checked and done atomically. `add_session` and `confirm_session` compare the
+version of the credentials that were checked, in the transaction that writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +15,23 @@ from outcry.access.model import Tier
 
 UserRole = Literal["member", "operator"]
 Theme = Literal["auto", "dark", "light"]
-#: What a one-time link or token is for; `passkey`: a challenge that was answered, `shown`: a secret that was.
+#: Purpose of a one-time token; `passkey`: an answered challenge, `shown`: a secret that was displayed.
 Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey", "shown"]
 
 
 #: One-time links that belong to a user: a changed password, a reset and disabling revoke them.
 OF_A_USER: Sequence[Purpose] = ("reset", "sign_in", "email")
-#: What counts as a way in: a password and a passkey, or the OpenID provider too, for whoever has come in by it.
+#: Which credentials count: `own` is a password or passkey, `any` includes a linked OpenID provider.
 Ways = Literal["own", "any"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """How a person wants things shown. `language` empty: as the browser asks; `time_zone`: IANA name; `digest_hour`: 0
-    to 23 in that zone; `shortcuts`: whether single keys do things (WCAG 2.1.4)."""
+    """A user's preferences.
+
+    `language` empty: as the browser requests. `time_zone`: IANA name. `digest_hour`: 0 to 23 in that zone. `shortcuts`:
+    whether single-key shortcuts are enabled (WCAG 2.1.4).
+    """
 
     language: str = ""
     time_zone: str = "America/New_York"
@@ -40,12 +42,13 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """A person. `email` in lower case; `password_hash` None: no password, signs in another way or not at all (a user
-    made with `outcry keys create`). `totp_sealed`: the shared secret, sealed; None: no second factor. `handle`: 32
-    random bytes that passkeys know the user by. `tier`: of the keys the user makes. `openid`: issuer and subject, a
-    blank between, by which an OpenID provider knows the user; None: has not come in by one. `credentials_version`:
-    increases with every change that must end sign-ins in progress: a new password, second factor or email address, a
-    removed passkey, and disabling."""
+    """A user. `email` is in lower case.
+
+    `password_hash` None: no password. `totp_sealed`: encrypted TOTP secret; None: no second factor. `handle`: 32 random
+    bytes that identify the user to passkeys. `tier`: of the user's keys. `openid`: issuer and subject at the OpenID
+    provider, separated by a blank; None: not linked. `credentials_version`: increases with every change that must end
+    sign-ins in progress: a new password, second factor or email address, a removed passkey, and disabling.
+    """
 
     id: int
     email: str
@@ -63,8 +66,11 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A browser signed in. `digest`: of its token, keyed. `seen_ns`: last use, kept to within some minutes.
-    `confirmed_ns`: when who it is was last proved. `ended_ns`: signed out, or ended for another reason."""
+    """A browser session.
+
+    `digest`: keyed digest of its token. `seen_ns`: last use, accurate to minutes. `confirmed_ns`: last confirmation of
+    identity. `ended_ns`: when it was ended.
+    """
 
     id: int
     user_id: int
@@ -79,7 +85,7 @@ class BrowserSession:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyRow:
-    """A WebAuthn credential: `credential_id` and `public_key` as the authenticator gave them."""
+    """A WebAuthn credential. `credential_id` and `public_key` are as the authenticator sent them."""
 
     id: int
     user_id: int
@@ -94,8 +100,11 @@ class PasskeyRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A one-time token, kept as `digest`. `user_id` and `email`: whom it is for; `details`: what goes with its purpose
-    (of an invitation the tier and role). `browser`: digest of the browser that asked, where only it may use it."""
+    """A one-time token, stored as a digest.
+
+    `user_id` and `email`: whom it is for. `details`: by purpose, such as tier and role of an invitation. `browser`:
+    digest of the only browser that may use it; None: any.
+    """
 
     id: int
     purpose: Purpose
@@ -111,8 +120,11 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """Something that was done in a person's name: `event` is a stable code (`accounts.audit`), `details` say what to
-    (never a secret), `address` and `agent` where from; empty on the machine itself."""
+    """A line of the audit log.
+
+    `event`: a code of `people.audit`. `details`: never contain secrets. `address` and `agent`: the origin, empty for
+    the command line.
+    """
 
     id: int
     user_id: int
@@ -124,47 +136,52 @@ class AuditRow:
 
 
 class IdentityStore(Protocol):
-    """People, their sessions, passkeys, tokens and the audit log."""
+    """Store of users, their sessions, passkeys, tokens and audit log."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything in the store was committed, but for what no other process need hear
-        of at once: uses (`seen`, `used_passkey`, a TOTP step), recovery codes, tokens and notes."""
+        """Return a number that increases with every committed change, except uses, recovery codes, tokens and audit
+        lines.
+        """
         ...
 
     # -- people
 
     def user(self, user_id: int) -> UserRow | None:
-        """The user of that id."""
+        """Return the user with an id."""
         ...
 
     def user_named(self, email: str) -> UserRow | None:
-        """The user of that address, compared in lower case."""
+        """Return the user with an email address, compared in lower case."""
         ...
 
     def user_of_openid(self, openid: str) -> UserRow | None:
-        """The user whom a provider knows as that."""
+        """Return the user linked to a provider's subject."""
         ...
 
     def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
-        """Keep by what a provider knows a user, or that none does; False where it is not `instead_of` that any more, or
-        somebody else is known by it."""
+        """Link a user to a provider's subject, or unlink with None.
+
+        Return False if the current link is not `instead_of`, or the subject is linked to another user.
+        """
         ...
 
     def users(self) -> Sequence[UserRow]:
-        """Everyone, oldest first."""
+        """Return all users, oldest first."""
         ...
 
     def add_user(self, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int) -> UserRow | None:
-        """Keep a new user; None where the address is taken."""
+        """Store a new user; return None if the email address is taken."""
         ...
 
     def admit(
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
         password_hash: str | None = None, openid: str | None = None,
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
-        """Spend an invitation and make the account it is for, with its way in: both or neither. `claims`: an account of
-        that address that is not disabled and has no way in is made this one. `spent`: the invitation was, or its time
-        is over; `taken`: the address is."""
+        """Spend an invitation and create its account with a credential, atomically.
+
+        `claims`: an existing account with that address, enabled and without credentials, becomes this one. Return
+        `spent` if the invitation was spent or has expired, `taken` if the address is taken.
+        """
         ...
 
     def change_user(
@@ -177,131 +194,140 @@ class IdentityStore(Protocol):
         disabled_ns: int | None = None,
         leaving: Ways | None = None,
     ) -> bool:
-        """Change what is given; a new tier is that of the user's live keys too, and a disabled user's keys stop.
-        `disabled_ns` 0: enable again. Disabling also ends the user's sessions and one-time links. False where the
-        address is taken or the user unknown, and where `leaving` an operator who has one of these ways in is asked for
-        and this one is the last."""
+        """Change the given fields. A new tier also applies to the user's live keys; a disabled user's keys stop.
+
+        `disabled_ns` 0 enables the user again. Disabling also ends the user's sessions and one-time links. `leaving`:
+        require another operator with such credentials. Return False if that fails, the address is taken, or the user is
+        unknown.
+        """
         ...
 
     def set_password(
         self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
     ) -> UserRow | None:
-        """Store a password's hash, or that there is none; end the user's sessions and one-time links in the same
-        transaction. `by`: the id of the session that makes the change, which stays signed in. Return the user as
-        written; None for an unknown user, and where the session `by` has ended."""
+        """Store a password hash, or None for no password; end the user's sessions and one-time links in the same
+        transaction.
+
+        `by`: id of the session that makes the change and continues. Return the updated user; None if the user is
+        unknown or the session `by` has ended.
+        """
         ...
 
     def rehash_password(self, user_id: int, instead_of: str, password_hash: str) -> bool:
-        """Replace the hash of an unchanged password; False where the stored hash is no longer `instead_of`."""
+        """Replace the hash of an unchanged password; return False if the stored hash is not `instead_of`."""
         ...
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
-        """Keep the shared secret, sealed, or that there is none; what step was used last is forgotten."""
+        """Store the encrypted TOTP secret, or None for no second factor. Resets the last used time step."""
         ...
 
     def use_totp_step(self, user_id: int, step: int) -> bool:
-        """Note that the code of a time step was used; False where that one or a later one was used before."""
+        """Record the use of a time step's code; return False if it or a later one was used before."""
         ...
 
     def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
-        """Make this user the operator, with this password, and return the user as written; None where there is an
-        operator already."""
+        """Make a user the operator with a password, and return the updated user; None if there is an operator already."""
         ...
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
-        """Keep how a user wants things shown."""
+        """Store a user's preferences."""
         ...
 
     # -- recovery codes
 
     def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
-        """Put these in the place of all before."""
+        """Replace all recovery codes of a user."""
         ...
 
     def recovery_codes_left(self, user_id: int) -> int:
-        """How many are unused."""
+        """Return the number of unused recovery codes."""
         ...
 
     def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
-        """Spend one; False where it is none of this user's, or used."""
+        """Use a recovery code; return False if the user has no such unused code."""
         ...
 
     # -- passkeys
 
     def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
-        """A user's, oldest first."""
+        """Return a user's passkeys, oldest first."""
         ...
 
     def passkey(self, credential_id: bytes) -> PasskeyRow | None:
-        """The one of that credential id."""
+        """Return the passkey with a credential id."""
         ...
 
     def add_passkey(
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
         label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
-        """Keep one; False where the credential is known already, and where the user has `most`."""
+        """Store a passkey; return False if the credential is known already, or the user has `most` passkeys."""
         ...
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
-        """Record a use and the new counter; False where the passkey was removed, or its counter is not `after`."""
+        """Store a use and the new counter; return False if the passkey was removed, or its counter is not `after`."""
         ...
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
-        """Forget one of this user's; False where it is none of them, and where `leaving` one of these ways in is asked
-        for and none remains."""
+        """Remove a user's passkey; return False if the user has no such passkey, or would keep none of the credentials
+        `leaving`.
+        """
         ...
 
-    # -- browsers signed in
+    # -- browser sessions
 
     def add_session(
         self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
     ) -> int | None:
-        """Store a new session, its user confirmed now; return its id. `user`: as read when the proof was checked. None
-        where that user's credentials have changed since, or the user is disabled. Of more than `most` sessions the
-        user's longest unused ends."""
+        """Store a new session of a user who has just been authenticated; return its id.
+
+        `user`: as read when the credentials were checked. Return None if the credentials have changed since, or the
+        user is disabled. With more than `most` sessions, the user's least recently used one ends.
+        """
         ...
 
     def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
-        """All that have not ended, of everyone, that were begun and last used no earlier than then (ns UTC)."""
+        """Return all users' unended sessions that were started and last used no earlier than given (ns UTC)."""
         ...
 
     def seen(self, times: Mapping[int, int]) -> None:
-        """Note when sessions were last used, by id (ns UTC). Does not move `revision`."""
+        """Store when sessions were last used, by id (ns UTC). Does not change `revision`."""
         ...
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """Record that its user was confirmed again, and give it a new token: the old one no longer counts. `user`: as
-        read when the proof was checked. False where the session has ended, that user's credentials have changed since,
-        or the user is disabled."""
+        """Record a confirmation of identity and replace the session's token. `user`: as read when the credentials were
+        checked.
+
+        Return False if the session has ended, the credentials have changed since, or the user is disabled.
+        """
         ...
 
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
     ) -> int:
-        """End a user's sessions: `only` that one, or all `but` one; return how many were ended."""
+        """End a user's sessions: `only` that one, or all `but` one; return how many."""
         ...
 
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """Keep a new one (its id is ignored); return its id. Raises `StoreBusy` where its digest is known."""
+        """Store a new token (its id is ignored); return its id. Raises `StoreBusy` if its digest is known."""
         ...
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
-        """The one of that digest, spent or not."""
+        """Return the token with a digest, spent or not."""
         ...
 
     def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
-        """All of a purpose that are not spent, newest first."""
+        """Return all unspent tokens of a purpose, newest first."""
         ...
 
     def spend(self, token_id: int, now_ns: int) -> bool:
-        """Spend one; False where it was spent already or its time is over."""
+        """Spend a token; return False if it was spent before or has expired."""
         ...
 
     def revoke_token(self, token_id: int, now_ns: int) -> bool:
-        """Take one back that is not spent."""
+        """Revoke an unspent token."""
         ...
 
     # -- the audit log
@@ -309,14 +335,15 @@ class IdentityStore(Protocol):
     def note(
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
-        """Add a line; none is ever changed or removed."""
+        """Add a line to the audit log. Lines are never changed or removed."""
         ...
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """How many lines of these events, with that `way` among their details, a user has from later than then (ns
-        UTC)."""
+        """Return the number of a user's lines with these events and this `way` in their details, later than a time (ns
+        UTC).
+        """
         ...
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
-        """A user's lines, everyone's for None, newest first, with ids less than `before`."""
+        """Return a user's lines, or all for None, newest first, with ids less than `before`."""
         ...
