@@ -1,7 +1,6 @@
-"""The agent: runs feeds next to their owner and pushes what they bring outward to a service.
+"""The agent: runs feeds on the user's machine and pushes their events to a service.
 
-Rule kept: ended cleanly, the spool stays for the next start, which sends what is left of it, also of feeds that are not
-run any more.
+After a clean stop the spool stays on disk. The next start sends the rest of it, also for feeds no longer run.
 """
 
 import asyncio
@@ -17,22 +16,22 @@ from outcry.base.log_events import LogEvent
 from outcry.live.model import StreamKey
 from outcry.trades.feed import Feed, FeedCaps
 
-#: How long the end may take, to send what is left.
+#: Longest time for sending the remaining events at the end.
 FLUSH_S = 3.0
-#: Of what is refused so a service never takes anything.
+#: Refusals after which a service never accepts events of the contract.
 _NEVER = frozenset({"expired", "unknown_contract"})
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feed to be run. `name`: what the service is to call it."""
+    """A feed to run. `name`: its name at the service."""
 
     name: str
     feed: Feed
 
 
 class Agent(FeedRunner):
-    """Runs sources until cancelled. The service knows whose they are: here all are one owner's."""
+    """Runs sources until cancelled. All belong to one owner, whom the service knows by the key."""
 
     def __init__(
         self, sources: Sequence[Source], spool: Spool, carrier: PushTransport, market: MarketContext,
@@ -43,7 +42,7 @@ class Agent(FeedRunner):
         self._clearing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until cancelled; then end cleanly, the spool kept."""
+        """Run until cancelled; then stop cleanly and keep the spool."""
         keeping = asyncio.create_task(self.keep())
         following = [
             asyncio.create_task(self.follow(OPERATOR, source.name, source.feed)) for source in self.sources
@@ -59,7 +58,7 @@ class Agent(FeedRunner):
             await self.close()
 
     async def _send_left_over(self) -> None:
-        """Send what a former start left of feeds and contracts that are no longer read."""
+        """Send events that an earlier run left of feeds and contracts that are not read any more."""
         await asyncio.sleep(0)
         feeds = {source.name: source.feed for source in self.sources}
         for key, caps in await asyncio.to_thread(self.spool.left_over, self._market.universe):
@@ -72,7 +71,7 @@ class Agent(FeedRunner):
                 self._begin(self._clear(key, caps))
 
     async def _clear(self, key: StreamKey, caps: FeedCaps) -> None:
-        """Send what a line has, then forget it; also where the service will never take it."""
+        """Send the events of a queue, then delete it, also if the service will never accept them."""
         line = await self.line(key, caps)
         if line is None:
             return
@@ -86,7 +85,7 @@ class Agent(FeedRunner):
         task.add_done_callback(self._clearing.discard)
 
     async def _say_goodbye(self) -> None:
-        """Tell the service that the agent stops, if it is there to hear it."""
+        """Report to the service that the agent stops, if the service is available."""
         for follower in self.followers.values():
             if follower.seen.phase in {"catching_up", "live"}:
                 self.lost(follower, "stopped", "agent_stopped")

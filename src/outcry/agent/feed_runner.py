@@ -1,7 +1,7 @@
-"""Runs feeds into a spool, and carries the spool outward.
+"""Runs feeds into a spool and sends the spool to a service.
 
-Rules kept: what a feed brings is in the spool before anything else; a feed that breaks is opened again as the engine
-would, later each time, and given up only when a person has to act, which stops no other feed.
+Every event is written to the spool first. A feed that fails is reopened with growing pauses, as in the engine. It is
+abandoned only if the user must act, and that does not affect other feeds.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from outcry.trades.contract_lifetime import lifetime_ns
 from outcry.trades.feed import Backfill, Feed, FeedCaps, FeedLost, FeedRefused, LoginRefused, Resume
 
 SYNC_S = 1.0
-#: The spool bridges what a feed by itself could not.
+#: The spool bridges interruptions that are longer than the feed's own history.
 _REACH_NS = 2**62
 
 #: How far the service is with a stream; None where it has nothing of it, or where nobody asks. May wait for long.
@@ -33,7 +33,7 @@ ReachLookup = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
 
 @dataclass(frozen=True, slots=True)
 class MarketContext:
-    """What is traded when, and what time it is."""
+    """Instruments, trading calendar and clock."""
 
     universe: Universe
     calendar: Calendar
@@ -140,7 +140,7 @@ class FeedRunner:
     # -- lines
 
     async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
-        """The line of a stream, on its way out from now on; None where what is on disk cannot be read."""
+        """Return the queue of a stream and start sending it; None if the files on disk are unreadable."""
         try:
             line = await asyncio.to_thread(self.spool.line, key, caps)
         except (LogDamaged, OSError) as problem:
@@ -151,7 +151,7 @@ class FeedRunner:
         return line
 
     async def flushed(self, keys: Collection[StreamKey], patience_s: float) -> None:
-        """Wait until these lines are sent, as long as the service takes them."""
+        """Wait until the queues are sent, while the service accepts them and for at most `patience_s`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
         lines = {key: self.spool.lines[key] for key in keys if key in self.spool.lines}
         while any(line.waiting and self.outward.reaches(key) for key, line in lines.items()):
@@ -160,7 +160,7 @@ class FeedRunner:
             await asyncio.sleep(0.02)
 
     async def let_go(self, key: StreamKey) -> None:
-        """Carry a line no more, and forget it."""
+        """Stop sending a queue and delete it."""
         self.followers.pop(key, None)
         self._news.pop(key, None)
         self.outward.forget(key)
@@ -172,7 +172,7 @@ class FeedRunner:
             self.report(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
 
     async def close(self) -> None:
-        """Carry nothing any more; the spool stays."""
+        """Stop sending; the spool stays on disk."""
         await cancel_all(self._carrying.values())
         self.outward.close()
         await asyncio.to_thread(self._sync)
@@ -204,11 +204,11 @@ class FeedRunner:
     # -- what it says
 
     def named(self, key: StreamKey) -> dict[str, str]:
-        """How a stream is called to whoever runs this."""
+        """Return the name of a stream for log events."""
         return {"feed": key.feed, "contract": key.contract.key}
 
     def stands(self, key: StreamKey, follower: ContractFollower) -> None:
-        """How a contract stands has changed."""
+        """Log the new status of a contract."""
         seen = follower.seen
         details = {"code": seen.code, "problem": seen.text} if seen.code else {}
         self.report(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
@@ -222,7 +222,7 @@ class FeedRunner:
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:
-    """What the feed can do through us: whatever was read once can be had again."""
+    """Return the capabilities of a feed behind a spool: every event read once can be sent again."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,

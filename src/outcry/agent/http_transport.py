@@ -1,6 +1,6 @@
-"""Pushes over HTTP: to a service elsewhere, with a key.
+"""Pushes over HTTP to a remote service, with an API key.
 
-Rule kept: what waits for an answer waits on a thread of its own, so that a service that is slow holds nobody else up.
+Each push waits for its answer on its own thread, so a slow service does not block the event loop.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from outcry.agent.sender import LONGEST_PAUSE_S, PushQueue, RetryLater, Sender
 from outcry.live.model import StreamKey
 
-#: Pushes at a time; a key may have one more.
+#: Concurrent pushes; a key may have one more.
 MAX_SENDERS = 3
 
 
@@ -26,7 +26,7 @@ class ServiceEndpoint:
 
 
 class HttpTransport:
-    """Implements `outward.Carrier`. The key says whose feeds are pushed."""
+    """Implements `PushTransport`. The key identifies the owner of the feeds."""
 
     longest_pause_s = LONGEST_PAUSE_S
 

@@ -1,7 +1,7 @@
-"""One connection over which pushes go to a service, kept while it holds; what the answers mean for a line.
+"""One HTTP connection for pushes to a service, and the handling of its answers.
 
-Rules kept: an event counts as taken once the service has said so and not before; whatever the service answers is read
-no further than a few thousand bytes, believed only as far as it can be, and never acted on but by sending again.
+An event counts as accepted only after the service has confirmed it. Answers are read up to a size limit and validated,
+and have no effect other than on the next push.
 """
 
 import http.client
@@ -17,39 +17,41 @@ import msgspec
 from outcry.client.errors import ApiError, Unreachable, error_from
 from outcry.trades.push_format import MEDIA_TYPE, WAIT_S, Push, write_push
 
-#: How long an answer may take: as long as the service waits, and some.
+#: Longest wait for an answer: the service's own wait, and a margin.
 TIMEOUT_S = WAIT_S + 15
 LONGEST_PAUSE_S = 5.0
-#: Refusals of a push that pass by themselves.
+#: Refusals that a retry resolves.
 _PASSING_REASONS = frozenset({"occupied", "disk_reserve"})
 _PASSING = frozenset((429, 500, 502, 503, 504))
 _MOST_ANSWER = 64 * 1024
 
 
 class PushQueue(Protocol):
-    """One contract of one run of a feed: what is next to be sent, and how far the service is."""
+    """The events of one contract in one run of a feed, and the position up to which the service has accepted them."""
 
     def push(self) -> Push:
-        """What is to be sent next: about as many events as one push holds, and one at least if any are."""
+        """Return the next push: about as many events as fit, and at least one if there are any."""
         ...
 
     def tried(self, push: Push) -> None:
-        """The service may have all of a push, whatever it said."""
+        """Note that the service may have received all of a push."""
         ...
 
     def taken(self, push: Push, until: int) -> bool:
-        """Note how far the service says it is; return whether that is further than before. Raises `Unreachable` where
-        it says what cannot be."""
+        """Note the number of the first event not accepted; return whether that is progress.
+
+        Raises `Unreachable` if the number is impossible.
+        """
         ...
 
     def rewind(self, push: Push) -> bool:
-        """The service has forgotten the run of a push: begin again with what is kept; False where it just was."""
+        """Start the run of a push again from the retained events; False if that was just done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """A push did not go forward: why, and how long to wait, 0 where nobody said."""
+    """A push without progress: the reason, and the pause (s) that the service asked for, or 0."""
 
     problem: ApiError | Unreachable
     pause_s: float = 0.0
@@ -58,8 +60,11 @@ class RetryLater:
 def record_result(
     line: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
 ) -> RetryLater | None:
-    """Note what came of a push: the number of the first event not taken, or what went wrong; `whose` answer it is. None
-    where it went forward. Raises `ApiError` where the service refuses."""
+    """Record the result of a push; return None if there was progress.
+
+    answer: number of the first event not accepted, or the error; whose: the service, for errors. Raises `ApiError` for
+    a refusal that a retry does not resolve.
+    """
     match answer:
         case Unreachable():
             line.tried(push)
@@ -150,18 +155,18 @@ class Sender:
             why = problem or type(problem).__name__
             raise Unreachable(f"{self._base} does not answer: {why}") from problem
         if response.status != 200:
-            self.close()  # it may not have read all of what was sent
+            self.close()  # the service may not have read the whole body
         return response.status, said
 
     def abort(self) -> None:
-        """End a push that is under way on another thread: it ends as one that was not answered."""
+        """Abort a push that is in progress on another thread; it ends without an answer."""
         socket = self._connection.sock
         if socket is not None:
             with suppress(OSError):
                 socket.shutdown(SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up; may be called again, and the next push calls anew."""
+        """Close the connection; the next push opens a new one."""
         self._connection.close()
 
 

@@ -1,6 +1,6 @@
-"""Everything an agent has read and a service has not taken yet, on disk: a line for each contract of each feed.
+"""The spool: events on disk that a service has not accepted yet, one queue for each contract of each feed.
 
-Rule kept: it grows no larger than was allowed; then the oldest of the largest line goes, and is told of as a gap.
+At its size limit the spool discards the oldest segment of the largest queue and reports it as a gap.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _MEMO = "run.json"
 
 
 class Spool:
-    """Lines over a log in `folder`, which is held `exclusively`. limit_bytes: of all lines together."""
+    """Queues over a log in `folder`, locked by `exclusively`. limit_bytes: of all queues together."""
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
         self.lines: dict[StreamKey, SpooledQueue] = {}
 
     def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
-        """The line of a stream, read from disk at first. Raises `LogDamaged`, `OSError`."""
+        """Return the queue of a stream, read from disk the first time. Raises `LogDamaged`, `OSError`."""
         found = self.lines.get(key)
         if found is None:
             memo = self._folder / key.text / _MEMO
@@ -32,7 +32,7 @@ class Spool:
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
-        """Lines on disk that nothing is read for any more, and that are to be sent all the same."""
+        """Return the queues on disk whose feeds are not read any more and that are still to be sent."""
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")
@@ -44,25 +44,25 @@ class Spool:
         return found
 
     def clear(self) -> None:
-        """Forget every line. Raises `OSError`."""
+        """Delete every queue. Raises `OSError`."""
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             (self._folder / text / _MEMO).unlink(missing_ok=True)
             self._log.forget(text)
         self.lines.clear()
 
     def forget(self, key: StreamKey) -> None:
-        """Remove a line. Raises `OSError`."""
+        """Delete a queue. Raises `OSError`."""
         self.lines.pop(key, None)
         (self._folder / key.text / _MEMO).unlink(missing_ok=True)
         self._log.forget(key.text)
 
     @property
     def size(self) -> int:
-        """Bytes in all lines."""
+        """Bytes in all queues."""
         return sum(line.size for line in list(self.lines.values()))
 
     def make_room(self) -> int:
-        """Let go of the oldest where there is more than was allowed; return how many pieces went. Raises `OSError`."""
+        """Discard the oldest segments above the size limit; return their number. Raises `OSError`."""
         gone = 0
         while self.size > self._limit_bytes:
             largest = max(list(self.lines.values()), key=lambda line: line.size)
@@ -72,7 +72,7 @@ class Spool:
         return gone
 
     def sync(self) -> None:
-        """Write what the disk did not take, and put all of it on the disk itself. Raises `OSError`."""
+        """Write events that the disk refused earlier, and sync all files. Raises `OSError`."""
         for line in list(self.lines.values()):
             line.save()
         self._log.sync()

@@ -1,7 +1,7 @@
-"""Carries the lines of a spool to a service, for as long as it takes.
+"""Sends the queues of a spool to a service until they are accepted.
 
-Rules kept: a service that is away is asked again and again, later each time; one line that is slow holds up no other;
-what the service says is shown, and changes nothing but what is sent next.
+An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's answers are
+shown, and affect only the next push.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from outcry.client.errors import ApiError
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import KEEP_ALIVE_S
 
-#: Of a line that has much to say, a push goes out no more often than this.
+#: Shortest interval between two pushes of a queue.
 PACE_S = 0.1
 FIRST_PAUSE_S = 0.2
-#: How long to wait after a refusal that does not pass by itself.
+#: Pause after a refusal that a retry alone does not resolve.
 REFUSED_PAUSE_S = 30.0
 #: Before a run goes on that another has taken the place of: so that two who both believe to be the one do not fight.
 REPLACED_PAUSE_S = 1.0
-#: What a service says of a run that is over: another goes on from it.
+#: Answers of a service for a run that has ended: a new run continues from it.
 _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
 
 
 class PushTransport(Protocol):
-    """The way pushes go to a service. For one event loop."""
+    """Transport of pushes to a service, for one event loop."""
 
     @property
     def longest_pause_s(self) -> float:
-        """How long to wait at most before one that reached nobody is sent again."""
+        """Longest pause (s) before a push without an answer is sent again."""
         ...
 
     async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
@@ -42,7 +42,7 @@ class PushTransport(Protocol):
         ...
 
     def close(self) -> None:
-        """Hang up; pushes under way end as not answered."""
+        """Close the connections; pushes in progress end without an answer."""
         ...
 
 
@@ -61,13 +61,13 @@ class SpoolSender:
     def __init__(self, carrier: PushTransport, changed: Callable[[], object], rush: float = 1.0) -> None:
         self._carrier, self._rush, self._changed = carrier, rush, changed
         self.reached = ServiceStatus()
-        #: What the service says of single lines: empty where all is well.
+        #: The service's refusal code of each refused queue.
         self.refused: dict[StreamKey, str] = {}
-        #: Lines whose last push reached nobody.
+        #: Queues whose last push got no answer.
         self._unreached: set[StreamKey] = set()
 
     async def carry(self, key: StreamKey, line: SpooledQueue, news: asyncio.Event) -> None:
-        """Send what a line has, as `news` comes, until cancelled."""
+        """Send the events of a queue as they arrive, until cancelled. `news`: set when there are new events."""
         backoff = Backoff(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
         while True:
             if not line.waiting:
@@ -125,11 +125,11 @@ class SpoolSender:
             self._show("ok", "")
 
     def reaches(self, key: StreamKey) -> bool:
-        """Whether pushes of a line are answered, as far as is known."""
+        """Return whether the last push of a queue was answered."""
         return key not in self._unreached and self.reached.code in {"ok", "service_unreachable"}
 
     def forget(self, key: StreamKey) -> None:
-        """A line is carried no more."""
+        """Forget the status of a queue that is not sent any more."""
         self.refused.pop(key, None)
         self._unreached.discard(key)
 

@@ -1,7 +1,4 @@
-"""What is remembered of a line beside its events, from one start of the agent to the next.
-
-Rule kept: it is written whole or not at all.
-"""
+"""The state of a queue that is stored beside its events and survives a restart of the agent."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +9,11 @@ from outcry.trades.feed import FeedCaps
 
 
 class SpoolState(msgspec.Struct):
-    """session: the newest run, empty where there was none. instead: what stands in the place of events before `first`
-    that there was no room for, as they travel. caps: what the feed could do."""
+    """Stored state of a queue.
+
+    session: the newest run, empty without one; instead: encoded events that replace the discarded ones before `first`;
+    caps: the capabilities of the feed.
+    """
 
     session: str = ""
     first: int = 0
@@ -22,13 +22,13 @@ class SpoolState(msgspec.Struct):
 
     @staticmethod
     def read(path: Path) -> "SpoolState":
-        """What was written; of a file that is missing or cannot be read, nothing."""
+        """Return the stored state, or an empty one if the file is missing or unreadable."""
         with suppress(OSError, ValueError):
             return msgspec.json.decode(path.read_bytes(), type=SpoolState)
         return SpoolState()
 
     def write(self, path: Path) -> None:
-        """Write it whole or not at all. Raises `OSError`."""
+        """Write the state atomically. Raises `OSError`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")
         new.write_bytes(msgspec.json.encode(self))

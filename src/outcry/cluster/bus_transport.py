@@ -1,4 +1,4 @@
-"""Pushes over calls: to the owners of partitions, from another process of the same service."""
+"""Pushes over calls to the owners of partitions, from another process of the same service."""
 
 from outcry.access.licences import OPERATOR
 from outcry.agent.sender import PushQueue, RetryLater, record_result
@@ -8,15 +8,17 @@ from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import Origin
 
-#: What these refusals are over HTTP, by which a line knows them.
+#: HTTP status codes of these refusals, which queues expect.
 _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 
 class BusTransport:
-    """Implements `outward.Carrier`. A person's connection is run by one process at a time, whoever has its partition; a
-    feed of the operator's by whoever comes first."""
+    """Implements `PushTransport`.
 
-    #: Asking costs little, and the next owner is there within two seconds.
+    A user's connection runs in the process that owns its partition, an operator's feed in the first that starts it.
+    """
+
+    #: A call is cheap, and the next owner is available within about two seconds.
     longest_pause_s = 0.4
 
     def __init__(self, owners: StreamOwnerClient) -> None:

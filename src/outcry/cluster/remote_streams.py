@@ -1,8 +1,8 @@
-"""Streams of feeds that run here and are folded elsewhere: what the feeds of a process become in a cluster.
+"""Streams of feeds that run in this process and are folded in another process of the cluster.
 
-Rules kept: a feed that begins asks how far its streams are, so that a vendor is not asked for what is there; one that
-ends sends what it has and says that it is over, so that whoever runs it next need not wait; what a process that dies
-had not sent its successor asks the vendor for again.
+A feed that starts asks the stream's owner for its position, so that it requests only missing history from the vendor. A
+feed that stops sends its remaining events and reports the end, so that the next process need not wait. If a process
+dies, the next one requests the unsent trades from the vendor again.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from outcry.live.stream_status import StreamProgress, StreamStatus
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Backfill, Feed, FeedCaps
 
-#: How long a feed that ends may take to send what is left.
+#: Longest time for sending the remaining events of a feed that stops.
 FLUSH_S = 1.0
 #: How often the owner of a stream is asked in vain before a feed that has no past to bring begins all the same.
 _TRIES, _RETRY_S = 6, 0.5

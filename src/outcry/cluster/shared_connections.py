@@ -1,6 +1,6 @@
-"""Connections of several processes: each runs a share of them, and the pages, which run elsewhere, reach who does.
+"""Broker connections in a cluster: each feed process runs a share of them, and web processes reach it by calls.
 
-Rule kept: what is to run is in the store; what is said between processes only has it looked at sooner.
+The store decides which connections run. Notifications between processes only shorten the delay.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.database.errors import StoreBusy
 from outcry.live.partitions import Partitions
 
-#: Told whenever the store has changed.
+#: The name of the notification that the store has changed.
 CHANGED = "connections"
 #: A check takes `LONGEST_S`; then whoever makes it is away.
 CHECK_S = CHECK_TIMEOUT_S + 3.0
@@ -33,7 +33,7 @@ class SharedConnections:
         self._served: dict[int, AsyncExitStack] = {}
 
     async def run(self) -> None:
-        """Take part until cancelled; then end what runs here."""
+        """Run a share of the connections until cancelled; then end them."""
         await self._supervisor.start()
         try:
             async with self._calls.listen(CHANGED, lambda _: self._supervisor.wake()):
@@ -61,7 +61,7 @@ class SharedConnections:
 
 
 class RemoteConnections:
-    """What runs connections, for a process that runs none. Implements `Runs`."""
+    """Access to connections that run in other processes. Implements `Runs`."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -69,7 +69,7 @@ class RemoteConnections:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Pass on that the store has changed, until cancelled."""
+        """Notify the other processes of changes in the store, until cancelled."""
         self._loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
