@@ -89,7 +89,7 @@ async def sign_in_again(
 
 def _ways(context: PageContext, request: PageRequest) -> dict[str, Any]:
     return {
-        "onward": next_query(next_of(request)),
+        "next_query": next_query(next_of(request)),
         "passkeys": passkeys_work(request),
         "mail": context.services.identity.mail_works(),
         "openid": context.services.identity.openid_name(),
@@ -164,7 +164,7 @@ async def _proofs(context: PageContext, request: PageRequest) -> dict[str, Any]:
     user = context.user(request)
     has_passkey = bool(await context.ask(context.services.identity.passkeys, user))
     return {
-        "onward": next_query(next_of(request)),
+        "next_query": next_query(next_of(request)),
         "has_password": user.password_hash is not None,
         "has_code": user.totp_sealed is not None,
         "passkeys": has_passkey and passkeys_work(request),
