@@ -119,11 +119,11 @@ class UserAdministration(IdentityBase):
         if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
             raise Refused(Reason.LAST_OPERATOR)
         self._browser_sessions.refresh(now_ns, force=True)
-        said = {"role": role, "tier": tier, "disabled": None if disabled is None else str(disabled).lower()}
-        told = {name: value for name, value in said.items() if value is not None}
-        self.note(user, Event.USER_CHANGED, origin, email=user.email, **told)
+        given = {"role": role, "tier": tier, "disabled": None if disabled is None else str(disabled).lower()}
+        changes = {name: value for name, value in given.items() if value is not None}
+        self.note(user, Event.USER_CHANGED, origin, email=user.email, **changes)
         if operator is not None and operator.id != user.id:
-            self.note(operator, Event.USER_CHANGED, origin, email=user.email, **told)
+            self.note(operator, Event.USER_CHANGED, origin, email=user.email, **changes)
 
     def reset_link(self, operator: UserRow | None, user_id: int, origin: Origin) -> str:
         """Return a link with which a user can choose a new password, for services without email."""

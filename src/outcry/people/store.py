@@ -248,10 +248,10 @@ class SqlIdentityStore(SqlCredentials):
         table = schema.audit
         # As `note` writes it. Quotes within a value are escaped, so no value can look like this pair.
         pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
-        told = table.c.details.contains(pair, autoescape=True)
+        matching = table.c.details.contains(pair, autoescape=True)
         query = select(func.count()).where(table.c.user_id == user_id, table.c.at_ns > since_ns)
         with self._database.reading() as connection:
-            return connection.execute(query.where(table.c.event.in_(events), told)).scalar_one()
+            return connection.execute(query.where(table.c.event.in_(events), matching)).scalar_one()
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
         """See `IdentityStore`."""
