@@ -1,1 +1,1 @@
-"""Tradovate (NinjaTrader's cloud) as a live feed: its web socket of tick charts, by a client of our own."""
+"""Live feed of Tradovate (NinjaTrader's cloud): tick charts over a WebSocket, with a client of our own."""

@@ -1,7 +1,4 @@
-"""What Tradovate is, to those who choose a broker: its entries, and what its feed can do.
-
-Rule kept: nothing of the client is loaded before a feed is made.
-"""
+"""Adapter of Tradovate: its form fields and capabilities, without loading its client."""
 
 from collections.abc import Mapping
 

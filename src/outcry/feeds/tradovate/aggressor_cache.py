@@ -1,7 +1,7 @@
-"""Who took the initiative in a contract's newest ticks, as it was told first.
+"""Cache of the aggressor side of recent ticks.
 
-Bid and ask beside a tick are optional, and may be missing where the vendor sends it once more. Rule kept: a tick that
-comes again is the same in everything, for by that it is recognised.
+Bid and ask of a tick are optional and may be missing when the vendor sends it again. A repeated tick must be
+identical to be recognised, so it keeps its first side.
 """
 
 from outcry.trades.records import Rows
@@ -11,13 +11,13 @@ _RETAINED = 5000
 
 
 class AggressorCache:
-    """One contract's, for as long as there is a connection, whatever becomes of its streams."""
+    """Cache of one contract; it outlives its streams."""
 
     def __init__(self) -> None:
         self._known: dict[int, bytes] = {}
 
     def apply(self, rows: Rows) -> None:
-        """Set the aggressors of ticks that have come before to what they were then; remember the others."""
+        """Set the sides of repeated ticks to their first values, and remember those of new ticks."""
         newest = rows[-_RETAINED:]
         for at, (number, side) in enumerate(zip(newest["id"].tolist(), newest["side"].tolist(), strict=True)):
             before = self._known.setdefault(number, side)

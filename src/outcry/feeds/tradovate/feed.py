@@ -1,7 +1,7 @@
-"""Tradovate's ticks of all contracts of a connection: one login and one socket, shared by its streams.
+"""The Tradovate feed: one login and one socket, shared by the streams of all contracts.
 
-Rules kept: nothing is asked of the vendor before somebody reads; a token that has ended early is told from entries that
-are wrong by asking for another; what is older than the vendor is asked for is told as a gap.
+Nothing is requested before a stream is read. If a token is rejected, a new one is requested first, to tell an expired
+token from wrong credentials. Anything older than the requested history is reported as a gap.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ class TradovateFeed:
         return await self._login_client().renew(last)
 
     async def _with_token(self, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Ask with the token in force, and once more with a new one if it is not taken. Raises `Rejected`."""
+        """Call `ask` with the current token, and once more with a new one. Raises `CredentialsRejected`."""
         token = await self._tokens.token()
         try:
             return await ask(token)
@@ -148,7 +148,7 @@ class TradovateFeed:
         return session
 
     async def _keep(self) -> None:
-        """Have the token renewed, if it is time."""
+        """Renew the token if it is due."""
         try:
             await self._tokens.token()
         except CredentialsRejected as problem:

@@ -1,7 +1,7 @@
-"""What time it is at Tradovate, whose beats do not say.
+"""Times for heartbeats, because Tradovate's own heartbeats have none.
 
-Rule kept: a heartbeat is never ahead of a trade that is still to come, so it lags ours by what the vendor's clock is
-behind, and by a second in which ticks overtake each other.
+A heartbeat must never be later than a trade still to come. It is our time minus the lag of the vendor's clock and one
+second, within which ticks may be reordered.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _DELAYS_RETAINED = 256
 
 
 class HeartbeatClock:
-    """One session's. rush: beats are this many times more frequent."""
+    """Heartbeat times of one session; intervals are divided by `rush`."""
 
     def __init__(self, clock: Clock, rush: float) -> None:
         self._clock, self._rush = clock, rush
@@ -28,17 +28,17 @@ class HeartbeatClock:
         self._sent_s = 0.0
 
     def observe(self, at_ns: int) -> None:
-        """The vendor has sent something it observe with this, just now."""
+        """Record that a message with this vendor timestamp was just received."""
         self._delays_ns.append(self._clock.now_ns() - at_ns)
 
     @property
     def at_ns(self) -> int:
-        """Nothing before this is still to come."""
+        """Time (ns UTC) before which no more trades will come."""
         behind_ns = max(0, min(self._delays_ns, default=0))
         return self._clock.now_ns() - behind_ns - REORDERING_NS
 
     def due_heartbeat(self, *, idle: bool) -> Heartbeat | None:
-        """A heartbeat, if one is due; it never goes back. idle: the vendor had nothing else to say."""
+        """Return a heartbeat if one is due; its time never goes back. `idle`: the vendor sent only its own heartbeat."""
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._sent_ns)
         passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND

@@ -1,9 +1,8 @@
-"""Ticks of the past, which Tradovate gives in pages from the newest back, put in order of time.
+"""Past ticks, which Tradovate returns in pages from the newest back, sorted by time.
 
-Each answer holds the newest ticks of the stretch asked for, as many as the vendor sees fit that day, and does not say
-whether there were more. Rule kept: a stretch is whole only once a page reached back to before it, or brought nothing
-that was not known; fetch_windows are sent oldest first, so that a stream that breaks goes on where it broke. Ticks have
-numbers, so that those on the edge of two pages are told from others that are alike.
+A response has the newest ticks of the requested window. The vendor decides how many and does not say whether there
+are more. A window is complete once a page starts before it or adds nothing new. Windows are sent oldest first, so
+that an interrupted stream can continue. Tick ids tell duplicates at page edges from identical trades.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ Fetch = Callable[[int, int], Awaitable[Rows]]
 
 
 class RequestPacer:
-    """Spreads requests for pages over time, those of all streams of a connection together."""
+    """Paces the page requests of all streams of a connection."""
 
     def __init__(self, rush: float) -> None:
         self._apart_s = REQUEST_INTERVAL_S / rush
@@ -41,19 +40,19 @@ class RequestPacer:
 
 
 def sorted_unique(rows: Rows) -> Rows:
-    """Each tick once, by time and then number."""
+    """Return each tick once, sorted by time and id."""
     _, first = np.unique(rows["id"], return_index=True)
     rows = rows[first]
     return rows[np.lexsort((rows["id"], rows["ts_event"]))]
 
 
 def covers_start(page: Rows, from_ns: int) -> bool:
-    """Whether a page shows that nothing from an instant on was left out: it holds something older, or nothing."""
+    """Return whether a page is complete from `from_ns` on: it has an older tick, or none at all."""
     return not len(page) or int(page["ts_event"].min()) < from_ns
 
 
 async def fetch_windows(fetch: Fetch, from_ns: int, to_ns: int) -> AsyncGenerator[Rows, None]:
-    """Yield the ticks from one instant until before another, oldest first, a stretch of time each."""
+    """Yield the ticks in `[from_ns, to_ns)`, oldest first, one window of time each."""
     at_ns, length_ns = from_ns, FIRST_WINDOW_NS
     while at_ns < to_ns:
         end_ns = min(at_ns + length_ns, to_ns)
@@ -68,7 +67,7 @@ async def fetch_windows(fetch: Fetch, from_ns: int, to_ns: int) -> AsyncGenerato
 
 
 async def _fetch_window(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, int]:
-    """A whole stretch, and how many pages it took."""
+    """Return the ticks of a complete window, and the number of pages it took."""
     pieces: list[Rows] = []
     known: set[int] = set()
     # a millisecond more, whether the vendor means up to an instant or before it

@@ -1,7 +1,7 @@
-"""Tradovate's web requests: signing in, renewing the token, the vendor's number of a contract.
+"""Tradovate's REST requests: login, token renewal, and the vendor's id of a contract.
 
-Rules kept: a session is renewed rather than begun anew, for each new one may end another of the person's; whoever was
-told to wait does not ask before the time is over, however often it is asked for; what was entered is in no error.
+A session is renewed instead of opened anew, because a new one may end another session of the user. After a rate limit
+nothing is requested before its time is over. Errors never contain credentials.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _MAX_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a person has entered. Never printed."""
+    """The user's credentials; hidden in `repr`."""
 
     user: str = field(repr=False)
     password: str = field(repr=False)
@@ -50,7 +50,7 @@ class Entries:
 class TokenAnswer(
     msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", "p_captcha": "p-captcha"}
 ):
-    """What the vendor answers to a login or a renewal; a refusal has the status of a success."""
+    """Response to a login or renewal; a refusal also has HTTP status 200."""
 
     accessToken: str = ""  # noqa: N815 - the vendor's own names
     mdAccessToken: str = ""  # noqa: N815
@@ -62,7 +62,7 @@ class TokenAnswer(
 
 
 class ContractAnswer(msgspec.Struct):
-    """A contract, as the vendor has it."""
+    """A contract in the vendor's response."""
 
     id: int | None = None
     name: str = ""
@@ -70,8 +70,11 @@ class ContractAnswer(msgspec.Struct):
 
 
 class Login:
-    """One person's. http: a client of its own; api: where to ask, without a slash at the end; device: the same each
-    time, for the vendor wants a person to approve each new one. rush: waits are this many times shorter."""
+    """Login of one user.
+
+    `api` is the base URL without a trailing slash. `device` is the same each time, because the vendor asks the user
+    to approve each new device. Waits are divided by `rush`.
+    """
 
     def __init__(
         self, entries: Entries, http: aiohttp.ClientSession, api: str, device: str, clock: Clock, rush: float
@@ -83,20 +86,20 @@ class Login:
         self._market_token = ""
 
     def market_token(self, token: str) -> str:
-        """What market data is asked with, the session's token being this: one of its own where there is one."""
+        """Return the token for market data: a separate one if the vendor issued it, else `token`."""
         return self._market_token or token
 
     def pause(self, seconds: float) -> None:
-        """Ask nothing for a while."""
+        """Send no requests for this many seconds."""
         self._paused_until_s = max(self._paused_until_s, _now_s() + seconds / self._rush)
 
     def check_pause(self) -> None:
-        """Raise `FeedLost("rate_limited")` while nothing may be asked."""
+        """Raise `FeedLost("rate_limited")` during a pause."""
         if _now_s() < self._paused_until_s:
             raise FeedLost("rate_limited", "Tradovate limits logins for now")
 
     async def renew(self, last: Token | None) -> Token:
-        """A token in force: the last one renewed, or one of a new login. Raises what `Link`'s `sign_in` does."""
+        """Return a valid token: the last one renewed, or one of a new login. Raises what a `sign_in` may raise."""
         self.check_pause()
         if last is not None:
             try:
@@ -113,7 +116,7 @@ class Login:
         return self._granted(await self._ask("POST", "/auth/accesstokenrequest", body=body))
 
     async def number(self, name: str, token: str) -> int:
-        """The vendor's number of a contract. Raises `FeedRefused("unknown_contract")`, and as `renew`."""
+        """Return the vendor's id of a contract. Raises `FeedRefused("unknown_contract")`, and as `renew`."""
         self.check_pause()
         raw = await self._ask("GET", "/contract/find", token=token, query={"name": name})
         found = parse(msgspec.Raw(raw), ContractAnswer) if raw is not None else ContractAnswer()
@@ -122,7 +125,7 @@ class Login:
         return found.id
 
     def _granted(self, raw: bytes | None) -> Token:
-        """The token of an answer, or what stands against it."""
+        """Return the token of a response, or raise the error it reports."""
         grant = parse(msgspec.Raw(raw or b"{}"), TokenAnswer)
         if grant.p_captcha:
             raise _captcha()
@@ -154,7 +157,7 @@ class Login:
         query: dict[str, str] | None = None,
         body: dict[str, str] | None = None,
     ) -> bytes | None:
-        """The body of an answer; None where there is no such thing. Raises as `renew`."""
+        """Return the body of a response; None for HTTP 404. Raises as `renew`."""
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             async with self._http.request(
@@ -177,7 +180,7 @@ class Login:
         raise FeedLost("vendor_error", f"Tradovate returned HTTP {status}")
 
     def _shown(self, text: str) -> str:
-        """A text of the vendor's for a person, in case it repeats what was entered."""
+        """Return a vendor's text for display, without any credentials it may repeat."""
         entries = self._entries
         for secret in (entries.password, entries.secret, entries.user):
             text = text.replace(secret, "…")

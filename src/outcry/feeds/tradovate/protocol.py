@@ -1,8 +1,8 @@
-"""Tradovate's web socket as bytes: frames in the manner of SockJS, requests as lines, ticks as packets.
+"""Tradovate's WebSocket protocol: SockJS-like frames, requests as lines, ticks as packets.
 
-A frame is one letter and what belongs to it: `o` opened, `h` the vendor lives, `a[…]` messages, `c[…]` closing. A
-request is four lines, endpoint, number, query and body; its answer has the number in `i` and a status of HTTP in `s`.
-Rule kept: a price is a whole number of steps times the step as it is written, so nothing is ever rounded.
+A frame is a letter and its content: `o` opened, `h` heartbeat, `a[…]` messages, `c[…]` closing. A request has four
+lines: endpoint, id, query and body. Its response has the id in `i` and an HTTP status in `s`. A price is an integer
+number of steps times the decimal step, so nothing is rounded.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ _DELAYED_MODES = frozenset({"None", "Delayed", "DelayedOnly"})
 
 
 class Message(msgspec.Struct):
-    """One of an `a` frame: an answer (`i`, `s`) or an event (`e`), with what it says in `d`."""
+    """A message of an `a` frame: a response (`i`, `s`) or an event (`e`), with its content in `d`."""
 
     e: str = ""
     i: int | str | None = None
@@ -38,7 +38,7 @@ class Message(msgspec.Struct):
 
 
 class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", "p_captcha": "p-captcha"}):
-    """What the answer to a subscription may hold. A refusal has the status of a success, and says so here."""
+    """Response to a subscription; a refusal also has HTTP status 200 and is reported in these fields."""
 
     historicalId: int | None = None  # noqa: N815 - the vendor's own names
     realtimeId: int | None = None  # noqa: N815
@@ -52,18 +52,18 @@ class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time",
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Under which its packets come; history and what follows it may have one each, or share one."""
+        """Ids of its packets; history and live packets may have one each, or share one."""
         found = (self.historicalId, self.realtimeId, self.subscriptionId)
         return frozenset(number for number in found if number is not None)
 
     @property
     def withheld(self) -> bool:
-        """Whether the user may not have this now. Of a contract there is, the vendor says that it knows it not."""
+        """Whether the user has no real-time access. The vendor reports such a contract as an unknown symbol."""
         return self.mode in _DELAYED_MODES or self.errorCode == "UnknownSymbol"
 
 
 class Tick(msgspec.Struct):
-    """A trade: time in ms and price in steps from the packet's, lots, its number; bid and ask if they are known."""
+    """A trade: time in ms and price in steps relative to its packet, lots and id; bid and ask if known."""
 
     t: int
     p: int
@@ -74,7 +74,7 @@ class Tick(msgspec.Struct):
 
 
 class Packet(msgspec.Struct):
-    """Ticks of one subscription. bp: steps, bt: ms since 1970, ts: the step; eoh: history is complete with this."""
+    """Ticks of one subscription. `bp`: base price in steps, `bt`: base time in ms, `ts`: step, `eoh`: end of history."""
 
     id: int
     eoh: bool = False
@@ -97,13 +97,13 @@ class Size(msgspec.Struct):
 
 
 class Entries(msgspec.Struct):
-    """Those of a quote that are of use here."""
+    """The fields of a quote that are used here."""
 
     TotalTradeVolume: Size | None = None
 
 
 class Quote(msgspec.Struct):
-    """Of one contract, by the vendor's number."""
+    """A quote of one contract, by the vendor's id."""
 
     contractId: int  # noqa: N815
     timestamp: datetime | None = None
@@ -117,7 +117,7 @@ class Quotes(msgspec.Struct):
 
 
 class Shutdown(msgspec.Struct):
-    """The event `shutdown`: the vendor is about to hang up."""
+    """The event `shutdown`: the vendor is about to close the connection."""
 
     reasonCode: str = ""  # noqa: N815
 
@@ -127,7 +127,7 @@ _MESSAGES = msgspec.json.Decoder(list[Message])
 
 
 def parse_messages(frame: str) -> list[Message]:
-    """Those of an `a` frame. Raises `FeedLost("protocol")`."""
+    """Parse the messages of an `a` frame. Raises `FeedLost("protocol")`."""
     try:
         return _MESSAGES.decode(frame[1:])
     except msgspec.MsgspecError as problem:
@@ -135,7 +135,7 @@ def parse_messages(frame: str) -> list[Message]:
 
 
 def parse(raw: msgspec.Raw, kind: type[T]) -> T:
-    """What a message says. Raises `FeedLost("protocol")`."""
+    """Parse the content of a message. Raises `FeedLost("protocol")`."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.MsgspecError as problem:
@@ -143,13 +143,13 @@ def parse(raw: msgspec.Raw, kind: type[T]) -> T:
 
 
 def request(endpoint: str, number: int, body: object = None) -> str:
-    """A request as it is sent; a body of text is sent as it is."""
+    """Return a request's text; a body of text is sent unchanged."""
     text = body if isinstance(body, str) else "" if body is None else msgspec.json.encode(body).decode()
     return f"{endpoint}\n{number}\n\n{text}"
 
 
 def chart_request(name: str, from_ns: int, to_ns: int | None) -> dict[str, Any]:
-    """The body of `md/getChart` for ticks between two instants, without an end for those to come as well."""
+    """Return the body of `md/getChart` for ticks between two times; without an end, live ticks follow."""
     reach = {"asFarAsTimestamp": format_timestamp(from_ns)}
     if to_ns is not None:
         reach["closestTimestamp"] = format_timestamp(to_ns)
@@ -163,19 +163,19 @@ def chart_request(name: str, from_ns: int, to_ns: int | None) -> dict[str, Any]:
 
 
 def format_timestamp(at_ns: int) -> str:
-    """An instant as Tradovate writes it, to the millisecond at or before it."""
+    """Format a time as Tradovate does, rounded down to milliseconds."""
     seconds, rest = divmod(at_ns // NANOS_PER_MS, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
 def to_ns(at: datetime) -> int:
-    """An instant that was read from text, exactly. Without a zone it is UTC."""
+    """Convert a datetime to ns exactly; without a zone it is UTC."""
     passed = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
     return (passed.days * 86_400_000_000 + passed.seconds * 1_000_000 + passed.microseconds) * 1000
 
 
 def parse_rows(packet: Packet, received_ns: int, flags: int) -> Rows:
-    """The trades of a packet, in its order, as `LIVE_TRADE`. Raises `FeedLost("protocol")`."""
+    """Return the trades of a packet in its order, dtype `LIVE_TRADE`. Raises `FeedLost("protocol")`."""
     ticks = packet.tks
     rows = np.zeros(len(ticks), LIVE_TRADE)
     step_e9 = _step_e9(packet.ts)
@@ -196,7 +196,7 @@ def parse_rows(packet: Packet, received_ns: int, flags: int) -> Rows:
 
 
 def _step_e9(step: Decimal) -> int:
-    """A step in 10⁻⁹; 0 for one that cannot be written in these."""
+    """Return a step in units of 10⁻⁹; 0 if it is not a whole number of them."""
     try:
         step_e9 = parse_price_e9(step)
     except ValueError:
@@ -205,11 +205,11 @@ def _step_e9(step: Decimal) -> int:
 
 
 class RateLimited(FeedLost):
-    """Nobody is to ask for an hour."""
+    """The vendor requires a pause of an hour."""
 
 
 def refusal(status: int) -> Exception:
-    """What the status of an answer says, a success being none: `FeedLost`, `FeedRefused` or `Rejected`."""
+    """Return the error for a response's status: `FeedLost`, `FeedRefused` or `CredentialsRejected`."""
     if status == 401:
         return CredentialsRejected("login_expired", "Tradovate no longer accepts the token")
     if status == 403:
@@ -222,8 +222,7 @@ def refusal(status: int) -> Exception:
 
 
 def _side(tick: Tick) -> bytes:
-    """Who took the initiative, by the quote beside the trade: at the ask or above a buyer, at the bid or below a
-    seller; nobody knows between them, without a quote, or where bid and ask meet."""
+    """Return the aggressor side by the quote: at or above the ask B, at or below the bid A, else N."""
     if tick.a is None or tick.b is None or tick.b >= tick.a:
         return b"N"
     return b"B" if tick.p >= tick.a else b"A" if tick.p <= tick.b else b"N"

@@ -1,7 +1,7 @@
-"""One contract's ticks from a session: what there was, in order, then what comes.
+"""Ticks of one contract from a session: history in order, then live ticks.
 
-Rule kept: the subscription stands before history is looked at, and holds what comes meanwhile; a tick that both
-history and the live packets bring is known by its number, and sent once.
+The live subscription starts before history is read and buffers new ticks. A tick that is in both is recognised by its
+id and sent once.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _SEAM_NS = 10 * NANOS_PER_SECOND
 
 
 class TradovateStream:
-    """turn: waited for before each request for ticks; it raises `FeedLost` while none is to be made."""
+    """Stream of one contract. `turn` is awaited before each request; it raises `FeedLost` during a pause."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TradovateStream:
         self._turn, self._rush = turn, rush
 
     async def events(self, from_ns: int) -> AsyncGenerator[Event, None]:
-        """Events of the port, from an instant on."""
+        """Yield the events of `Feed.open` from `from_ns` on."""
         chart = TickSubscription(Inbox(BUFFER_LIMIT))
         try:
             await self._subscribe(chart, from_ns - LOOKBACK_NS)
@@ -79,7 +79,7 @@ class TradovateStream:
     async def _live(
         self, chart: TickSubscription, known: set[int], until_ns: int
     ) -> AsyncGenerator[Event, None]:
-        """What comes, less the ticks that history brought."""
+        """Yield live events without the ticks that were in the history."""
         while True:
             item = await chart.inbox.take()
             if isinstance(item, Trades):
@@ -94,7 +94,7 @@ class TradovateStream:
                 yield item
 
     async def _page(self, first_ns: int, last_ns: int) -> Rows:
-        """The newest ticks between two instants."""
+        """Return the newest ticks between two times (ns UTC)."""
         chart = TickSubscription(Inbox(BUFFER_LIMIT))
         try:
             await self._subscribe(chart, first_ns, last_ns)
@@ -110,7 +110,7 @@ class TradovateStream:
             raise FeedRefused("not_entitled", text)
 
     async def _history(self, chart: TickSubscription) -> Rows:
-        """All that comes before the vendor says that history is over, in order."""
+        """Return all ticks up to the end of history, sorted."""
         pieces: list[Rows] = [np.zeros(0, LIVE_TRADE)]
         try:
             while True:

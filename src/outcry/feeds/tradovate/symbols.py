@@ -1,7 +1,7 @@
-"""Contracts by Tradovate's names: `ESZ6`, the exchange's ticker, the month's letter and one digit of the year.
+"""Tradovate's contract symbols, such as `ESZ6`: the exchange's ticker, month code and last digit of the year.
 
-Rule kept: one digit is ambiguous by decade, so a name is of the contract that ends next on the day it is read; a
-contract whose name would be read as another's has none.
+One digit repeats every decade, so a symbol means the contract that expires next. A contract whose symbol would mean
+another one has none.
 """
 
 from datetime import date
@@ -13,7 +13,7 @@ EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})
 
 
 def vendor_symbol(universe: Universe, contract: Contract, on: date) -> str | None:
-    """Tradovate's name of a contract on a day; None where it has none."""
+    """Return Tradovate's symbol of a contract on a day; None if it has none."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in EXCHANGES or not product.lists(contract.month):
         return None

@@ -1,4 +1,4 @@
-"""A subscription to ticks, and what came of it that its stream has not taken yet."""
+"""A subscription to ticks and its unread events."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from outcry.trades.feed import Event
 
 
 class HistoryEnd:
-    """Between what was history and what is live."""
+    """Marks the end of history in a subscription's events."""
 
 
 HISTORY_END = HistoryEnd()
@@ -15,8 +15,10 @@ HISTORY_END = HistoryEnd()
 
 @dataclass(eq=False, slots=True)
 class TickSubscription:
-    """A subscription to ticks: what came of it, and the numbers its packets have. `number`: the contract's, where its
-    quotes are for it too."""
+    """A subscription to ticks: its unread events and the ids of its packets.
+
+    `number` is the contract's id if the subscription also receives its quotes.
+    """
 
     inbox: Inbox[Event | HistoryEnd]
     numbers: frozenset[int] = frozenset()

@@ -1,8 +1,8 @@
-"""A signed-in web socket of market data: answers to whoever asked, packets to the stream they are for.
+"""A signed-in market data WebSocket: responses go to their requests, packets to their subscriptions.
 
-Rules kept: both aggressors beat every 2.5 seconds, and a link on which nothing comes for ten seconds more is dead; a
-packet that comes before the answer that names it is kept until then; when the socket ends, everything that waits for
-it learns why.
+Both sides send a heartbeat every 2.5 seconds; ten more seconds without a frame end the session. A packet that arrives
+before the response that names it is buffered. When the socket ends, everything that waits for it fails with the
+reason.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
 
 @dataclass(eq=False, slots=True)
 class _PendingRequest:
-    """A request under way. chart: the subscription it is for, known by its numbers from the answer on."""
+    """A request without a response yet. `chart` is its subscription, identified once the response arrives."""
 
     answer: "asyncio.Future[protocol.Message]"
     chart: TickSubscription | None = None
@@ -82,7 +82,7 @@ class TradovateSession:
         return self._lost is None
 
     async def begin(self, token: str) -> None:
-        """Wait for the vendor's greeting and sign in. Raises `Rejected` for the token, and `FeedLost`."""
+        """Wait for the vendor's greeting and sign in. Raises `CredentialsRejected` and `FeedLost`."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S / self._rush):
                 await asyncio.shield(self._opened)
@@ -106,7 +106,7 @@ class TradovateSession:
                 await self._socket.close()
 
     def _lose(self, problem: FeedLost) -> None:
-        """The session is over: everybody who waits learns why."""
+        """End the session; everything that waits fails with the reason."""
         if self._lost is not None:
             return
         self._lost = problem
@@ -124,8 +124,11 @@ class TradovateSession:
     async def subscribe(
         self, chart: TickSubscription, name: str, from_ns: int, to_ns: int | None = None
     ) -> protocol.Answer:
-        """Ask for ticks; what comes of them is in the chart's inbox from now on. Raises `FeedLost`, `FeedRefused`, and
-        `Rejected` for the token; whether this contract is withheld is in the answer."""
+        """Request ticks; from now on they arrive in the subscription's inbox.
+
+        The response says whether the contract is withheld. Raises `FeedLost`, `FeedRefused` and
+        `CredentialsRejected`.
+        """
         found = await self._charted(chart, protocol.chart_request(name, from_ns, to_ns))
         if found.p_ticket and not found.p_captcha:  # a penalty: wait, then show the ticket
             await asyncio.sleep(found.p_time / self._rush)
@@ -151,13 +154,13 @@ class TradovateSession:
         return protocol.parse(answer.d, protocol.Answer)
 
     async def quote(self, chart: TickSubscription, name: str, number: int) -> None:
-        """Ask for the counts of a contract's volume as well; where the vendor does not give them there are none."""
+        """Also request the contract's volume counter; some contracts have none."""
         self._quoted[number] = chart
         chart.number = number
         await self._answer("md/subscribeQuote", {"symbol": name})
 
     async def unsubscribe(self, chart: TickSubscription, name: str) -> None:
-        """Let go of a subscription."""
+        """End a subscription."""
         for number in chart.numbers:
             self._charts.pop(number, None)
         if self._lost is not None:
@@ -186,7 +189,7 @@ class TradovateSession:
                 self._unclaimed.clear()
 
     async def _send_unanswered(self, endpoint: str, body: object) -> None:
-        """Send what nobody waits for an answer to."""
+        """Send a request whose response is ignored."""
         with contextlib.suppress(FeedLost):
             await self._send(protocol.request(endpoint, self._next(), body))
 
@@ -293,14 +296,14 @@ class TradovateSession:
     # -- beating
 
     def _publish_heartbeat(self, *, idle: bool) -> None:
-        """Tell every stream that is past its history what time it is, now and then."""
+        """Send a due heartbeat to every stream that is past its history."""
         if (beat := self.heartbeat_clock.due_heartbeat(idle=idle)) is not None:
             for chart in set(self._charts.values()):
                 if not chart.history:
                     chart.inbox.put(beat)
 
     async def _send_heartbeats(self) -> None:
-        """Send what keeps the vendor from hanging up, and notice when nothing comes from it."""
+        """Send heartbeats, and end the session after too long a silence."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(FeedLost):
             while loop.time() - self._received_s <= SILENCE_LIMIT_S / self._rush:
@@ -309,7 +312,7 @@ class TradovateSession:
         self._lose(FeedLost("link_silent", "no data or heartbeats from Tradovate"))
 
     async def _renew(self) -> None:
-        """Have the token renewed in time: the vendor ends a session whose token has ended."""
+        """Renew the token in time, because the vendor ends a session whose token has expired."""
         while self._lost is None:
             await asyncio.sleep(_RENEW_CHECK_S / self._rush)
             try:

@@ -1,8 +1,8 @@
-"""Bytes of a file, opened safely and decompress within bounds.
+"""Open files safely and decompress them within limits.
 
-Rules kept: only regular files are opened, never through a link; what is decompress is counted while it comes
-out (declared sizes are not believed), and refused where no real market data could have been packed so
-tightly; a compressed stream that stops inside a frame is refused, not taken for its end.
+Only regular files are opened, never through a link. Decompressed bytes are counted while they are produced, since
+declared sizes cannot be trusted; an impossible ratio is refused. A stream that stops inside a frame is refused
+instead of being taken for complete.
 """
 
 import errno
@@ -32,7 +32,7 @@ _READ_SIZE = 1 << 20
 
 
 class CountedFile(io.RawIOBase):
-    """A regular file that keeps where it was last read, and how far at most."""
+    """A regular file that records its last and its furthest read position."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class CountedFile(io.RawIOBase):
 
 
 def open_regular(path: Path) -> int:
-    """Open a regular, non-empty file; raise `FileRefused` for anything else under that name."""
+    """Open a regular, non-empty file; raise `FileRefused` for anything else."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         handle = os.open(path, flags)
@@ -101,7 +101,7 @@ def open_regular(path: Path) -> int:
 
 
 class BoundedStream(io.RawIOBase):
-    """An decompress stream that stops at what no honest file holds."""
+    """A decompressed stream that refuses impossible amounts of data."""
 
     def __init__(self, inner: IO[bytes], path: Path, taken: Callable[[], int], place: str = "") -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class BoundedStream(io.RawIOBase):
 
 
 class _ZstdStream(BoundedStream):
-    """zstd frames one after another; a frame that stops short is refused."""
+    """Consecutive zstd frames; a truncated frame is refused."""
 
     def __init__(self, packed: CountedFile, path: Path) -> None:
         self._tap = _FrameTap(packed)
@@ -156,7 +156,7 @@ class _ZstdStream(BoundedStream):
 
 
 class _FrameTap:
-    """What the zstd decoder reads from: passes bytes on and walks their frames."""
+    """Input of the zstd decoder: passes bytes on and follows their frames."""
 
     def __init__(self, packed: CountedFile) -> None:
         self.packed, self.walk = packed, FrameWalk()
@@ -172,7 +172,7 @@ class _FrameTap:
 
 
 def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
-    """The plain bytes of a file, whose first bytes say whether it is zstd, gzip or neither."""
+    """Return the decompressed bytes of a file whose first bytes are `head`: zstd, gzip or uncompressed."""
     if head.startswith(ZSTD_MAGIC) or is_skippable(head):
         return _ZstdStream(packed, packed.path)
     if head.startswith(GZIP_MAGIC):
@@ -182,7 +182,7 @@ def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
 
 
 def decompressed(file: CountedFile) -> io.RawIOBase:
-    """The plain bytes of a file from its beginning, packed or not."""
+    """Return the decompressed bytes of a file from its beginning."""
     file.seek(0)
     head = file.read(4) or b""
     file.seek(0)
@@ -190,12 +190,12 @@ def decompressed(file: CountedFile) -> io.RawIOBase:
 
 
 def is_skippable(head: bytes) -> bool:
-    """Whether the bytes begin with a skippable zstd frame, as every legacy DBZ file does."""
+    """Return whether the bytes start with a skippable zstd frame, as every legacy DBZ file does."""
     return len(head) >= 4 and int.from_bytes(head[:4], "little") & ~0xF == SKIPPABLE_MAGIC
 
 
 def read_exactly(stream: io.RawIOBase, size: int) -> bytes:
-    """Read `size` bytes, or as many as there are, growing only as bytes come."""
+    """Read `size` bytes, or fewer at the end, without allocating them in advance."""
     parts: list[bytes] = []
     while size > 0 and (chunk := stream.read(min(size, _READ_SIZE))):
         parts.append(chunk)
@@ -204,7 +204,7 @@ def read_exactly(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
-    """Fill a buffer as far as the stream goes; return the bytes filled."""
+    """Fill a buffer as far as possible; return the number of bytes."""
     filled = 0
     while filled < len(buffer) and (got := stream.readinto(buffer[filled:]) or 0):
         filled += got
@@ -212,7 +212,7 @@ def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
 
 
 class NonClosingFile(io.RawIOBase):
-    """A file lent to a reader that would close it."""
+    """Wrapper for a reader that would close the file."""
 
     def __init__(self, file: CountedFile) -> None:
         super().__init__()

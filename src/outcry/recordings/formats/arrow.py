@@ -1,6 +1,6 @@
-"""Arrow, which carries no types: the one place where that is said, so that every other module is checked.
+"""Untyped access to pyarrow, in one module so that type checking stays strict elsewhere.
 
-`Array` and `RecordBatch` name what a value is where the checker sees anything.
+`Array` and `RecordBatch` document what a value is.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
-"""What makes a bar a bar, and a series of bars one of a length this service can use.
+"""Checks of bars: consistent prices, unique timestamps, a supported length, and volume per bar.
 
-Rule kept: a bar outside its own high and low, a stamp twice, a coarse series or a running total in place of
-volume is refused with its place; it is never mended.
+A file that fails a check is refused with the place of the bar; nothing is corrected.
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ RISING_FACTOR = 3
 
 
 def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
-    """Refuse bars whose high lies below their low, or whose open or close lies outside the two."""
+    """Refuse bars whose open or close lies outside their high-low range."""
     top = np.maximum(bars["open"], bars["close"])
     bottom = np.minimum(bars["open"], bars["close"])
     broken = np.flatnonzero((bars["high"] < top) | (bars["low"] > bottom) | (bars["high"] < bars["low"]))
@@ -32,7 +31,7 @@ def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], st
 
 
 def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
-    """Refuse a volume column that only rises within 50 bars, to three times and more: a running total."""
+    """Refuse a volume that rises for 50 bars to three times its value: it is a running total."""
     if len(volumes) < RISING_BARS:
         return
     falls = np.flatnonzero(np.diff(volumes.astype(np.int64)) < 0) + 1
@@ -48,9 +47,9 @@ def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[in
 
 
 def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quality | None = None) -> Quality:
-    """Tell one-second from one-minute bars by what all distances between stamps have in common.
+    """Detect one-second or one-minute bars by the greatest common divisor of their distances.
 
-    hint: what the file's name says, for series too short or too thin to tell. Refuses every other length.
+    `hint` is the length in the file's name, for series too short or thin to tell. Refuses every other length.
     """
     steps = np.unique(np.abs(np.diff(stamps)))
     steps = steps[steps > 0]
@@ -83,7 +82,7 @@ def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quali
 def refuse_repeats(
     stamps: NDArray[np.int64], before: int | None, path: Path, place: Callable[[int], str]
 ) -> None:
-    """Refuse two bars in a row of one stamp: their volume would count twice."""
+    """Refuse consecutive bars with the same timestamp, whose volume would count twice."""
     previous = np.concatenate(([-1 if before is None else before], stamps[:-1]))
     repeats = np.flatnonzero(previous == stamps)
     if len(repeats):

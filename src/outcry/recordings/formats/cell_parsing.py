@@ -1,7 +1,6 @@
-"""Text cells as whole numbers: prices as 10⁻⁹, counts as lots, exactly or not at all.
+"""Parse columns exactly: prices to units of 10⁻⁹, counts to integers.
 
-Rule kept: no cell passes through a float, none is rounded and none wraps around; the first cell that is no
-number is found and named.
+Text never passes through a float; no value is rounded or wraps around. The first invalid cell is reported.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ _SHOWN = 40
 
 
 class InvalidCell(ValueError):
-    """A cell that cannot be read: its row within the block, and what is wrong with it."""
+    """A cell that cannot be parsed: its row within the block, the problem and a remedy."""
 
     def __init__(self, row: int, problem: str, remedy: str = "") -> None:
         super().__init__(f"row {row}: {problem}")
@@ -27,7 +26,7 @@ class InvalidCell(ValueError):
 
 
 def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
-    """Apply a conversion cell by cell; raise `InvalidCell` for the first that does not take it."""
+    """Convert a column; raise `InvalidCell` for the first cell that fails."""
     try:
         return change(cells)
     except ArrowInvalid:
@@ -60,7 +59,7 @@ def _advice(text: str) -> str:
 
 
 def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
-    """Decimal numbers as units of 10⁻⁹; at most nine decimals."""
+    """Parse decimal numbers with at most nine decimals to units of 10⁻⁹."""
     refuse_nulls(cells, what)
     if pa.types.is_float64(cells.type):
         return _float_e9(cells.to_numpy(), what)
@@ -72,7 +71,7 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
 
 
 def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
-    """The units of 10⁻⁹ in an array of decimals; raise `InvalidCell` where 64 bits do not hold them."""
+    """Return decimals as int64 units of 10⁻⁹; raise `InvalidCell` for one that does not fit."""
     buffer = numbers.buffers()[1]
     words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(
         -1, 2
@@ -86,7 +85,7 @@ def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
 
 
 def refuse_nulls(cells: Array, what: str) -> None:
-    """Refuse an empty cell in a typed column."""
+    """Raise `InvalidCell` for an empty cell of a typed column."""
     if cells.null_count:
         raise InvalidCell(
             int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"the {what} is missing"
@@ -98,7 +97,7 @@ def _is_text(cells: Array) -> bool:
 
 
 def _typed(cells: Array, what: str) -> Array:
-    """Whole numbers or decimals of a typed column as decimals of nine places."""
+    """Cast a typed column of integers or decimals to decimals with nine places."""
     try:
         return pc.cast(cells, DECIMAL)
     except ArrowInvalid as fault:
@@ -106,7 +105,7 @@ def _typed(cells: Array, what: str) -> Array:
 
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
-    """The number of nine decimals a float is nearest to; raise `InvalidCell` where it is nearest to none."""
+    """Return the nine-decimal number nearest to each float; raise `InvalidCell` if it is not exactly that float."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(numbers * PRICE_SCALE)
         wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
@@ -118,7 +117,7 @@ def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
 
 
 def whole(cells: Array, what: str) -> NDArray[np.int64]:
-    """Whole numbers, `205` or `205.0`."""
+    """Parse integers such as `205` or `205.0`."""
     refuse_nulls(cells, what)
     try:
         return pc.cast(cells, pa.int64()).to_numpy()
@@ -131,7 +130,7 @@ def whole(cells: Array, what: str) -> NDArray[np.int64]:
 
 
 def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
-    """Counts of lots from 0 to `most`."""
+    """Parse numbers of lots from 0 to `most`."""
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):

@@ -1,7 +1,7 @@
-"""What `--contract` means for a file.
+"""Apply `--contract` to a file.
 
-Rule kept: in a file that names its contracts it selects one of them; in a file that does not it names the
-one the file is about. It never overrules what a file says of itself.
+In a file that names its contracts, the option selects one of them. In a file that does not, it names the only one. It
+never overrides what the file says.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ OTHER_CONTRACT = "rows of other contracts than --contract"
 
 @dataclass(slots=True)
 class ContractFilter:
-    """The contract the person named, if one was, and which contracts the file turned out to hold."""
+    """The contract named by the user, if any, and the contracts found in the file."""
 
     path: Path
     names: ContractNames
@@ -36,7 +36,7 @@ class ContractFilter:
         return self._given
 
     def admits(self, contract: Contract, near: date, rows: int, counts: ReadCounts) -> bool:
-        """Whether rows of a contract are wanted; those that are not are counted."""
+        """Return whether rows of a contract are wanted; count those that are not."""
         given = self.given(near)
         if given is None or given == contract:
             self._seen.add(contract)
@@ -47,7 +47,7 @@ class ContractFilter:
         return False
 
     def finish(self, rows: int) -> None:
-        """Refuse a file of which nothing was selected because it holds other contracts."""
+        """Refuse a file that has only other contracts than the one selected."""
         if self._given is not None and not rows and self._seen:
             held = ", ".join(sorted(c.key for c in self._seen)[:5])
             raise FileRefused(self.path, "", f"the file has {held}, not {self._given.key}",

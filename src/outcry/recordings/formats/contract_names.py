@@ -1,8 +1,7 @@
-"""Which contract a name in a file means.
+"""Map symbols in files to contracts.
 
-Rule kept: trades belong to the contract they were made in, so a micro is itself here (only levels are its
-parent's); a one-digit year is that of the nearest contract not yet expired when the trades were made, never
-one that had ended.
+Trades belong to the contract they were made in, so a micro contract is not replaced by its parent. A one-digit year
+means the nearest contract that had not expired when the trades were made.
 """
 
 import re
@@ -27,7 +26,7 @@ _ROOT_FIRST = re.compile(rf"(?P<root>[A-Z0-9]{{2,4}})[_-](?P<code>[{MONTH_CODES}
 
 @dataclass(slots=True)
 class ContractNames:
-    """Reads the names of one universe. Remembers each name, so a batch costs one look-up."""
+    """Resolves symbols of one universe, with a cache."""
 
     universe: Universe
     _roots: dict[str, str] = field(default_factory=dict[str, str])
@@ -40,7 +39,7 @@ class ContractNames:
             self._roots.update(dict.fromkeys((*product.aliases, product.root), product.root))
 
     def contract(self, name: str, near: date) -> Contract | str:
-        """The contract of a symbol as of a date on which it traded, or why it is none of ours."""
+        """Return the contract of a symbol on a date on which it traded, or the reason to skip it."""
         key = (name, near)
         if key not in self._known:
             self._known[key] = self._contract(name, near)
@@ -72,8 +71,10 @@ class ContractNames:
         return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
 
     def in_file_name(self, path: Path, near: date) -> Contract | None:
-        """The contract a file is named after: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`,
-        `ES 12-26.Last.txt`. None where the name tells none."""
+        """Return the contract in a file's name; None if there is none.
+
+        Examples: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`, `ES 12-26.Last.txt`.
+        """
         name = path.name.upper()
         candidates = [name.split(".")[0], re.split(r"[._]", name)[0], *re.split(r"[^A-Z0-9]+", name)[:3]]
         if found := _ROOT_FIRST.match(name):

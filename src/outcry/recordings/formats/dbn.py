@@ -1,9 +1,9 @@
-"""DBN files of every version, and the DBZ files before them: trades out of trades, tbbo, mbp-1 and mbo, and
-bars out of ohlcv-1s and ohlcv-1m.
+"""Read DBN files of every version, and older DBZ files.
 
-Rules kept: a trade is a record of action `T`; mbo's `F` is the resting side of the same trade and counting it
-would double the volume. A capture of several schemas is read through one kind of record, the best it holds,
-for the same reason. Records are views into the stream's buffers, so memory does not grow with the file.
+Trades come from the schemas trades, tbbo, mbp-1 and mbo, bars from ohlcv-1s and ohlcv-1m. Only records with action
+`T` are trades: an mbo `F` record is the resting side of the same trade. Of a capture with several schemas, only the
+best is read, so that no trade counts twice. Records are views into the stream's buffers, so memory does not depend on
+the file's size.
 """
 
 import io
@@ -65,7 +65,7 @@ Records = NDArray[Any]
 
 
 def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
-    """Begin to read a DBN or DBZ file; None for schemas without trades."""
+    """Start reading a DBN or DBZ file; None for a schema without trades."""
     file = CountedFile(path)
     try:
         header, stream = open_records(file)
@@ -86,13 +86,13 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
 
 
 def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
-    """The best kind of record with trades in a capture of several schemas, by reading it through once."""
+    """Read a capture of several schemas once and return its best kind of record with trades."""
     found = {run.rtype for _, runs in record_chunks(stream, path, ReadProgress(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
 
 
 class _RecordReader:
-    """Turns the records of one kind into batches."""
+    """Converts the records of one kind to batches."""
 
     def __init__(self, path: Path, wanted: int, selection: ContractFilter, progress: ReadProgress) -> None:
         self._path, self._wanted, self._selection = path, wanted, selection
@@ -124,7 +124,7 @@ class _RecordReader:
         return run.rtype == _RTYPE_BAR_BEFORE_DBN and (header.schema or "").startswith("ohlcv")
 
     def _learn(self, data: memoryview, run: RecordRun, instruments: InstrumentMap) -> None:
-        """SymbolMapping messages: two symbols of 22 bytes in version 1, of 71 with their kinds before them since."""
+        """Read symbol mapping messages: two symbols of 22 bytes in version 1, later of 71 bytes after their types."""
         for at in range(run.at, run.at + run.count * run.size, run.size):
             record = bytes(data[at : at + run.size])
             first, second, length = (16, 38, 22) if run.size < 160 else (17, 89, 71)
@@ -168,7 +168,7 @@ class _RecordReader:
         return np.frombuffer(joined, layout)
 
     def _kept(self, records: Records) -> Records:
-        """The records that are trades (or bars with volume), those passed over being counted."""
+        """Return the records that are trades, or bars with volume; count the others as skipped."""
         if self._wanted in _QUALITY:
             refuse_broken_bars(records, self._path, lambda row: f"{self._progress.place} + {row}")
             reasons = (

@@ -1,7 +1,7 @@
-"""Which contract an instrument number of a DBN file is, and when.
+"""Map instrument ids of a DBN file to contracts over time.
 
-Rule kept: a number is never guessed. It is mapped by the header, by a mapping message in the stream, by the
-one symbol a file is about, or by `--contract`; otherwise the file is refused with what to say.
+An id is mapped by the header, by a mapping message, by the only symbol of the file, or by `--contract`. Otherwise the
+file is refused; an id is never guessed.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class _Span:
 
 
 class InstrumentMap:
-    """Instrument numbers of one file against contracts."""
+    """Contracts of one file by instrument id."""
 
     def __init__(self, path: Path, header: Header, names: ContractNames, selection: ContractFilter) -> None:
         self._path, self._header, self._names, self._selection = path, header, names, selection
@@ -55,14 +55,14 @@ class InstrumentMap:
             self._any_number = [symbol_span]
 
     def learn(self, number: int, symbols: tuple[str, str], at_ns: int) -> None:
-        """Take a mapping message: from `at_ns` on, `number` is the first of `symbols` that names a contract."""
+        """Apply a mapping message: `number` now means the first of `symbols` that names a contract."""
         near = datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).date()
         named = [self._names.contract(symbol, near) for symbol in symbols if symbol]
         contract = next((c for c in named if isinstance(c, Contract)), named[0] if named else CONTINUOUS)
         self._spans[number] = [_Span(*_FOREVER, contract)]
 
     def groups(self, records: Records, at: NDArray[Any]) -> Iterator[tuple[Contract | str, Records]]:
-        """Split records, kept in order, by contract; a text in place of one says why they are skipped."""
+        """Split records by contract, in order; a string instead of a contract is the reason to skip them."""
         numbers = records["instrument_id"]
         first = int(numbers[0])
         if (numbers == first).all():
@@ -90,7 +90,7 @@ class InstrumentMap:
             yield self._named(None, number, at), records[rest]
 
     def _named(self, contract: Contract | str | None, number: int, at: NDArray[Any]) -> Contract | str:
-        """What the file says, or else what the person said for the one instrument the file is about."""
+        """Return the file's contract, or the user's (`--contract`) for the only instrument of the file."""
         if contract not in (None, CONTINUOUS):
             return contract  # type: ignore[return-value]
         near = datetime.fromtimestamp(int(at[0]) // 1_000_000_000, UTC).date()

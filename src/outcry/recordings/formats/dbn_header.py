@@ -1,7 +1,7 @@
-"""What stands before the records of a DBN file: schema, record layout and which instrument is which contract.
+"""Read the header of DBN files: schema, record layout and instrument mappings.
 
-Reads versions 1 to 3 through `databento_dbn`, and the DBZ files that came before them by their public layout.
-Rule kept: no length is believed before as many bytes have been seen.
+Versions 1 to 3 are decoded by `databento_dbn`, older DBZ files by their published layout. No length is trusted before
+that many bytes have been read.
 """
 
 import io
@@ -33,7 +33,7 @@ _DBZ_SCHEMAS = ("mbo", "mbp-1", "mbp-10", "tbbo", "trades", "ohlcv-1s", "ohlcv-1
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """A symbol as asked for, and the symbol or instrument number it stood for from `start` until `end`."""
+    """A requested symbol, and the symbol or instrument id it meant from `start` until `end`."""
 
     asked: str
     start: date
@@ -55,7 +55,7 @@ class Header:
 
 
 def open_records(file: CountedFile) -> tuple[Header, io.RawIOBase]:
-    """Read the header; return it with the stream standing at the first record."""
+    """Read the header; return it with the stream positioned at the first record."""
     head = file.read(16) or b""
     file.seek(0)
     if is_skippable(head) and head[8:11] == DBZ_MAGIC:
@@ -102,7 +102,7 @@ def _header_of(metadata: Metadata) -> Header:
 
 
 def _date_of(at_ns: int) -> date:
-    """The UTC date of a time; of a time beyond what dates hold, the epoch."""
+    """Return the UTC date of a time; the epoch for a time that no date can represent."""
     seconds = at_ns // 1_000_000_000
     return datetime.fromtimestamp(seconds if seconds < 1 << 33 else 0, UTC).date()
 
@@ -128,7 +128,7 @@ def _read_dbz(file: CountedFile) -> Header:
 
 
 class _DbzTables:
-    """The symbol tables of a DBZ header: counts as u32, symbols as 22 bytes, dates as yyyymmdd."""
+    """The symbol tables of a DBZ header: counts as u32, symbols of 22 bytes, dates as yyyymmdd."""
 
     def __init__(self, data: bytes, path: Path) -> None:
         self._data, self._path, self._at = data, path, 0

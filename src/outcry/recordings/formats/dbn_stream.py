@@ -1,7 +1,7 @@
-"""The records of a DBN stream as runs: records of one kind and size that lie next to each other.
+"""Split a DBN stream into runs of adjacent records of the same kind and size.
 
-Rules kept: memory is two buffers, whatever the file's size; a packed file is decompress into one of them, in a
-thread, while the records of the other are taken.
+It needs two buffers, whatever the file's size. A compressed file is decompressed into one of them in a thread while
+the records of the other are processed.
 """
 
 import io
@@ -27,7 +27,7 @@ _ROOM: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Records of one kind and size that lie next to each other."""
+    """Adjacent records of the same kind and size."""
 
     rtype: int
     at: int
@@ -38,8 +38,7 @@ class RecordRun:
 def record_chunks(
     stream: io.RawIOBase, path: Path, progress: ReadProgress
 ) -> Iterator[tuple[memoryview, list[RecordRun]]]:
-    """Yield the stream in pieces of whole records, each with its runs; a piece is gone when the next is asked
-    for."""
+    """Yield chunks of complete records with their runs; a chunk is valid until the next is requested."""
     held, number = b"", 0
     for buffer, got in _buffers(stream):
         start = _ROOM - len(held)
@@ -56,7 +55,7 @@ def record_chunks(
 
 
 def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
-    """Fill two buffers in turn; a plain file is as fast without a thread."""
+    """Fill two buffers alternately; an uncompressed file needs no thread."""
     buffers = [memoryview(bytearray(_ROOM + CHUNK)) for _ in range(2)]
     if isinstance(stream, CountedFile):
         while got := fill(stream, buffers[0][_ROOM:]):
@@ -71,7 +70,7 @@ def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
 
 
 def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[RecordRun], int]:
-    """Find the whole records in `data`, and where the first that is not whole begins."""
+    """Return the runs of complete records in `data`, and the offset of the first incomplete record."""
     flat = np.frombuffer(data, dtype=np.uint8)
     runs: list[RecordRun] = []
     at, end = 0, len(data)
@@ -90,7 +89,7 @@ def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[lis
 
 
 def _run_length(flat: NDArray[np.uint8], at: int, size: int) -> int:
-    """How many whole records from `at` on have the length and kind of the first."""
+    """Count the complete records from `at` that have the length and kind of the first."""
     possible = (len(flat) - at) // size
     known, window = min(1, possible), 16
     while known < possible:

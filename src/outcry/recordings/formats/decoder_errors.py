@@ -1,7 +1,7 @@
-"""What decoders raise for a bad file, turned into the one error an importer sees.
+"""Translate errors of decoders to `FileRefused`.
 
-Rule kept: whatever bytes a file holds, a reader ends in rows or in `FileRefused` naming file and place; the
-decoder's own exception is its cause and never its message alone.
+Whatever bytes a file has, reading it ends in rows or in a `FileRefused` that names file and place. The decoder's
+error is its cause.
 """
 
 import struct
@@ -39,7 +39,7 @@ DECODER_ERRORS: tuple[type[Exception], ...] = (
 
 @contextmanager
 def refuse_decoder_errors(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
-    """Turn what a decoder raises into `FileRefused`; `place` may be asked for when it happens."""
+    """Raise decoder errors as `FileRefused`; a callable `place` is evaluated when the error occurs."""
     try:
         yield
     except FileRefused:
@@ -53,6 +53,6 @@ def refuse_decoder_errors(path: Path, place: Callable[[], str] | str = "") -> Ge
 
 
 def _brief(fault: Exception) -> str:
-    """The first line of a decoder's message, short enough for one line and free of control characters."""
+    """Return the first line of a decoder's message, truncated and without control characters."""
     text = (str(fault) or type(fault).__name__).splitlines()[0][:200]
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,8 +1,7 @@
-"""Tables of text as trades and bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and any CSV with a
-header.
+"""Read text tables as trades or bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and CSV with a header.
 
-Rules kept: zone, stamp convention and contract are never assumed; bars leave here stamped at their start;
-rows keep the file's order, and identical prints are all kept.
+Time zone, bar timestamps and contract are never assumed. Bars get the time of their start. Rows keep the file's
+order, and identical trades are all kept.
 """
 
 from collections.abc import Generator, Iterator
@@ -46,7 +45,7 @@ Rows = NDArray[Any]
 
 
 def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
-    """Refuse a table of which zone or stamp convention is not known, saying which option tells it."""
+    """Refuse a table whose time zone or bar timestamps are unknown, and name the option that states them."""
     for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
             ZoneInfo(zone or "UTC")
@@ -75,7 +74,7 @@ def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
 
 
 class Table(Protocol):
-    """What a table must offer to be read: a file of text, a member of an archive, a Parquet file."""
+    """Interface of a readable table: a text file, a member of an archive, or a Parquet file."""
 
     @property
     def path(self) -> Path:
@@ -84,7 +83,7 @@ class Table(Protocol):
 
     @property
     def inside(self) -> str:
-        """The member's name in the words of an error; empty for a whole file."""
+        """The member's name for error messages; empty for a whole file."""
         ...
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
@@ -97,7 +96,7 @@ class Table(Protocol):
 
 
 class TableReader:
-    """Reads one table. `contract`: of every row, where the surroundings tell it (a member's name)."""
+    """Reads one table. `contract` is given if the context determines it, for example a member's name."""
 
     def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip
@@ -200,7 +199,7 @@ class TableReader:
         return rows, keep
 
     def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
-        """Prices of the rows that have one: an order book's clear, for one, has none."""
+        """Return the prices of the rows that have one; an order book's clear record has none."""
         if "action" not in self._dialect.columns:
             return self._price(column, "price"), np.arange(len(column))
         known = np.flatnonzero(keep)
@@ -263,7 +262,7 @@ class TableReader:
 
 
 def _sides(column: Array) -> NDArray[Any]:
-    """Aggressors as B, A or N: `B`, `buy`, `A`, `ask`, `S`, `sell`."""
+    """Return aggressor sides as B, A or N from `B`, `buy`, `A`, `ask`, `S` or `sell`."""
     first = pc.utf8_upper(pc.utf8_slice_codeunits(pc.cast(column, pa.string()), 0, 1))
     buys = pc.equal(first, "B").to_numpy(zero_copy_only=False)
     sells = pc.is_in(first, pa.array(["A", "S"])).to_numpy(zero_copy_only=False)
@@ -275,7 +274,7 @@ def _day(at_ns: int) -> date:
 
 
 def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
-    """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
+    """Start reading a text table, compressed or not; `head` is its first decompressed bytes."""
     dialect = apply_options(
         sniff(read_head(path, head, format_name=options.format)), options.tz, options.stamp
     )

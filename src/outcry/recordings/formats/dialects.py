@@ -1,7 +1,7 @@
-"""Which table of text this is: columns, stamps, zone and stamp convention, told from its first lines.
+"""Detect the dialect of a text table from its first lines: columns, time format, zone and bar timestamps.
 
-Rule kept: what the form of a file settles is taken from it (each dialect's rule stands beside it); what it
-does not settle stays None here and is demanded of the person by `delimited`.
+The detector of each dialect documents what its form determines. What it does not determine stays None, and
+`delimited` requires an option for it.
 """
 
 import re
@@ -75,8 +75,10 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first lines of a table, split: `first` the first that is not empty, `second` the next. `told`: the
-    format the person named."""
+    """The first lines of a table, split into fields.
+
+    `first` is the first non-empty line, `second` the next. `format_name` is the format named by the user.
+    """
 
     path: Path
     line: int
@@ -87,12 +89,12 @@ class Head:
     format_name: str | None = None
 
     def refuse(self, problem: str, remedy: str = "") -> FileRefused:
-        """The error for something wrong in the first line."""
+        """Return the error for a problem in the first line."""
         return FileRefused(self.path, f"line {self.line}", problem, remedy)
 
 
 def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Head:
-    """Split the first lines of a table; raise `FileRefused` for bytes that are no text."""
+    """Split the first lines of a table; raise `FileRefused` for bytes that are not text."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
     cut = head.rfind(b"\n")
@@ -117,8 +119,10 @@ def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Hea
 
 
 def _with_time(header: list[str], row: list[str]) -> list[str]:
-    """The header with a name for the column of times, where it lacks only that: R writes the times of a series as names
-    of rows, under an empty name or none, and the series' name before those of the columns (`ESZ3.Open`)."""
+    """Return the header with a name for the time column if only that is missing.
+
+    R writes times as row names under an empty header or none, and prefixes columns with the series (`ESZ3.Open`).
+    """
     if not row or not _TIME.fullmatch(row[0]):
         return header
     if len(row) == len(header) + 1:
@@ -141,7 +145,7 @@ def _has_header(head: Head) -> bool:
 
 
 def sniff(head: Head) -> Dialect:
-    """Tell the dialect by its form; a format that the person named must fit."""
+    """Detect the dialect by its form; a format named by the user must match."""
     wanted = head.format_name
     detectors = {wanted: DETECTORS[wanted]} if wanted else DETECTORS
     for detector in detectors.values():
@@ -252,7 +256,7 @@ def _generic(head: Head) -> Dialect | None:
 
 
 def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
-    """The roles of columns by their names in lower case; None where they are neither trades nor bars."""
+    """Return column numbers by role from lower-case names; None if they are neither trades nor bars."""
     plain = {name.removesuffix("_utc"): index for name, index in reversed(list(names.items()))}
     found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
     if "stamp" not in found:
@@ -275,7 +279,7 @@ def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
 
 
 def _stamps(head: Head, columns: dict[str, int]) -> TimeFormat:
-    """How the first row's stamp is written."""
+    """Return the time format of the first row."""
     index = columns["stamp"]
     if not head.second or index >= len(head.second):
         raise head.refuse("the file has a header and no rows")
@@ -313,7 +317,7 @@ DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
 
 
 def apply_options(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
-    """The dialect with what the person said of zone and stamps, which goes before what its form suggests."""
+    """Return the dialect with the zone and bar timestamps stated by the user, which have precedence."""
     return replace(
         dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"
     )

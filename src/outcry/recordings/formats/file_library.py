@@ -1,7 +1,7 @@
-"""The library of files: tells what a file is and begins to read it (`Library`).
+"""Detect a file's format and start reading it. Implements `Library`.
 
-Rule kept: content goes before name. A file is read by its first bytes whatever it is called, and a format the
-person names is refused where the bytes are those of another.
+Content has precedence over names: the format is detected by the first bytes. A format named by the user is refused if
+the bytes have another.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""One file being read: its counts, its progress, and the guard that lets no decoder's exception out.
+"""A file being read: its counts, its progress, and the translation of decoder errors.
 
-Rule kept: `batches` may be called again and begins anew; the file is closed when it ends, however it ends.
+`batches` may be called again and restarts. The file is always closed at the end.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -16,7 +16,7 @@ from outcry.trades.records import Batch
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far a reader has come: what it passed over, and its `place` in the words of an error (`record 12`)."""
+    """Counts of a reader, and its current `place` for error messages (`record 12`)."""
 
     counts: ReadCounts
     place: str = ""

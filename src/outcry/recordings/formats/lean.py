@@ -1,9 +1,8 @@
-"""LEAN's zips of futures: ticks, seconds and minutes of one UTC day, one member an expiry.
+"""Read LEAN zips of futures: ticks, seconds or minutes of one UTC day, one member per expiry.
 
-A print of size 0 is kept as a row, as LEAN counts it; the fold leaves it out of every level.
-
-Rules kept: times are ms of the UTC day in the member's name, bars are stamped at their start, and grains and
-livestock, which LEAN keeps in dollars, come out in the cents they are quoted in.
+Times are milliseconds of the UTC day in the member's name, and bars have the time of their start. Grains and
+livestock, which LEAN stores in dollars, are converted to the quoted cents. Trades of size 0 are kept as rows, as in
+LEAN, but change no level.
 """
 
 import re
@@ -55,7 +54,7 @@ class Member:
 
 
 def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
-    """The members of a LEAN zip in order of name; None for a zip of something else."""
+    """Return the members of a LEAN zip sorted by name; None for another zip."""
     found: list[Member] = []
     for info in sorted(infos, key=lambda one: one.filename):
         parts = _MEMBER.fullmatch(info.filename.lower())
@@ -79,7 +78,7 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
 def open_lean(
     path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions
 ) -> FileReading | None:
-    """Begin to read a LEAN zip; None where it holds quotes or open interest only."""
+    """Start reading a LEAN zip; None if it has only quotes or open interest."""
     trades = [member for member in members if member.kind == "trade"]
     if not trades:
         return None

@@ -1,10 +1,8 @@
-"""Parquet files of trades or bars, read in batches of rows.
+"""Read Parquet files of trades or bars in batches of rows.
 
-The columns are found by the names that tables of text go by (`dialects.NAMES`).
-
-Rules kept: a naive time needs `--tz`, whole numbers are epoch times UTC; decimals stay exact, and a float is
-taken for the one number of nine decimals it is nearest to; what the footer claims is bounded before it is
-acted on.
+Columns are found by the names of `dialects.NAMES`. Times without a zone need `--tz`; integers are epoch times in UTC.
+Decimals stay exact, and floats become the nearest number of nine decimals. Sizes in the footer are checked before
+use.
 """
 
 import io

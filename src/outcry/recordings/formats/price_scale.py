@@ -1,8 +1,8 @@
-"""Prices kept as floats, as exact ones.
+"""Convert prices stored as floats to exact prices.
 
-Rules kept: a float that stands within its own precision of a tick is that tick; any other keeps its value,
-so that it is counted as off the tick and not rounded onto it. A multiplier is a power of ten under which
-prices are ticks, and one tick apart somewhere: 165,575 is a price of ES, but it is also 1,655.75 times 100.
+A float within its own precision of a tick becomes that tick; any other keeps its value and counts as off-tick. The
+multiplier is the power of ten that makes prices ticks, with some of them one tick apart. This tells 165,575 as a
+price of ES from 1,655.75 times 100.
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ class PriceScale:
 
 
 def detect_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
-    """Find the power of ten that makes prices of what is stored; refuse where none does."""
+    """Return the power of ten that makes stored values prices; raise `FileRefused` if none does."""
     usable = stored[np.isfinite(stored) & (np.abs(stored) < 1e12)]
     fitting: list[float] = []
     for power in _POWERS:
@@ -63,7 +63,7 @@ def detect_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> 
 
 
 def are_plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
-    """Whether what is stored can only be the prices themselves: two of them are one tick apart."""
+    """Return whether stored values must be unscaled prices, because two are one tick apart."""
     return _judge(stored[np.isfinite(stored)], 1.0, tick_e9)[1]
 
 

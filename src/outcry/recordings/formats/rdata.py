@@ -1,6 +1,6 @@
-"""Recognises data files of R, whole or split into parts, to say what to do: they hold any object, not a table.
+"""Recognise R data files, whole or in parts, to refuse them with a helpful message.
 
-Rule kept: nothing of such a file is read but its first bytes.
+Only the first bytes are read: R files can contain any object, not only tables.
 """
 
 import bz2

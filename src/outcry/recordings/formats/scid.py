@@ -1,11 +1,9 @@
-"""Sierra Chart's intraday files (`.scid`): ticks, or bars of one second or one minute.
+"""Read Sierra Chart intraday files (`.scid`): ticks, or bars of one second or one minute.
 
-Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30
-UTC of which the µs digits only keep records apart, so 1 ms is what they are worth. Prices are float32, in some
-files multiplied by a power of ten.
-
-Rule kept: a price is put on the tick only where float32 cannot tell the two apart; any other is passed on as
-it stands, for the importer to count.
+Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30 UTC;
+their µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a
+power of ten. A price becomes a tick only if float32 cannot tell the two apart; any other is passed on unchanged, for
+the importer to count.
 """
 
 from collections.abc import Generator, Iterator

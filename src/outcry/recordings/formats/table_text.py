@@ -1,7 +1,6 @@
-"""Delimited text in blocks of columns, and the line of a row that turns out to be wrong.
+"""Read delimited text in blocks of columns, and find the line number of an error.
 
-Rule kept: memory is one block, whatever the file's size or the length of its lines; every fault is given with
-the number of its line.
+Memory is limited to one block, whatever the size of the file or its lines.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""TimeFormat as written in files, as nanoseconds UTC.
+"""Parse timestamps of files to ns UTC.
 
-Rule kept: a naive stamp becomes a time only through a zone that the file or the person named. An hour that a
-zone has twice is told apart by the order of rows; one that it never has is refused.
+A timestamp without a zone is converted only with a zone that the file or the user states. In an hour that occurs
+twice, the order of rows decides; a time that does not exist in the zone is refused.
 """
 
 from enum import StrEnum
@@ -22,7 +22,7 @@ _SECOND_PASSAGE = NANOS_PER_HOUR // 2
 
 
 class TimeFormat(StrEnum):
-    """How a file writes its stamps."""
+    """Format of a file's timestamps."""
 
     ISO = "iso"  # 2024-01-02 09:30:00[.123], naive
     ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
@@ -47,7 +47,7 @@ class TimeFormat(StrEnum):
 
 
 class ZonedTimes:
-    """Naive stamps of one file in one zone, in file order."""
+    """Converts timestamps without a zone, in file order, to UTC."""
 
     def __init__(self, zone: str) -> None:
         self.zone = zone
@@ -93,7 +93,7 @@ def _numbers(stamps: Array) -> NDArray[np.int64]:
 def parse_timestamps(
     columns: list[Array], stamps: TimeFormat, local: ZonedTimes, day_ns: int = 0
 ) -> NDArray[np.int64]:
-    """The times of a block of rows, in ns UTC. `columns`: one of stamps, or dates and times of day."""
+    """Return the times of a block of rows in ns UTC. `columns`: timestamps, or dates and times of day."""
     first = columns[0]
     refuse_nulls(first, "time")
     if stamps is TimeFormat.EPOCH:

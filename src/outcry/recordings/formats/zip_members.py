@@ -1,7 +1,7 @@
-"""What is in a zip, taken only where it is safe to.
+"""Read members of a zip safely.
 
-Rules kept: nothing is extracted to disk; a name that leads out of its folder, a member that is encrypted, a
-link, named twice or itself an archive, and a directory larger than any real one refuse the whole file.
+Nothing is extracted to disk. The whole file is refused if a member's name leads out of its folder, or if a member is
+encrypted, a link, a duplicate name or itself an archive, or if the directory is too large.
 """
 
 import io
@@ -43,8 +43,7 @@ def list_members(file: CountedFile) -> list[zipfile.ZipInfo]:
 
 
 class ZipMembers:
-    """Opens the members of one archive, whose directory is read once; all of them share one account of what
-    they may unpack to, so overlapping members gain nothing."""
+    """Opens members of one archive. They share one limit of decompressed bytes, so overlapping members gain nothing."""
 
     def __init__(self) -> None:
         self._file: CountedFile | None = None

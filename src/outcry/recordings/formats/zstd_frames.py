@@ -1,7 +1,6 @@
-"""Where zstd frames end, told from their block headers (RFC 8878 §3.1).
+"""Find the ends of zstd frames from their block headers (RFC 8878 §3.1), without decoding.
 
-Kept because the decoder reads a frame that was cut short as one that ended: `FrameWalk` sees the same bytes
-and knows whether the last frame is whole. It decodes nothing.
+The decoder treats a truncated frame as complete; `FrameWalk` sees the same bytes and detects it.
 """
 
 _MAGIC = 0xFD2FB528
