@@ -38,7 +38,7 @@ class HeartbeatClock:
         return self._clock.now_ns() - behind_ns - REORDERING_NS
 
     def due_heartbeat(self, *, idle: bool) -> Heartbeat | None:
-        """Return a heartbeat if one is due; its time never goes back. `idle`: the vendor sent only its own heartbeat."""
+        """Return a heartbeat if one is due; its time never goes back. `idle`: the vendor sent only a heartbeat."""
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._sent_ns)
         passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND

@@ -74,7 +74,7 @@ class Tick(msgspec.Struct):
 
 
 class Packet(msgspec.Struct):
-    """Ticks of one subscription. `bp`: base price in steps, `bt`: base time in ms, `ts`: step, `eoh`: end of history."""
+    """Ticks of one subscription. `bp`: base price in steps, `bt`: base time in ms, `ts`: step, `eoh`: history ends."""
 
     id: int
     eoh: bool = False
