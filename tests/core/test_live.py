@@ -301,7 +301,7 @@ def test_new_references_do_not_touch_the_fold() -> None:
     session = LiveSession(replace(OPENING, kind=SessionKind.ETH))
     feed(session, [(OPEN, 1000, 5), (OPEN + NANOS_PER_MINUTE, 1004, 5)])
     before = session.ladder()
-    session.refer(replace(session.opening, prior=Prior(DAY, 900, 910, 890, 920, 880, 905)))
+    session.set_opening(replace(session.opening, prior=Prior(DAY, 900, 910, 890, 920, 880, 905)))
     assert session.ladder() == before
     view = session.view()
     assert view is not None

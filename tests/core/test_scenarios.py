@@ -14,7 +14,7 @@ import pytest
 
 from outcry.market import bias
 from outcry.market.alerts.edge import arm_ticks
-from outcry.market.alerts.machine import Observation, Quiet
+from outcry.market.alerts.machine import Observation, QuietBand
 from outcry.market.calendar import SessionKind
 from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
@@ -543,17 +543,17 @@ def test_each_phase_has_its_status() -> None:
 def test_the_band_ends_where_a_condition_begins_to_hold() -> None:
     """Opened in value at 100: a trade above 110 or below 90 may begin an acceptance; all else is void or unknown."""
     day = Session(100)
-    assert day.scenarios.quiet() == Quiet(89, 111, 60 * NANOS_PER_MINUTE)
+    assert day.scenarios.quiet() == QuietBand(89, 111, 60 * NANOS_PER_MINUTE)
 
 
 def test_after_the_hour_the_balance_narrows_it_and_time_no_longer_does() -> None:
     day = Session(100, ib=(105, 95)).close(100, 100).trade(100)
-    assert day.scenarios.quiet() == Quiet(94, 106, 2**63 - 1)
+    assert day.scenarios.quiet() == QuietBand(94, 106, 2**63 - 1)
 
 
 def test_conditions_at_a_price_end_the_band_there() -> None:
     """Opened at 125: a trade at 120 fills the gap, at 128 it revisits the poor high."""
-    assert Session(125, opening=POOR).scenarios.quiet() == Quiet(120, 128, 60 * NANOS_PER_MINUTE)
+    assert Session(125, opening=POOR).scenarios.quiet() == QuietBand(120, 128, 60 * NANOS_PER_MINUTE)
 
 
 def test_scenarios_are_in_the_order_of_their_names() -> None:

@@ -13,7 +13,7 @@ from tests.core.structure_oracle import Bar, Bracket, Event, Revised, alerts
 from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, at, opening
 
 from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
-from outcry.market.alerts.machine import AlertType, Fired, Observation, Quiet, move
+from outcry.market.alerts.machine import AlertType, Fired, Observation, QuietBand, move
 from outcry.market.alerts.session_alerts import SessionAlerts
 from outcry.market.levels import CarriedLevel
 from outcry.market.opening import Opening, Prior
@@ -136,7 +136,7 @@ class Caller:
         return self.structure.traded(event, bracket, self.ib, (event.high, event.low))
 
 
-def inside(quiet: Quiet, seen: Observation) -> bool:
+def inside(quiet: QuietBand, seen: Observation) -> bool:
     return quiet.low < seen.low and seen.high < quiet.high and seen.at_ns < quiet.until_ns
 
 

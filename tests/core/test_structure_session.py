@@ -5,7 +5,7 @@ from datetime import date
 
 from tests.core.structure_tape import OPEN_NS, Tape, at, opening, told
 
-from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, Quiet
+from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, QuietBand
 from outcry.market.alerts.session_alerts import SessionAlerts
 from outcry.market.levels import CarriedLevel
 
@@ -125,13 +125,13 @@ def test_the_band_lies_between_what_is_waited_for() -> None:
     """At 980: tests armed at 1000 and 960 (from 998 and 962), nothing else nearer; the balance forms for an hour."""
     tape = Tape()
     tape.trade(0, 980)
-    assert tape.structure.quiet() == Quiet(962, 998, at(60))
+    assert tape.structure.quiet() == QuietBand(962, 998, at(60))
     tape.trade(60, 980)
-    assert tape.structure.quiet() == Quiet(979, 981, NEVER_NS)  # a balance of one price
+    assert tape.structure.quiet() == QuietBand(979, 981, NEVER_NS)  # a balance of one price
     tape.structure.revise_ib((1010, 900))
-    assert tape.structure.quiet() == Quiet(962, 998, NEVER_NS)
+    assert tape.structure.quiet() == QuietBand(962, 998, NEVER_NS)
     tape.structure.revise_ib((985, 975))
-    assert tape.structure.quiet() == Quiet(974, 986, NEVER_NS)
+    assert tape.structure.quiet() == QuietBand(974, 986, NEVER_NS)
 
 
 def test_the_band_ends_when_a_rest_ends() -> None:
@@ -139,18 +139,18 @@ def test_the_band_ends_when_a_rest_ends() -> None:
     tape = Tape()
     tape.trade(0, 980)
     tape.trade(1, 1000)
-    assert tape.structure.quiet() == Quiet(962, 1001, at(16))
+    assert tape.structure.quiet() == QuietBand(962, 1001, at(16))
     tape.trade(2, 1001)
-    assert tape.structure.quiet() == Quiet(962, 1002, at(16))  # only a new extreme matters
+    assert tape.structure.quiet() == QuietBand(962, 1002, at(16))  # only a new extreme matters
     tape.trade(16, 1000)
-    assert tape.structure.quiet() == Quiet(992, 1002, at(60))  # waits for 8 away
+    assert tape.structure.quiet() == QuietBand(992, 1002, at(60))  # waits for 8 away
 
 
 def test_with_nothing_to_wait_for_all_is_quiet() -> None:
     tape = Tape(opening(prior=None))
-    assert tape.structure.quiet() == Quiet(-BEYOND_TICKS, BEYOND_TICKS, at(60))
+    assert tape.structure.quiet() == QuietBand(-BEYOND_TICKS, BEYOND_TICKS, at(60))
     tape.trade(61, 980)
-    assert tape.structure.quiet() == Quiet(-BEYOND_TICKS, BEYOND_TICKS, NEVER_NS)
+    assert tape.structure.quiet() == QuietBand(-BEYOND_TICKS, BEYOND_TICKS, NEVER_NS)
 
 
 # -- dumps

@@ -234,7 +234,7 @@ class Stream:
     def _open(self, opening: Opening) -> None:
         current = self.current
         if current is not None and current.opening.open_ns == opening.open_ns:
-            current.refer(opening)
+            current.set_opening(opening)
             return
         self.degraded = ""
         self.sessions.append(LiveSession(opening, silent=self._silent(opening)))

@@ -99,7 +99,7 @@ class LiveSession:
         if first:
             self._opened(opened)
         if late:
-            self._monitor.belated(start_ns, self._fold)
+            self._monitor.late_trade(start_ns, self._fold)
             return fired
         self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
@@ -119,7 +119,7 @@ class LiveSession:
         self.revision += 1
         if ladder is None:
             self._fold = SessionFold(self._bar_closes.brackets, MAX_SESSION_ROWS)
-            self._monitor.emptied()
+            self._monitor.reset()
             self._high = self._low = 0
             self.empty = True
         else:
@@ -130,7 +130,7 @@ class LiveSession:
             if self.empty:  # a corrected trade is the first that counts
                 self._opened(ladder.open_ticks)
         self._bar_closes.amended(ladder.brackets if ladder else ())
-        self._monitor.belated(self.opening.open_ns, self._fold)
+        self._monitor.late_trade(self.opening.open_ns, self._fold)
 
     # -- results
 
@@ -154,11 +154,11 @@ class LiveSession:
         found = self.capture()
         return found.view() if found else None
 
-    def refer(self, opening: Opening) -> None:
+    def set_opening(self, opening: Opening) -> None:
         """Use another opening from now on, because the prior session has completed in the meantime."""
         self.opening = opening
         ladder = self._fold.ladder()
-        self._monitor.refer(opening, ladder.open_ticks if ladder else None)
+        self._monitor.set_opening(opening, ladder.open_ticks if ladder else None)
 
     # -- storing
 
@@ -257,7 +257,7 @@ class LiveSession:
         if first:
             self._opened(price)
         if late:
-            self._monitor.belated(at_ns, self._fold)
+            self._monitor.late_trade(at_ns, self._fold)
             return []
         self._latest_ns = self._event_ns = at_ns
         if not watched:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from outcry.market.alerts.machine import NEVER_NS, SILENCE, Observation, Quiet, move
+from outcry.market.alerts.machine import ALWAYS_QUIET, NEVER_NS, Observation, QuietBand, move
 from outcry.market.opening import Opening
 from outcry.market.playbook import Condition, ScenarioState, Status
 from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
@@ -205,7 +205,7 @@ class Scenarios:
                     break
         self._recompute_band()
 
-    def quiet(self) -> Quiet:
+    def quiet(self) -> QuietBand:
         """Return the band in which `traded` changes nothing, valid until another method is called."""
         return self._quiet
 
@@ -263,14 +263,14 @@ class Scenarios:
             if condition.observable == "trade"
         ]
         hour_ends_ns = self._opening.open_ns + NANOS_PER_HOUR
-        quiet = Quiet(SILENCE.low, SILENCE.high, NEVER_NS if self._hour_over else hour_ends_ns)
+        quiet = QuietBand(ALWAYS_QUIET.low, ALWAYS_QUIET.high, NEVER_NS if self._hour_over else hour_ends_ns)
         for _, _, condition in self._trade_conditions:
             quiet = quiet.join(_unmet(condition))
         self._quiet = quiet
 
 
-def _unmet(condition: Condition) -> Quiet:
+def _unmet(condition: Condition) -> QuietBand:
     """Return the band that does not meet a condition on trades. Such a condition is a bound, never a range."""
     if condition.op in {">", ">="}:
-        return Quiet(SILENCE.low, condition.price_ticks + (condition.op == ">"), NEVER_NS)
-    return Quiet(condition.price_ticks - (condition.op == "<"), SILENCE.high, NEVER_NS)
+        return QuietBand(ALWAYS_QUIET.low, condition.price_ticks + (condition.op == ">"), NEVER_NS)
+    return QuietBand(condition.price_ticks - (condition.op == "<"), ALWAYS_QUIET.high, NEVER_NS)

@@ -6,7 +6,7 @@ balance is fixed when the first hour ends; only a late trade changes it afterwar
 
 from typing import Any
 
-from outcry.market.alerts.machine import SILENCE, Fired, Observation, Quiet
+from outcry.market.alerts.machine import ALWAYS_QUIET, Fired, Observation, QuietBand
 from outcry.market.alerts.session_alerts import SessionAlerts
 from outcry.market.bias import BiasMachine, BiasReading, votes
 from outcry.market.calendar import SessionKind
@@ -44,7 +44,7 @@ class SessionMonitor:
         self._ib: tuple[int, int] | None = None
         self._ib_settled = False
         self.hour_ends_ns = min(opening.open_ns + NANOS_PER_HOUR, opening.close_ns)
-        self.calm: Quiet | None = None
+        self.calm: QuietBand | None = None
 
     @property
     def bias(self) -> BiasReading:
@@ -64,18 +64,18 @@ class SessionMonitor:
         """Record the session's first price."""
         self._scenarios.opened(price)
 
-    def emptied(self) -> None:
+    def reset(self) -> None:
         """Reset scenarios and bias after all trades were busted. Alerts that fired stay fired."""
         self._scenarios, self._bias = Scenarios(self._opening), BiasMachine()
 
-    def refer(self, opening: Opening, open_ticks: int | None) -> None:
+    def set_opening(self, opening: Opening, open_ticks: int | None) -> None:
         """Restart the scenarios with another opening. open_ticks: the session's first price; None before it."""
         self._opening, self.calm = opening, None
         self._scenarios = Scenarios(opening)
         if open_ticks is not None:
             self._scenarios.opened(open_ticks)
 
-    def quiet(self, due_ns: int) -> Quiet:
+    def quiet(self, due_ns: int) -> QuietBand:
         """Return the band in which no trade changes anything. due_ns: when the next bar or bracket becomes final."""
         if self.calm is None:
             calm = self._scenarios.quiet()
@@ -84,9 +84,9 @@ class SessionMonitor:
             self.calm = self._bounded(calm, due_ns)
         return self.calm
 
-    def unwatched(self, due_ns: int) -> Quiet:
+    def unwatched(self, due_ns: int) -> QuietBand:
         """Return the same band for trades that are folded without evaluation."""
-        return self._bounded(SILENCE, due_ns)
+        return self._bounded(ALWAYS_QUIET, due_ns)
 
     def traded(
         self, seen: Observation, bracket: int, fold: SessionFold, extremes: tuple[int, int]
@@ -106,7 +106,7 @@ class SessionMonitor:
             self._ib, self._ib_settled = _balance(fold), True
             self.calm = None
 
-    def belated(self, slot_ns: int, fold: SessionFold) -> None:
+    def late_trade(self, slot_ns: int, fold: SessionFold) -> None:
         """Update the initial balance after a late trade at `slot_ns`, if it belongs to the first hour."""
         self.calm = None
         if self._ib_settled and slot_ns < self.hour_ends_ns:
@@ -141,10 +141,10 @@ class SessionMonitor:
         self._bias.bracket_closed(counted, both_sides_broken=both)
         return fired
 
-    def _bounded(self, quiet: Quiet, due_ns: int) -> Quiet:
+    def _bounded(self, quiet: QuietBand, due_ns: int) -> QuietBand:
         """Limit a band to the time before the next bar, bracket or initial balance change."""
         until_ns = min(quiet.until_ns, due_ns, self._opening.close_ns)
-        return Quiet(
+        return QuietBand(
             quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self.hour_ends_ns)
         )
 

@@ -6,14 +6,14 @@ move away before an edge can be approached again (rules §6).
 
 from dataclasses import dataclass
 
-from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, Observation, Quiet, Value
+from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, Observation, QuietBand, Value
 from outcry.market.opening import Prior
 
 TOLERANCE_TICKS = 2
 LEAST_ARM_TICKS = 8
 
 #: An empty band: every price needs evaluation until the session has opened.
-ALERT = Quiet(0, 0, 0)
+NEVER_QUIET = QuietBand(0, 0, 0)
 #: Earlier than any event.
 LONG_AGO_NS = -NEVER_NS
 
@@ -57,11 +57,13 @@ class Edge:
         """Return whether any price within the tolerance of the edge traded."""
         return self.furthest(seen) >= -TOLERANCE_TICKS and self.nearest(seen) <= TOLERANCE_TICKS
 
-    def quiet(self, inner: int = -BEYOND_TICKS, outer: int = BEYOND_TICKS, until_ns: int = NEVER_NS) -> Quiet:
+    def quiet(
+        self, inner: int = -BEYOND_TICKS, outer: int = BEYOND_TICKS, until_ns: int = NEVER_NS
+    ) -> QuietBand:
         """Return the band strictly between `inner` and `outer` ticks beyond the edge."""
         if self.sign > 0:
-            return Quiet(self.ticks + inner, self.ticks + outer, until_ns)
-        return Quiet(self.ticks - outer, self.ticks - inner, until_ns)
+            return QuietBand(self.ticks + inner, self.ticks + outer, until_ns)
+        return QuietBand(self.ticks - outer, self.ticks - inner, until_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from outcry.market.alerts.machine import (
+    ALWAYS_QUIET,
     BEYOND_TICKS,
     NEVER_NS,
-    SILENCE,
     AlertType,
     Observation,
-    Quiet,
+    QuietBand,
     Value,
     move,
 )
@@ -126,15 +126,15 @@ class BalanceBreak:
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
-    def _band(self) -> Quiet:
+    def _band(self) -> QuietBand:
         if self._phase is Phase.FORMING:
-            return Quiet(-BEYOND_TICKS, BEYOND_TICKS, self._balance.hour_ns)
+            return QuietBand(-BEYOND_TICKS, BEYOND_TICKS, self._balance.hour_ns)
         if self._phase is not Phase.WATCHING or self._balance.ib is None:
-            return SILENCE
+            return ALWAYS_QUIET
         high, low = self._balance.ib
         if self._upper:
-            return Quiet(-BEYOND_TICKS, high + 1, NEVER_NS)
-        return Quiet(low - 1, BEYOND_TICKS, NEVER_NS)
+            return QuietBand(-BEYOND_TICKS, high + 1, NEVER_NS)
+        return QuietBand(low - 1, BEYOND_TICKS, NEVER_NS)
 
     def dump(self) -> list[int | str]:
         """Return the arguments of `restore`. The balance is stored separately."""

@@ -88,19 +88,21 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class QuietBand:
     """A band in which trades change nothing: strictly between `low` and `high` (ticks), before `until_ns`."""
 
     low: int
     high: int
     until_ns: int
 
-    def join(self, other: "Quiet") -> "Quiet":
+    def join(self, other: "QuietBand") -> "QuietBand":
         """Return the intersection of two bands."""
-        return Quiet(max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns))
+        return QuietBand(
+            max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns)
+        )
 
 
-SILENCE = Quiet(-BEYOND_TICKS, BEYOND_TICKS, NEVER_NS)
+ALWAYS_QUIET = QuietBand(-BEYOND_TICKS, BEYOND_TICKS, NEVER_NS)
 
 
 class MissingTransition(Exception):

@@ -6,14 +6,14 @@ A trade at exactly that price, or a bar whose range includes it, is a test. A ga
 from collections.abc import Mapping
 from enum import StrEnum
 
-from outcry.market.alerts.edge import ALERT
+from outcry.market.alerts.edge import NEVER_QUIET
 from outcry.market.alerts.machine import (
+    ALWAYS_QUIET,
     BEYOND_TICKS,
     NEVER_NS,
-    SILENCE,
     AlertType,
     Observation,
-    Quiet,
+    QuietBand,
     Value,
     move,
 )
@@ -102,16 +102,16 @@ class NakedPoc:
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
-    def _band(self) -> Quiet:
+    def _band(self) -> QuietBand:
         match self._phase:
             case Phase.UNOPENED:
-                return ALERT
+                return NEVER_QUIET
             case Phase.PRICE_BELOW:
-                return Quiet(-BEYOND_TICKS, self._level.price_ticks, NEVER_NS)
+                return QuietBand(-BEYOND_TICKS, self._level.price_ticks, NEVER_NS)
             case Phase.PRICE_ABOVE:
-                return Quiet(self._level.price_ticks, BEYOND_TICKS, NEVER_NS)
+                return QuietBand(self._level.price_ticks, BEYOND_TICKS, NEVER_NS)
             case Phase.TESTED:
-                return SILENCE
+                return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
         """Return the arguments of `restore`."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import product
 
 from outcry.market.alerts.edge import LONG_AGO_NS, TOLERANCE_TICKS, Edge
-from outcry.market.alerts.machine import SILENCE, AlertType, Observation, Quiet, Value, move
+from outcry.market.alerts.machine import ALWAYS_QUIET, AlertType, Observation, QuietBand, Value, move
 from outcry.market.levels import CarriedLevel
 from outcry.market.units import NANOS_PER_HOUR
 
@@ -103,7 +103,7 @@ class PoorExtreme:
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
-    def _band(self) -> Quiet:
+    def _band(self) -> QuietBand:
         edge = self._edge
         match self._phase:
             case Phase.ARMED:
@@ -113,7 +113,7 @@ class PoorExtreme:
             case Phase.NEAR:
                 return edge.quiet(inner=-edge.arm, outer=1)
             case Phase.REPAIRED:
-                return SILENCE
+                return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
         """Return the arguments of `restore`."""

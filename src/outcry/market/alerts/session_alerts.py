@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from outcry.market.alerts.edge import ValueEdge, arm_ticks
 from outcry.market.alerts.ib_break import Balance, BalanceBreak
-from outcry.market.alerts.machine import SILENCE, AlertType, Fired, Observation, Quiet, Value
+from outcry.market.alerts.machine import ALWAYS_QUIET, AlertType, Fired, Observation, QuietBand, Value
 from outcry.market.alerts.naked_poc import NakedPoc
 from outcry.market.alerts.poor import PoorExtreme
 from outcry.market.alerts.va_accept import EdgeAccept
@@ -27,7 +27,7 @@ class Machine(Protocol):
 
     type: AlertType
     ref: str
-    quiet: Quiet
+    quiet: QuietBand
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
         """Return the alert's parameters if it fires, else None."""
@@ -50,7 +50,7 @@ class _Family:
 
     def __init__(self, machines: Iterable[Machine]) -> None:
         self.machines = tuple(machines)
-        self.quiet = SILENCE
+        self.quiet = ALWAYS_QUIET
         self.refresh()
 
     def refresh(self) -> None:
@@ -87,7 +87,7 @@ class SessionAlerts:
         )
         self._keys = dict.fromkeys(AlertType, 0)  # the last milliseconds used for a key of each type
         self._silent = False
-        self._quiet = SILENCE
+        self._quiet = ALWAYS_QUIET
         self._refresh()
 
     def traded(
@@ -144,7 +144,7 @@ class SessionAlerts:
         self._refresh()
         return fired
 
-    def quiet(self) -> Quiet:
+    def quiet(self) -> QuietBand:
         """Return the band in which `traded` neither fires nor changes anything while `ib` stays the same.
 
         A bar is inside the band if its whole range is.
@@ -204,15 +204,15 @@ def _made_on(level: CarriedLevel) -> date:
     return level.made_on
 
 
-def _within(quiet: Quiet, seen: Observation) -> bool:
+def _within(quiet: QuietBand, seen: Observation) -> bool:
     return quiet.low < seen.low and seen.high < quiet.high and seen.at_ns < quiet.until_ns
 
 
-def _joined(bands: Iterable[Quiet]) -> Quiet:
+def _joined(bands: Iterable[QuietBand]) -> QuietBand:
     """Return the intersection of bands. Comparisons are faster than `max` here, and every change needs it."""
-    low, high, until_ns = SILENCE.low, SILENCE.high, SILENCE.until_ns
+    low, high, until_ns = ALWAYS_QUIET.low, ALWAYS_QUIET.high, ALWAYS_QUIET.until_ns
     for band in bands:
         low = band.low if band.low > low else low
         high = band.high if band.high < high else high
         until_ns = band.until_ns if band.until_ns < until_ns else until_ns
-    return Quiet(low, high, until_ns)
+    return QuietBand(low, high, until_ns)

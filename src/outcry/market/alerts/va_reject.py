@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from itertools import product
 
-from outcry.market.alerts.edge import ALERT, LONG_AGO_NS, VA_PARAMS, ValueEdge
-from outcry.market.alerts.machine import SILENCE, AlertType, Observation, Quiet, Value, move
+from outcry.market.alerts.edge import LONG_AGO_NS, NEVER_QUIET, VA_PARAMS, ValueEdge
+from outcry.market.alerts.machine import ALWAYS_QUIET, AlertType, Observation, QuietBand, Value, move
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 WITHIN_NS = 30 * NANOS_PER_MINUTE
@@ -169,11 +169,11 @@ class EdgeReject:
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
-    def _band(self) -> Quiet:
+    def _band(self) -> QuietBand:
         edge = self._edge
         match self._phase:
             case Phase.UNOPENED:
-                return ALERT
+                return NEVER_QUIET
             case Phase.OUTSIDE:
                 return edge.quiet(inner=0)
             case Phase.INSIDE:
@@ -187,7 +187,7 @@ class EdgeReject:
             case Phase.RETURNING:
                 return edge.quiet(inner=-edge.arm)
             case Phase.DISARMED | Phase.SPENT:
-                return SILENCE
+                return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
         """Return the arguments of `restore`."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from itertools import product
 
-from outcry.market.alerts.edge import ALERT, LONG_AGO_NS, TOLERANCE_TICKS, VA_PARAMS, ValueEdge
-from outcry.market.alerts.machine import SILENCE, AlertType, Observation, Quiet, Value, move
+from outcry.market.alerts.edge import LONG_AGO_NS, NEVER_QUIET, TOLERANCE_TICKS, VA_PARAMS, ValueEdge
+from outcry.market.alerts.machine import ALWAYS_QUIET, AlertType, Observation, QuietBand, Value, move
 from outcry.market.units import NANOS_PER_MINUTE
 
 REST_NS = 15 * NANOS_PER_MINUTE
@@ -129,11 +129,11 @@ class EdgeTest:
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
-    def _band(self) -> Quiet:
+    def _band(self) -> QuietBand:
         edge = self._edge
         match self._phase:
             case Phase.UNOPENED:
-                return ALERT
+                return NEVER_QUIET
             case Phase.OUTSIDE:
                 return edge.quiet(inner=0)
             case Phase.NEAR:
@@ -145,7 +145,7 @@ class EdgeTest:
             case Phase.RESTING:
                 return edge.quiet(until_ns=self._latched_ns + REST_NS)
             case Phase.SPENT:
-                return SILENCE
+                return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
         """Return the arguments of `restore`."""
