@@ -226,7 +226,7 @@ class IdentityStore(Protocol):
         ...
 
     def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
-        """Make a user the operator, with a password; return the updated user, or None if there is an operator already."""
+        """Make a user the operator, with a password; return the updated user, or None if there already is one."""
         ...
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
