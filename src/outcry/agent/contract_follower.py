@@ -1,8 +1,8 @@
 """Follows one contract of a feed into the spool, as the service follows a feed into its log.
 
-Rules kept: after an interruption a feed begins a little before the newest row that is known, and what it repeats is
-told from what is new; what it cannot bring is a gap; the service is told why nothing comes, and that it goes on once
-nothing is missing any more. An event that no service would take is set aside and counted, never sent.
+After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing history
+is reported as a gap. The service learns why no data arrives, and when the feed is live again. An event
+that no service would accept is counted and not sent.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Pushes a feed's events into a running service, over one connection that is kept.
+"""Pushes a feed's events to a running service over one persistent connection.
 
-Rules kept: an event is sent until the service has said that it is taken, so it arrives at least once whatever breaks
-on the way; after a fault the pusher waits longer each time, and gives up once nothing has gone forward for a while. A
-service that was started anew and has forgotten the run is sent the last seconds again and told so.
+An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow, and the
+pusher gives up after a time without progress. A service that has restarted and lost the run receives the last seconds
+again, marked as a repetition.
 """
 
 import secrets

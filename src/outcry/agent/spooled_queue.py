@@ -1,8 +1,7 @@
-"""One contract's events between a feed and a service that may be away for hours: kept on disk, sent from there.
+"""One contract's events between a feed and a service: stored on disk and sent from there.
 
-Rules kept: an event is in the spool before it is sent, or in memory while the disk is full, and never nowhere; every
-start of the program is a run of its own that goes on from the one before, so that the service and not we judge what it
-has; what there is no room for is told as a gap.
+An event is in the spool before it is sent, or in memory while the disk is full. Every start of the program is a new run
+that continues the previous one, so the service decides which events it has. Discarded events are reported as a gap.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Alerts at the processes that answer: as the store has them, in order, in the registry.
+"""Alerts at the processes that answer requests: read from the store in order and posted to the registry.
 
 The store alone is sufficient. Notifications of other processes only shorten the delay.
 """

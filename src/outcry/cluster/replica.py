@@ -1,7 +1,7 @@
-"""What engines tell, as a registry: at every process that answers, so that a read makes no hop.
+"""Replicates the states that engines publish into the registry of a process that answers requests.
 
-Rules kept: a channel stands live only while its engine gives signs of life; an older state never takes the place of a
-newer one; a state is kept as it came, and worked out when somebody looks.
+A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is stored
+as received, and computed when somebody reads it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What a stream says to the processes that answer, as bytes; and the sign of life that goes with it.
+"""The encoded state of a stream for the processes that answer requests, and the heartbeats of its owner.
 
-Rule kept: what is written in another edition is refused, never guessed at.
+A state of another edition is rejected, never interpreted.
 """
 
 import zlib

@@ -1,7 +1,7 @@
-"""The client of NATS, made to last: a dead link is noticed within two seconds, and nothing ends it but ourselves.
+"""A NATS client that reconnects indefinitely and detects a dead connection within two seconds.
 
-Where the library would give up, wait without end or go on without encryption, this one does not. It overrides a few of
-its inner methods, each held to by a test against a real server.
+The library would stop retrying, wait without limit or continue without encryption in some cases. This class overrides a
+few of its private methods to prevent that; each is tested against a real server.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Transport(TcpTransport):
-    """A socket that is closed at once: the library waits for what a dead peer never takes."""
+    """A transport that closes at once: the library would wait for a dead peer to read its data."""
 
     def __bool__(self) -> bool:
         return True  # or the library would take one of its own
@@ -48,7 +48,7 @@ class _Transport(TcpTransport):
 
 
 class ReconnectingClient(Client):
-    """A client that goes on trying for ever. `heard_s`: when the server answered last, by `time.monotonic`."""
+    """A client that reconnects indefinitely. `heard_s`: time of the server's last answer, by `time.monotonic`."""
 
     def __init__(self, urls: str) -> None:
         super().__init__()
@@ -75,13 +75,13 @@ class ReconnectingClient(Client):
                 return
 
     async def shut(self) -> None:
-        """End the connection, or the trying."""
+        """Close the connection or stop connecting."""
         if self._flush_queue is not None:  # it was begun
             await self.close()
 
     @property
     def clustered(self) -> bool:
-        """Whether the server is one of several."""
+        """Whether the server belongs to a cluster."""
         return bool(self._server_info.get("cluster"))
 
     def forget_unsent(self) -> None:

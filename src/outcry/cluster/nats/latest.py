@@ -1,9 +1,9 @@
-"""Latest states on JetStream: one message a stream, in memory, written by comparing and watched by every process.
+"""Latest states on JetStream: one message a stream, in memory, written by compare-and-set and watched by replicas.
 
-A message: the order (two u64, big-endian), then the body. Rules kept: whoever writes names the message that is there,
-whose order it knows to be smaller; whoever reads takes no more than it can, and the server leaves out what was
-replaced meanwhile; all there was has come when the number that was the newest at first has been passed, for the
-server tells in order of numbers. (Its count of what is still to come may run ahead while states are replaced.)
+A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order must be
+smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The initial states
+are complete when the sequence number that was the newest at the start has passed, because the server delivers in order.
+(Its count of pending messages may be too large while states are replaced.)
 """
 
 import asyncio

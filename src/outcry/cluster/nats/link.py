@@ -1,7 +1,7 @@
-"""The way to NATS: connected for as long as it is open, asked and answered in time, and its streams made as wanted.
+"""The connection to NATS: reconnects in the background, applies a timeout to each request, and creates streams.
 
-Rules kept: a process starts and goes on while the bus is away, and its operator is told once that it is, and once that
-it is back; every error of the bus leaves as `BusDown`, but for a refusal, which is `BusRefused`.
+A process starts and continues while NATS is unavailable, and logs once that it is and once that it is back. Errors of
+the library are raised as `BusDown`, refusals of JetStream as `BusRefused`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The log of live streams in JetStream: a subject a stream, `log.17.0.demo.ESZ2026`, frames gathered into messages.
+"""The trade log in JetStream: one subject for each stream, such as `log.17.0.demo.ESZ2026`.
 
-Rules kept: of a stream one message is on its way at a time, and it names the one before it, so two processes never both
-add to it; what comes meanwhile is gathered and goes in the next. The newest message of a stream stays.
+One message of a stream is in flight at a time, and it names the previous one, so two processes never both append.
+Frames that arrive in the meantime go into the next message. The newest message of a stream is never removed.
 """
 
 import asyncio

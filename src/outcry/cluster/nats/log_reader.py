@@ -1,4 +1,4 @@
-"""Reading a stream's log from JetStream: from a position on, some megabytes at a time, the next asked for ahead."""
+"""Reads a stream's log from JetStream: from a position on, in batches of some megabytes, with one batch read ahead."""
 
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -1,9 +1,9 @@
-"""Snapshots of live streams in JetStream: a subject a stream, the newest message of which is its snapshot.
+"""Snapshots of live streams in JetStream: one subject for each stream, whose newest message is the snapshot.
 
-Rule kept: a snapshot is never replaced by an older one. What is written names the one before it, and where that is not
-the newest any more, the newest is looked at again.
+An older snapshot never replaces a newer one: every write names the message it replaces, and after a conflict the writer
+reads the newest again.
 
-A message: its form (u8), the position (u64, little-endian), the bytes, compressed.
+A message: format version (u8), the position (u64, little-endian), the compressed snapshot.
 """
 
 import secrets

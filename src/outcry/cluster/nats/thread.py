@@ -1,4 +1,4 @@
-"""A link on a thread of its own, for those who block."""
+"""A NATS connection on its own thread, for callers that block."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LinkThread:
-    """A link on a thread and an event loop of its own. Use it as a context."""
+    """A link with its own thread and event loop. Use it as a context manager."""
 
     def __init__(self, urls: str, report: Report) -> None:
         self._urls, self._report = urls, report
@@ -47,15 +47,15 @@ class LinkThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where `link` lives."""
+        """The event loop of `link`."""
         return self._loop
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin something on the link's loop; from any thread."""
+        """Start work on the link's loop, from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Do something on the link's loop; from any other thread. Raises `BusDown` after `timeout_s`."""
+        """Run work on the link's loop and wait, from any other thread. Raises `BusDown` after `timeout_s`."""
         future = self.submit(work)
         try:
             return future.result(timeout_s)

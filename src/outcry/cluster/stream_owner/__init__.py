@@ -1,1 +1,1 @@
-"""Requests to the process that owns a stream."""
+"""Requests to the process that owns a stream: messages, client and server."""

@@ -1,6 +1,6 @@
-"""The owners of streams, as processes know them that bring trades or pass them on.
+"""The client side of requests to the owners of streams.
 
-Rule kept: an owner that cannot be reached is none that refuses: what was asked is asked again, of whoever it is then.
+If an owner cannot be reached, the request has not been refused: the caller repeats it, and the next owner answers.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _REACH = msgspec.msgpack.Decoder(StreamProgress | None)
 
 
 class StreamOwnerClient:
-    """All owners, over `calls`. Every method raises `StoreUnavailable` where none can be reached."""
+    """Calls the owners of streams. Every method raises `StoreUnavailable` if the owner cannot be reached."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -44,19 +44,19 @@ class StreamOwnerClient:
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
-        """How far a stream is; None where nothing is known of it."""
+        """Return the position of a stream; None if it is unknown."""
         return _REACH.decode(await self._about(key, AskReach(*_of(key))))
 
     async def leave(self, key: StreamKey, session: str) -> None:
-        """Say that a run is over."""
+        """Report that a run has ended."""
         await self._about(key, Leave(*_of(key), session))
 
     async def refuse(self, key: StreamKey, code: str) -> None:
-        """Say of a stream that nobody brings why."""
+        """Report why no feed delivers a stream."""
         await self._about(key, Refuse(*_of(key), code))
 
     async def retire(self, key: StreamKey) -> None:
-        """Show a stream no more."""
+        """Remove a stream from display."""
         await self._about(key, Retire(*_of(key)))
 
     async def _about(self, key: StreamKey, asked: StreamRequest) -> bytes:
@@ -77,13 +77,13 @@ def _of(key: StreamKey) -> tuple[int, str, str]:
 
 @dataclass(slots=True)
 class ForwardingIntake:
-    """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `Intake`."""
+    """Forwards pushes received over HTTP to the owner of the stream. Implements `Intake`."""
 
     universe: Universe
     owners: StreamOwnerClient
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
-        """See `Intake`. Raises `StoreUnavailable` where the owner is not there now."""
+        """See `Intake`. Raises `StoreUnavailable` while the owner is unavailable."""
         return await self.owners.push(owner, feed, push, origin)
 
     async def usage(self, owner: int) -> Usage | None:

@@ -60,22 +60,22 @@ _REFUSALS: dict[str, tuple[type[ServiceError], str]] = {
 
 
 def push_name(key: StreamKey) -> str:
-    """Where pushes of a stream go."""
+    """Return the call name for pushes of a stream."""
     return f"push.{partition_of_stream(key.text)}"
 
 
 def stream_name(key: StreamKey) -> str:
-    """Where else is asked about a stream."""
+    """Return the call name for other requests about a stream."""
     return f"stream.{partition_of_stream(key.text)}"
 
 
 def refused_call(problem: ServiceError) -> CallRefused:
-    """A refusal, as it travels."""
+    """Return an error as a refusal of a call."""
     return CallRefused(problem.code, problem.details)
 
 
 def raise_refusal(refusal: CallRefused) -> NoReturn:
-    """Raise what `refused_call` was made of."""
+    """Raise the error that `refused_call` converted."""
     known = _REFUSALS.get(refusal.code)
     if known is None:
         raise StoreUnavailable("upstream_unavailable") from refusal

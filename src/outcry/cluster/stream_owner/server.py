@@ -1,7 +1,6 @@
-"""The owner of partitions takes pushes of their streams, and is asked about them.
+"""The server side: the owner of partitions accepts pushes of their streams and answers requests about them.
 
-Rule kept: what is no longer owned is taken from nobody: its inlets end with the partition, and whoever pushes turns to
-the next owner.
+After a partition is lost nothing is accepted for it: its push feeds end, and the pusher turns to the next owner.
 """
 
 import asyncio
