@@ -552,12 +552,12 @@ def test_what_two_ways_brought_is_told_once_and_twins_are_two() -> None:
         return live_rows([Message(ev="T", p=np_decimal(p), s=np_decimal("1"), t=t) for t, p in trades], 0)
 
     told_so_far = DuplicateFilter(0)
-    told_so_far.note(rows((1000, "1"), (1001, "2"), (1001, "2")), ())
+    told_so_far.record(rows((1000, "1"), (1001, "2"), (1001, "2")), ())
     live = rows((1001, "2"), (1001, "2"), (1001, "2"), (1002, "3"))
-    assert told_so_far.short_of([Trades(live)]) is None
-    assert told_so_far.short_of([Trades(live[3:])]) == 1002 * MS
-    assert columns(told_so_far.fresh(live), "ts_event", "price") == [
+    assert told_so_far.gap_end_ns([Trades(live)]) is None
+    assert told_so_far.gap_end_ns([Trades(live[3:])]) == 1002 * MS
+    assert columns(told_so_far.new_rows(live), "ts_event", "price") == [
         (1001 * MS, 2_000_000_000),
         (1002 * MS, 3_000_000_000),
     ]
-    assert len(told_so_far.fresh(live[:1])) == 1  # used up
+    assert len(told_so_far.new_rows(live[:1])) == 1  # used up

@@ -1,8 +1,8 @@
-"""One contract of a pushed feed between its pusher and its reader, who may be on different threads and event loops.
+"""The queue of one contract between a pushing program and its reader, which may be on different threads and loops.
 
-Rules kept: an event is taken only once its reader asks for the next one; whatever may have been handed out in vain is
-handed out again, after the trades of the last seconds, so that the reader can tell what it has. Of a link that is
-silent nothing is handed out until something is heard of it: coming back to it makes nothing newer.
+An event counts as taken once its reader asks for the next one. A new reader receives an event again whose processing is
+unknown, after the trades of the last seconds, by which it recognises duplicates. While the pusher is silent nothing is
+delivered.
 """
 
 import asyncio
@@ -15,29 +15,29 @@ from outcry.base.errors import Occupied, StoreUnavailable
 from outcry.trades.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Trades
 from outcry.trades.push_format import SILENCE_S, Again, Origin, Push, keep_recent, refused
 
-#: After this long without a word a run is given up; the next word of it begins anew.
+#: A run without any push for this long expires; its next push starts a new one.
 EXPIRY_S = 600.0
-#: Why an inlet is over: its reader closed the feed; the service stops.
+#: Why a queue ended: its reader closed the feed; the service is stopping.
 CLOSED, STOPPING = "closed", "stopping"
 
 
 class CrossLoopNotifier:
-    """Wakes whoever waits for something, on whichever loop they wait."""
+    """Wakes waiting tasks on any event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
     def enlist(self) -> asyncio.Future[None]:
-        """A future that the next ring completes."""
+        """Return a future that the next `ring` completes."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
 
     def ring(self) -> None:
-        """Wake all who wait now."""
+        """Wake all waiting tasks."""
         woken, self._waiting = self._waiting, []
         for waiting in woken:
-            with suppress(RuntimeError):  # its loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # its loop is closed
                 waiting.get_loop().call_soon_threadsafe(_complete, waiting)
 
 
@@ -47,11 +47,11 @@ def _complete(waiting: asyncio.Future[None]) -> None:
 
 
 class PushQueue:
-    """One contract of one run: the events pushed and not yet taken. Everything here is done under `lock`.
+    """Events of one contract and run that were pushed and not yet taken. All state is guarded by `lock`.
 
-    taken: the number of the first event not taken. over: why no more will come of it, empty while it may.
-    handed: whether the oldest event was handed out and nobody knows what became of it. origin: whose run it is.
-    replaces: the run in whose place it came, empty where there was none.
+    taken: number of the first event not taken. over: why the queue ended, empty while it is open. handed: the oldest
+    event was delivered, and it is unknown whether it was processed. origin: kind of pusher. replaces: the run this one
+    replaced, empty if none.
     """
 
     def __init__(self, push: Push, origin: Origin = Origin.PROGRAM, replaces: str = "") -> None:
@@ -72,34 +72,34 @@ class PushQueue:
 
     @property
     def end(self) -> int:
-        """The number after the newest event."""
+        """Return the number after the newest event."""
         return self.taken + len(self.pending)
 
     @property
     def idle_s(self) -> float:
-        """Seconds since anything was heard of it."""
+        """Return the seconds since the last push."""
         return monotonic() - self.heard_s
 
     @property
     def in_use(self) -> bool:
-        """Whether another run must wait: this one is neither through nor silent."""
+        """Return whether another run must wait, because this one is neither finished nor silent."""
         through = self.over or (self.ended is not None and not self.pending)
         return not through and self.idle_s < SILENCE_S
 
     @property
     def forgotten(self) -> bool:
-        """Whether nothing was heard of it for so long that nothing more will be."""
+        """Return whether the run has expired."""
         return self.idle_s >= EXPIRY_S
 
     def finish(self, why: str) -> None:
-        """Say that no more will come."""
+        """End the queue with a reason."""
         with self.lock:
             self.over = self.over or why
             self.pending.clear()
             self.bell.ring()
 
     def occupy(self) -> None:
-        """Begin a push; raises `Occupied` while there is another."""
+        """Begin a push. Raises `Occupied` while another one is in progress."""
         with self.lock:
             if self.busy:
                 raise Occupied("rate_limited.ingest", retry_after_ms=500)
@@ -113,7 +113,7 @@ class PushQueue:
             self.busy = False
 
     def add(self, push: Push) -> int:
-        """Queue what is new of a push, if the queue is empty; return the number of the event to wait for."""
+        """Queue the new events of a push if the queue is empty; return the number up to which to wait."""
         with self.lock:
             self._refuse_if_over()
             known = self.end - push.first
@@ -131,7 +131,7 @@ class PushQueue:
             return self.end
 
     async def drained(self, until: int, deadline_s: float) -> int:
-        """Wait until events up to a number are taken, or for the time to be over; return the first not taken."""
+        """Wait until events before number `until` are taken or time is up; return the first number not taken."""
         while True:
             with self.lock:
                 self._refuse_if_over()
@@ -143,28 +143,27 @@ class PushQueue:
 
     def _refuse_if_over(self) -> None:
         if self.over == STOPPING:
-            raise StoreUnavailable("upstream_unavailable")  # worth trying again: somebody comes after us
+            raise StoreUnavailable("upstream_unavailable")  # worth retrying: another process takes over
         if self.over:
             raise refused(self.over, next=self.taken)
 
     def begin(self, reader: object) -> tuple[list[Trades], Again]:
-        """Read from here on; whoever read before is through. Returns what to repeat, and up to where events may be
-        known already and history was complete.
+        """Attach a reader, which replaces the previous one.
 
-        The last seconds are always repeated: who reads knows rows alike by their count, and could take a new one for
-        one of those if they were not.
+        Returns the trades to repeat, and up to where events may be duplicates and history was complete. The last
+        seconds are always repeated, because the reader recognises duplicates by counting equal rows.
         """
         with self.lock:
             self.reader = reader
             self.bell.ring()
             again = self.again
             if again is None or self.taken >= again.until:
-                before = again.caught_up if again is not None else None  # of a run that had nothing to repeat
+                before = again.caught_up if again is not None else None  # from a run with nothing to repeat
                 again = Again(self.taken + self.handed, self.caught_up or before)
             return list(self.kept), again
 
     async def awake(self, reader: object) -> bool:
-        """Wait until the link is not silent; False where the feed was closed. Raises `FeedLost`."""
+        """Wait until the pusher is not silent; return False if the feed was closed. Raises `FeedLost`."""
         while True:
             with self.lock:
                 if self._is_through(reader):
@@ -179,7 +178,7 @@ class PushQueue:
             await asyncio.wait([waiting], timeout=left_s)
 
     async def next(self, reader: object) -> Event | None:
-        """Wait for the oldest event not taken; None where the feed was closed. Raises `FeedLost`."""
+        """Wait for the oldest event not taken; return None if the feed was closed. Raises `FeedLost`."""
         while True:
             with self.lock:
                 if self._is_through(reader):
@@ -196,7 +195,7 @@ class PushQueue:
             await asyncio.wait([waiting], timeout=left_s)
 
     def _is_through(self, reader: object) -> bool:
-        """Whether the feed was closed. Raises `FeedLost` where another reads, `FeedRefused` where nothing will come."""
+        """Return whether the feed was closed. Raises `FeedLost` for a replaced reader, `FeedRefused` at its end."""
         if self.reader is not reader:
             raise FeedLost("superseded")
         if self.over and self.over not in {CLOSED, STOPPING}:
@@ -204,7 +203,7 @@ class PushQueue:
         return bool(self.over)
 
     def done(self, reader: object) -> None:
-        """The oldest event has been taken."""
+        """Mark the oldest event as taken."""
         with self.lock:
             if self.reader is not reader or not self.pending:
                 return

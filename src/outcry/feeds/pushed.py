@@ -1,8 +1,8 @@
-"""Feeds that other processes push into this one: `PushedFeeds` takes pushes in, a `PushedFeed` yields their events.
+"""Feeds that other processes push into this one: `PushedFeeds` accepts pushes, a `PushedFeed` yields their events.
 
-Rules kept: an event is acknowledged only once its reader asks for the next one, so what a pusher was told is taken has
-been journalled; at most one push of a contract waits, so a pusher is never faster than the service; a contract of a
-feed is fed by one run at a time. Pushes may come on another thread, and another event loop, than they are read on.
+An event is acknowledged once its reader asks for the next one, so an acknowledged event has been journalled. At most
+one push of a contract waits, which limits the pusher to the service's speed. One run at a time feeds a contract. Pushes
+may arrive on another thread and event loop than the reader's.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedCaps, FeedRefused, Trades
 from outcry.trades.push_format import WAIT_S, Origin, Push, Usage, is_feed_name, refused
 
-#: Contracts an owner may have pushed at a time; more than the universe has front and next months.
+#: Limit on contracts an owner pushes at a time, above the number of front and next contracts.
 MAX_PUSH_QUEUES = 256
-#: Streams a user may have at all: each has its log and its answers, and is kept when nothing is pushed any more.
+#: Limit on a user's streams. Each has its own log and stays when nothing is pushed any more.
 MAX_STREAMS = 64
 SIMULATOR = "simulator"
 
@@ -41,12 +41,14 @@ class PushedFeed:
         self.inlets: dict[Contract, PushQueue] = {}
 
     async def contracts(self) -> list[Contract]:
-        """What was pushed so far."""
+        """Return the contracts pushed so far."""
         return sorted(self.inlets)
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. The newest reader of a contract is the one that reads; a link silent for `SILENCE_S` is lost, and
-        whoever comes back to it waits for it."""
+        """See `Feed`. A new reader replaces the previous one.
+
+        A pusher silent for `SILENCE_S` raises `FeedLost`; a later reader waits for its next push.
+        """
         inlet = self.inlets.get(contract)
         if inlet is None:
             raise FeedRefused("unsubscribed", f"no program has pushed {contract.key}")
@@ -68,23 +70,25 @@ class PushedFeed:
             if isinstance(event, Ended):
                 if caught_up is not None:
                     yield caught_up
-                inlet.done(reader)  # before it is handed out: after the last event nobody asks for another
+                inlet.done(
+                    reader
+                )  # before it is yielded: after the last event the reader does not ask for another
                 yield event
                 return
             if isinstance(event, CaughtUp) and caught_up is not None:
-                caught_up = event  # said once what may be known already is over
+                caught_up = event  # yielded after the events that may be duplicates
             elif (wanted := _since(event, since.since_ns)) is not None:
                 yield wanted
             inlet.done(reader)
 
     async def close(self) -> None:
-        """End every stream; what else is pushed of this run is refused."""
+        """End every stream; later pushes of this run are refused."""
         for inlet in list(self.inlets.values()):
             inlet.finish(CLOSED)
 
 
 def _since(event: Event, since_ns: int) -> Event | None:
-    """Leave out rows from before the cursor: whoever set it has them. A bar is, when it is over before it."""
+    """Drop rows before the cursor, and bars that end before it; return None if no rows are left."""
     if isinstance(event, Trades | Bars):
         length_ns = event.quality.length_ns if isinstance(event, Bars) else 0
         late = event.rows["ts_event"] + length_ns < since_ns
@@ -96,12 +100,11 @@ def _since(event: Event, since_ns: int) -> Event | None:
 
 
 class PushedFeeds:
-    """Every feed pushed into this service. Implements `Intake`.
+    """All feeds pushed into this service. Implements `Intake`.
 
-    reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
-    owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
-    is pushed of them now or not. quotas: how much users may push. kept: waits until what a stream was given is in its
-    log. wait_s: how long a push is waited for until its events are taken; `WAIT_S` unless given.
+    reserved: names of the service's own feeds. reserved_of: names of feeds from an owner's broker connections.
+    streams_of: an owner's streams as feed and contract, pushed now or not. quotas: limits on pushes. kept: waits until
+    a stream's events are in its log. wait_s: how long a push waits until its events are taken, `WAIT_S` by default.
     """
 
     def __init__(
@@ -121,10 +124,10 @@ class PushedFeeds:
         self._closed = False
 
     def subscribe(self, listener: FeedListener) -> None:
-        """Call `listener(owner, feed, contract)` for each contract a run begins to push, and those there are now.
+        """Call `listener(owner, feed, contract)` for each contract a run starts to push, and for the present ones.
 
-        It is called on the thread of the push and must not block. The same owner, feed name and contract comes again
-        with another `PushedFeed` when another run takes over; streams of the former are refused by then.
+        It runs on the push's thread and must not block. It is called again with a new `PushedFeed` when another run
+        takes over; the former run's streams are refused by then.
         """
         with self._lock:
             self._listeners.append(listener)
@@ -149,7 +152,7 @@ class PushedFeeds:
         inlet.occupy()
         try:
             deadline_s = monotonic() + (WAIT_S if self._wait_s is None else self._wait_s)
-            await inlet.drained(inlet.end, deadline_s)  # what an earlier push left over goes first
+            await inlet.drained(inlet.end, deadline_s)  # events of an earlier push first
             taken = await inlet.drained(inlet.add(push), deadline_s)
             if taken > push.first:
                 await self._logged(StreamKey(owner, feed, push.contract), deadline_s)
@@ -162,8 +165,10 @@ class PushedFeeds:
         return None if self._quotas is None or owner == OPERATOR else await self._quotas.usage(owner)
 
     async def _logged(self, key: StreamKey, deadline_s: float) -> None:
-        """Wait until events are in the log: a pusher forgets those that are acknowledged. Raises `StoreUnavailable`
-        where that takes too long: the same push may come again."""
+        """Wait until events are in the log, since a pusher discards acknowledged ones.
+
+        Raises `StoreUnavailable` after the deadline; the pusher may repeat the push.
+        """
         if self._kept is None:
             return
         try:
@@ -173,7 +178,7 @@ class PushedFeeds:
             raise StoreUnavailable("upstream_unavailable") from None
 
     def close(self) -> None:
-        """End everything; pushes under way are refused, to be sent again to whoever comes after us."""
+        """End all queues. Pushes in progress are refused, and repeated to the next process."""
         with self._lock:
             self._closed = True
             inlets = list(self._inlets.values())
@@ -181,8 +186,10 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
-        """End what a process of ours pushes of a stream, if it is that session's or none is named: `code` says why.
-        False where nothing was."""
+        """End the push of a stream by one of our own processes; return False if there is none.
+
+        code: the reason. session: end only this run; empty for any.
+        """
         with self._lock:
             held = self._inlets.get((key.owner, key.feed, key.contract))
         if held is None or held.origin is Origin.PROGRAM or held.over or session not in {"", held.session}:
@@ -191,7 +198,7 @@ class PushedFeeds:
         return True
 
     def end(self, partition: int) -> None:
-        """End what is pushed of a partition's streams: pushes under way are to be sent again to who has it next."""
+        """End the pushes of a partition's streams; those in progress are repeated to the next owner."""
         with self._lock:
             ended = [
                 place for place in self._inlets if partition_of_stream(StreamKey(*place).text) == partition
@@ -202,7 +209,7 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     async def _connected(self, owner: int) -> Collection[str]:
-        """Names of an owner's feeds that the service itself brings: the store is asked, once a run."""
+        """Return names of an owner's broker connections; reads the store, once per run."""
         return () if self._reserved_of is None else await asyncio.to_thread(self._reserved_of, owner)
 
     def _is_new(self, owner: int, feed: str, push: Push) -> bool:
@@ -210,7 +217,7 @@ class PushedFeeds:
         return held is None or held.session != push.session
 
     def _inlet(self, owner: int, feed: str, push: Push, origin: Origin) -> PushQueue:
-        """The inlet of a push, made if its run is new; raises `InvalidRequest`."""
+        """Return the queue of a push, created for a new run. Raises `InvalidRequest`."""
         ours = origin is not Origin.PROGRAM
         if not is_feed_name(feed) or feed == SIMULATOR or (feed in self._reserved and not ours):
             raise refused("feed")
@@ -239,12 +246,12 @@ class PushedFeeds:
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
-        """Begin an inlet, in the place of one that is through, or that nothing is heard of."""
+        """Create a queue, replacing one that has ended or is silent."""
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
         if origin is Origin.RUNNER:
             if held is not None and held.replaces == push.session:
-                raise refused("replaced")  # it is told before it may come back
+                raise refused("replaced")  # the replaced run must be told so before it may return
             followed = True
         if held is not None and held.in_use and not followed:
             raise refused("occupied")
@@ -260,7 +267,7 @@ class PushedFeeds:
         return run
 
     def _limit(self, place: tuple[int, str, Contract]) -> None:
-        """Refuse a contract too many of one owner."""
+        """Raise `InvalidRequest` if an owner pushes too many contracts."""
         owner, feed, contract = place
         if sum(other == owner for other, _, _ in self._inlets) >= MAX_PUSH_QUEUES:
             raise refused("too_many")
@@ -271,7 +278,7 @@ class PushedFeeds:
                 raise refused("streams", streams=len(streams), limit_streams=self._most_streams)
 
     def _sweep(self) -> None:
-        """Forget runs that nothing was heard of for long."""
+        """Remove expired runs."""
         for place, inlet in list(self._inlets.items()):
             if inlet.forgotten:
                 inlet.finish("disconnected")

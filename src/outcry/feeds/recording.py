@@ -1,9 +1,8 @@
-"""What several files of market data hold together, ready to be replayed: rows by contract and UTC day, in order.
+"""Market data files merged for replay: rows by contract and UTC day, in order.
 
-Rules kept, as at import: files of one source are joined as multisets and sources are never mixed in a contract; where
-there are trades, bars of the same time are left out; a file holds everything between its first and its last row, and
-what lies between two files is a hole (`services.coverage`). Memory is one day of one contract: the rows lie in an
-unnamed temporary file.
+The rules are those of import. Files of one source are merged as multisets, and a contract never mixes sources. Bars are
+dropped where trades cover the same time. A file is complete between its first and last row; between two files is a gap
+(`trades.coverage`). Rows are kept in an unnamed temporary file, so memory holds one day of one contract.
 """
 
 import os
@@ -36,14 +35,14 @@ TAIL_NS = GRACE_NS + 3 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """Rows of one quality in order, and when each is known (ns UTC)."""
+    """Rows of one quality in order, with the time at which each is known (ns UTC)."""
 
     quality: Quality
     rows: Rows
     known_ns: NDArray[np.int64]
 
     def event(self, first: int, last: int) -> Event:
-        """Rows `first` to `last`, not included, as a feed sends them; received when they were made."""
+        """Return rows `first` to before `last` as a feed event, with receive time equal to trade time."""
         rows = self.rows[first:last]
         if self.quality is Quality.TICKS:
             return Trades(as_live(rows, rows["ts_event"], RowFlag(0)))
@@ -53,7 +52,7 @@ class RecordedRun:
 def record(
     readings: Iterable[Reading], calendar: Calendar, stopping: Callable[[], bool] = lambda: False
 ) -> "Recording":
-    """Read files through, once; raise `FileRefused`, `FeedRefused` and `OSError`, and `FeedLost` if told to stop."""
+    """Read all files once. Raises `FileRefused`, `FeedRefused`, `OSError`, and `FeedLost` if `stopping()`."""
     kept = _Spool()
     try:
         _fill(kept, readings, stopping)
@@ -74,7 +73,7 @@ def _fill(kept: "_Spool", readings: Iterable[Reading], stopping: Callable[[], bo
 
 
 class _Spool:
-    """Rows as they were read, by contract, quality, UTC day and file. Spans are half-open."""
+    """Rows as read, by contract, quality, UTC day and file. Spans are half-open."""
 
     def __init__(self) -> None:
         self.rows: dict[Contract, int] = {}
@@ -112,7 +111,7 @@ class _Spool:
             left = left[written:]
 
     def read(self, contract: Contract, day: int, quality: Quality) -> Rows:
-        """A day's rows of all files, joined, in order of time; none after `close`."""
+        """Return a day's rows of all files, merged and in time order; none after `close`."""
         found = np.zeros(0, quality.dtype)
         for chunks in self.chunks.get((contract, day, quality), {}).values():
             parts = [self._chunk(place, rows, quality) for place, rows in chunks]
@@ -151,33 +150,33 @@ class Recording:
         self.timeline = Timeline(merged(part for played in self._played.values() for part in played))
 
     def _whole(self, root: str) -> tuple[Span, ...]:
-        """What is recorded of a product, in any quality."""
+        """Return the recorded spans of a product in any quality."""
         return joined(span for (name, _), spans in self._finer.items() if name == root for span in spans)
 
     def end_ns(self, root: str) -> int:
-        """Where the replay of a product ends."""
+        """Return where the replay of a product ends (ns UTC)."""
         return self._played[root][-1][1]
 
     def quality(self, contract: Contract) -> Quality:
-        """The worst there is of a contract."""
+        """Return a contract's lowest quality."""
         return max(
             (q for one, _, q in self._spool.chunks if one == contract), key=lambda quality: quality.rank
         )
 
     def holes(self, root: str, since_ns: int) -> list[Segment]:
-        """Hours of trading after an instant, but before the end, of which nothing is recorded."""
+        """Return trading hours after `since_ns` and before the end without any recorded data."""
         trading, spans = self._trading[root], self._spans[root]
         edges = [(0, min(since_ns, spans[0][0])), *spans]
         between = [(max(before[1], since_ns), after[0]) for before, after in pairwise(edges)]
         return [hole for start, end in between if start < end for hole in clipped(trading, start, end)]
 
     def days(self, contract: Contract, since_ns: int) -> list[int]:
-        """UTC days, counted from 1970, with rows of a contract at or after an instant."""
+        """Return the UTC days (since 1970) with rows of a contract at or after `since_ns`."""
         days = {day for one, day, _ in self._spool.chunks if one == contract}
         return sorted(day for day in days if day >= since_ns // NANOS_PER_DAY)
 
     def load(self, contract: Contract, day: int, since_ns: int) -> list[RecordedRun]:
-        """Rows of a contract and UTC day at or after an instant, in the order in which they are known."""
+        """Return rows of a contract and UTC day at or after `since_ns`, in the order in which they are known."""
         found: list[RecordedRun] = []
         better: list[Span] = []
         for quality in Quality:
@@ -193,12 +192,12 @@ class Recording:
         return list(_in_turn(found))
 
     def close(self) -> None:
-        """Let go of the temporary file; what is loaded from then on is empty."""
+        """Delete the temporary file; later loads return nothing."""
         self._spool.close()
 
 
 def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
-    """Runs of several qualities cut so that one follows the other."""
+    """Cut runs of several qualities so that they follow each other."""
     if len(runs) < 2:
         yield from runs
         return

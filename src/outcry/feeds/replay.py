@@ -1,8 +1,7 @@
-"""Recordings sent as if they happened: the feed that looks live and is the same each time.
+"""Replays recordings as a live feed, identically each time.
 
-Rules kept: what is sent, and in which order, is a function of the files and the cursor, not of the pace or the size
-of batches; a row is never sent before it was known, which for a bar is its end; before a heartbeat of an instant,
-everything known by then has been sent.
+Events and their order depend on the files and the cursor, not on replay speed or batch size. A row is sent no earlier
+than it was known, which for a bar is its end. A heartbeat follows everything known by its time.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from outcry.trades.feed import (  # fmt: skip
 from outcry.trades.records import Quality
 
 BATCH_ROWS = 4096
-#: How long after its last row a contract is still spoken of; a service takes that for a year after it has expired.
+#: Heartbeats of a contract continue this long after its last row, as a service follows it for a year after expiry.
 AFTERWARDS_DAYS = 365
 
 _CAPS = FeedCaps(
@@ -54,7 +53,7 @@ _BACKFILL = {
 def readings_of(
     library: Library, universe: Universe, paths: Iterable[Path], options: ReadOptions
 ) -> list[Reading]:
-    """Begin to read files and folders; those without trades are left out. Raises `FileRefused`."""
+    """Open files and folders, without those that contain no trades. Raises `FileRefused`."""
     files = [file for path in paths for file in library.expand(path)]
     found = [library.open(file, universe, options) for file in files]
     return [reading for reading in found if reading is not None]
@@ -62,7 +61,7 @@ def readings_of(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """An event between rows: sent at `at_ns`, after all rows known by `limit_ns` and before those known later."""
+    """An event between rows, sent at `at_ns`: after all rows known by `limit_ns`, before later ones."""
 
     limit_ns: int
     at_ns: int
@@ -70,10 +69,10 @@ class _Mark:
 
 
 class ReplayFeed:
-    """Implements `Feed` over files. It reads them through once, when first asked for anything.
+    """Implements `Feed` over files, which are read once at the first request.
 
-    pace: `pace.pace_of(speed, clock)`, or a `Stepper`; of this feed alone. batch_rows: most rows of one event. run: see
-    `Feed`. `caps` tells of bars once the files have been read.
+    pace: `pacer_for_speed(speed, clock)` or a `StepPacer`, for this feed alone. batch_rows: maximum rows per event.
+    run: see `Feed`. `caps` states the bar quality once the files have been read.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class ReplayFeed:
         return list((await self.recording()).contracts)
 
     async def recording(self) -> Recording:
-        """What the files hold, for whoever wants to know how far it reaches. Raises as `contracts` does."""
+        """Return the files' content, to see how far it reaches. Raises as `contracts` does."""
         async with self._reading:
             if self._recording is None:
                 found = await self._read()
@@ -113,11 +112,11 @@ class ReplayFeed:
         except OSError as problem:
             raise FeedLost("disk_error", f"cannot store the recording: {problem.strerror}") from problem
         except asyncio.CancelledError:
-            self._closed = True  # the thread stops at its next batch
+            self._closed = True  # stops the thread at its next batch
             raise
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. All rows are sent as live ones: a replay has no history but what it plays."""
+        """See `Feed`. All rows are sent as live trades, none as history."""
         recording = await self.recording()
         if contract not in recording.rows:
             raise FeedRefused("unknown_contract", f"{contract.key} is not in the files")
@@ -143,7 +142,7 @@ class ReplayFeed:
             self._recording.close()
 
     def _traded(self, root: str, start_ns: int, end_ns: int) -> bool:
-        """Whether a product has hours between two instants; it is never closed for longer than the longest closure."""
+        """Return whether a product has trading hours between two times (ns UTC)."""
         start_ns = max(start_ns, end_ns - LONGEST_CLOSURE_DAYS * NANOS_PER_DAY)
         session = self._calendar.session_at(root, start_ns) or self._calendar.next_session(root, start_ns)
         return session is not None and any(a < end_ns and start_ns < b for a, b in session.segments)
@@ -151,8 +150,10 @@ class ReplayFeed:
     async def _events(
         self, recording: Recording, contract: Contract, start: int, since_ns: int
     ) -> AsyncIterator[Event]:
-        """Rows, heartbeats and gaps after the start, to the end: that of the product, or a year after the last row,
-        for a contract that expired years before the recording ends is not spoken of for all of them."""
+        """Yield rows, heartbeats and gaps from the start to the end of the product's recording.
+
+        A contract that expired years before that ends a year after its last row.
+        """
         silent_ns = (recording.days(contract, 0)[-1] + AFTERWARDS_DAYS) * NANOS_PER_DAY
         end = max(start, min(recording.end_ns(contract.root), silent_ns))
         marks = self._marks(recording, contract.root, start, end)
@@ -182,11 +183,11 @@ class ReplayFeed:
             yield Ended(end)
 
     def _stop(self, run: RecordedRun, first: int, limit_ns: int) -> int:
-        """Where a batch ends that begins at `first`: rows known by an instant, and not too many."""
+        """Return the end of a batch that begins at `first`: rows known by `limit_ns`, up to the batch size."""
         return min(first + self._batch_rows, int(np.searchsorted(run.known_ns, limit_ns, "right")))
 
     def _marks(self, recording: Recording, root: str, start: int, end: int) -> Iterator[_Mark]:
-        """Heartbeats and gaps after the start, in order; a gap is told when it is over, before what follows it."""
+        """Return heartbeats and gaps after the start, in order; a gap is reported at its end, before later rows."""
         holes = recording.holes(root, start)
         gaps = (_Mark(b - 1, b, Gap(a, b, NOT_RECORDED)) for a, b in holes if b <= end)
         beats = recording.timeline.beats(start, end, self._pace.step_ns)

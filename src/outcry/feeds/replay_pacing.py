@@ -1,7 +1,6 @@
-"""How fast a recording is replayed: as fast as it is taken, as it happened or many times faster, or step by step.
+"""Replay speed of a recording: unlimited, a multiple of real time, or step by step.
 
-Rules kept: one pace serves all streams of a feed, so that contracts stay side by side; time in which nothing can
-happen (a weekend, days between two files) is not waited for.
+All streams of a feed share one pacer, so that contracts stay in step. Closed hours and gaps between files are skipped.
 """
 
 import asyncio
@@ -16,16 +15,16 @@ from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.market.windows import Segment
 
-#: A beat every replayed second, or every second of ours in a slower replay; of one more than ten times as fast ten a
-#: second of ours, but at least one a minute of its own.
+#: Heartbeats per second of real time in a replay faster than this factor, but at least one per replayed minute.
+#: Otherwise there is one per replayed second, and in a replay slower than real time one per second of real time.
 _BEATS_PER_SECOND = 10
-#: A stream that waits looks up this often, for the feed may have been closed, or the clock set.
+#: Longest sleep of a waiting stream, since the feed may be closed or the clock set.
 _SLICE_S = 0.25
 _NEVER = 2**63 - 1
 
 
 class Timeline:
-    """The stretches of time that are replayed: half-open windows (ns UTC), in order and apart."""
+    """The replayed stretches of time: half-open windows (ns UTC), in order and disjoint."""
 
     def __init__(self, stretches: tuple[Segment, ...]) -> None:
         self.stretches = stretches
@@ -33,7 +32,7 @@ class Timeline:
         self._before = [0, *accumulate(end - start for start, end in stretches)]
 
     def played(self, at_ns: int) -> int:
-        """How much of the stretches lies before an instant, in ns."""
+        """Return the replayed time before `at_ns` (ns)."""
         index = bisect_right(self._starts, at_ns) - 1
         if index < 0:
             return at_ns - self._starts[0]  # a cursor before everything: negative
@@ -41,13 +40,15 @@ class Timeline:
         return self._before[index] + min(at_ns, end) - start
 
     def at(self, played_ns: int) -> int:
-        """The instant (ns UTC) before which so much of the stretches lies, the latest where there are several."""
+        """Return the latest time (ns UTC) with `played_ns` of replayed time before it."""
         index = min(max(bisect_right(self._before, played_ns) - 1, 0), len(self._starts) - 1)
         return self._starts[index] + played_ns - self._before[index]
 
     def beats(self, after_ns: int, until_ns: int, step_ns: int) -> Iterator[int]:
-        """Instants later than one and not later than another: every multiple of the step within the stretches, where
-        each begins and ends, and `until_ns`."""
+        """Yield heartbeat times after `after_ns` up to `until_ns` inclusive (ns UTC).
+
+        These are the multiples of the step within the stretches, each stretch's begin and end, and `until_ns`.
+        """
         last = after_ns
         for start, end in self.stretches:
             if end <= last or last >= until_ns:
@@ -65,36 +66,36 @@ class Timeline:
 
 
 class Pacer(Protocol):
-    """When replayed time may go on. `step_ns`: how much of it passes from one sign of life to the next."""
+    """Controls when replayed time advances. `step_ns`: replayed time between two heartbeats."""
 
     step_ns: int
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """Replayed time begins at an instant; called once, before the first stream of the feed."""
+        """Start replayed time at `at_ns`; called once, before the feed's first stream."""
         ...
 
     def stream(self) -> AbstractContextManager[None]:
-        """One more stream, as long as it runs."""
+        """Register a stream for the duration of the context."""
         ...
 
     async def reach(self, at_ns: int) -> int:
-        """Wait until it is `at_ns` in replayed time; return what time it is then, not earlier than that."""
+        """Wait until replayed time reaches `at_ns`; return the replayed time then, at least `at_ns`."""
         ...
 
     def stop(self) -> None:
-        """Let every stream that waits go on at once."""
+        """Release every waiting stream at once."""
         ...
 
 
 def pacer_for_speed(speed: float | None, clock: Clock) -> Pacer:
-    """The pace of a speed: 1 as it happened, 10 ten times as fast, None as fast as it is taken."""
+    """Return the pacer of a speed: 1 for real time, 10 for ten times as fast, None for unlimited."""
     return FreePacer() if speed is None else WallClockPacer(clock, speed)
 
 
 class FreePacer:
-    """As fast as it is taken, streams side by side: the one that is furthest behind goes on next.
+    """Unlimited speed with streams in step: the stream that is furthest behind continues next.
 
-    So no contract has a day over before another has begun it, and which is front does not depend on luck.
+    No contract finishes a day before another starts it, so the front contract does not depend on scheduling.
     """
 
     step_ns = NANOS_PER_MINUTE
@@ -105,11 +106,11 @@ class FreePacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
 
     @contextmanager
     def stream(self) -> Generator[None]:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._streams += 1
         try:
             yield
@@ -118,7 +119,7 @@ class FreePacer:
             self._let_go()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pace`: it is later than everything, but others have their turn."""
+        """See `Pacer`. Returns the largest time once it is this stream's turn."""
         await asyncio.sleep(0)
         self._asked += 1
         mine = at_ns, self._asked, asyncio.get_running_loop().create_future()
@@ -133,12 +134,12 @@ class FreePacer:
         return _NEVER
 
     def stop(self) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._stopped = True
         self._let_go()
 
     def _let_go(self) -> None:
-        """Let the one that is furthest behind go on, once every stream has asked for more."""
+        """Release the stream that is furthest behind, once every stream waits."""
         while self._waiting and (self._stopped or len(self._waiting) >= self._streams):
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():
@@ -146,10 +147,7 @@ class FreePacer:
 
 
 class WallClockPacer:
-    """At a multiple of the speed at which it happened.
-
-    A clock that is set back stops nothing: what passed until then has passed, and time goes on from there.
-    """
+    """A multiple of real time. If the clock is set back, replayed time continues from where it was."""
 
     def __init__(
         self, clock: Clock, speed: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -157,7 +155,7 @@ class WallClockPacer:
         if not 0 < speed < _NEVER:
             raise ValueError(f"invalid speed {speed}")
         self._clock, self._speed, self._sleep = clock, speed, sleep
-        second = speed * NANOS_PER_SECOND  # of ours, in replayed time
+        second = speed * NANOS_PER_SECOND  # of real time, in replayed time
         step = min(max(second / _BEATS_PER_SECOND, min(second, NANOS_PER_SECOND)), NANOS_PER_MINUTE)
         self.step_ns = max(1, round(step))
         self._timeline: Timeline | None = None
@@ -165,16 +163,16 @@ class WallClockPacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._timeline, self._zero = timeline, timeline.played(at_ns)
         self._elapsed, self._seen = 0, self._clock.now_ns()
 
     def stream(self) -> AbstractContextManager[None]:
-        """See `Pace`."""
+        """See `Pacer`."""
         return nullcontext()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pace`."""
+        """See `Pacer`."""
         await self._sleep(0)
         if self._timeline is None:
             raise RuntimeError("replayed time has not begun")
@@ -185,7 +183,7 @@ class WallClockPacer:
         return max(at_ns, self._timeline.at(played))
 
     def stop(self) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._stopped = True
 
     def _played(self) -> int:
@@ -196,7 +194,7 @@ class WallClockPacer:
 
 
 class StepPacer:
-    """Step by step, for tests: everything before an instant is let go, and then the feed waits."""
+    """Step by step, for tests: the feed advances to a given time and then waits."""
 
     def __init__(self, step_ns: int = NANOS_PER_SECOND) -> None:
         self.step_ns = step_ns
@@ -207,11 +205,11 @@ class StepPacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
 
     @contextmanager
     def stream(self) -> Generator[None]:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._streams += 1
         try:
             yield
@@ -220,7 +218,7 @@ class StepPacer:
             self._poke()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._held.append(at_ns)
         self._poke()
         try:
@@ -231,17 +229,14 @@ class StepPacer:
         return max(at_ns, self._until - 1)
 
     async def advance(self, until_ns: int) -> None:
-        """Let go of everything before an instant (ns UTC); return when whoever reads the streams has asked for more.
-
-        Streams that nobody has begun to read are not waited for.
-        """
+        """Release everything before a time (ns UTC); return once every stream being read waits again."""
         self._until = max(self._until, until_ns)
         self._poke()
         while len(self._held) < self._streams or any(held < self._until for held in self._held):
             await self._changed.wait()
 
     def stop(self) -> None:
-        """See `Pace`."""
+        """See `Pacer`."""
         self._stopped = True
         self._poke()
 

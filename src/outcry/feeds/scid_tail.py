@@ -1,7 +1,7 @@
 """A Sierra Chart file that is still being written, as a live feed.
 
-Sierra appends what it receives every few seconds, and keeps the last bar up to date in place. Rule kept: what is sent
-was whole when it was read; what is in the file when it is opened is history, and what comes after it is live.
+Sierra appends received trades every few seconds and updates the last bar in place. Only complete records are sent.
+Records in the file when it is opened are history; later ones are live.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Batch, Quality
 
-#: How often Sierra writes what it has received, unless told otherwise, in seconds.
+#: Sierra's default interval between two writes, in seconds.
 FLUSH_S = 5.0
 
 
 def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidTail":
-    """A tail of the contract its name says, a one- or two-digit year being the one nearest to `today`.
+    """Return a tail for the contract in the file name; a short year means the one nearest to `today`.
 
-    Raises `FileRefused` where the name says none.
+    Raises `FileRefused` if the name contains no contract.
     """
     contract = ContractNames(universe).in_file_name(path, today)
     if contract is None:

@@ -1,4 +1,4 @@
-"""What can be said of Massive without its library, and how a feed of it is made."""
+"""Describes Massive and creates its feeds. The vendor's library is loaded when a feed is created."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ CAPS = FeedCaps(
 
 
 class MassiveAdapter:
-    """Massive, by its own client library."""
+    """Implements `BrokerAdapter` for Massive, through its client library."""
 
     library = "massive"
     caps = CAPS
@@ -41,13 +41,13 @@ class MassiveAdapter:
         )
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """A feed of Massive; nothing is asked of it yet. Places: `socket` (`ws://host:port`), `rest` (`http://…`)."""
+        """Create a feed without contacting Massive. Endpoints: `socket` (`ws://host:port`), `rest` (`http://…`)."""
         key = given.get("key", "").strip()
         if not key:
             raise InvalidCredential("missing", "key")
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise InvalidCredential("rejected", "key")
-        from outcry.feeds.massive.feed import MassiveFeed  # noqa: PLC0415 - the library may not be there
+        from outcry.feeds.massive.feed import MassiveFeed  # noqa: PLC0415 - the library is an extra
 
         return MassiveFeed(key, context, self.broker.id, self.caps)
 

@@ -1,6 +1,7 @@
-"""What history has told lately: by it, what comes a second time is recognised, in later pages and live.
+"""Recognises recent history trades that arrive again, in later pages or live.
 
-Rule kept: recognised by multiset, and only as far back as both can have it. Two equal trades are two trades.
+Trades are compared as a multiset, so two identical trades stay two. Only the stretch that both sources can contain is
+compared.
 """
 
 from collections import Counter
@@ -12,32 +13,32 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Trades
 from outcry.trades.records import Rows
 
-#: History is looked through again from this far before the newest trade it had.
+#: History is requested again from this long before its newest trade.
 TAIL_NS = 10 * NANOS_PER_SECOND
 
 Identity = tuple[int, int, int]
 
 
 class DuplicateFilter:
-    """One stream's. Numbers are no part of what a trade is: the socket and history need not count alike."""
+    """The filter of one stream. Trade ids are ignored, since socket and history may number trades differently."""
 
     def __init__(self, since_ns: int) -> None:
         self._counts: Counter[Identity] = Counter()
         self._since_ns = since_ns
-        #: The newest trade told, ns UTC; 0 where there was none.
+        #: Time of the newest trade passed on (ns UTC); 0 if there was none.
         self.newest_ns = 0
 
     @property
     def tail_ns(self) -> int:
-        """From where history is to be looked through again."""
+        """Return from when history is requested next (ns UTC)."""
         return max(self._since_ns, self.newest_ns - TAIL_NS)
 
     def counts(self) -> Counter[Identity]:
-        """What has been told so far, to be used up by `fresh`."""
+        """Return a copy of the counts of trades passed on, for `new_rows` to consume."""
         return self._counts.copy()
 
-    def note(self, rows: Rows, live: Sequence[Trades]) -> None:
-        """These have been told. `live`: trades that wait, which history may still come to."""
+    def record(self, rows: Rows, live: Sequence[Trades]) -> None:
+        """Record rows passed on. live: waiting live trades that history may also contain."""
         if not len(rows):
             return
         self.newest_ns = max(self.newest_ns, int(rows["ts_event"].max()))
@@ -45,8 +46,8 @@ class DuplicateFilter:
         kept_ns = min(first_ns, self.newest_ns) - TAIL_NS
         self._counts.update(_identities(rows[rows["ts_event"] >= kept_ns]))
 
-    def fresh(self, rows: Rows, counts: "Counter[Identity] | None" = None) -> Rows:
-        """The rows without those told before: as many equal ones are left out as there were."""
+    def new_rows(self, rows: Rows, counts: "Counter[Identity] | None" = None) -> Rows:
+        """Return rows not passed on before, by multiset: each recorded trade removes one equal row."""
         counts = self._counts if counts is None else counts
         if not len(rows) or not counts or int(rows["ts_event"].min()) > self.newest_ns:
             return rows  # as nearly always
@@ -58,8 +59,8 @@ class DuplicateFilter:
                 keep[at] = False
         return rows if keep.all() else rows[keep]
 
-    def short_of(self, live: Sequence[Trades]) -> int | None:
-        """The time of the first live trade, if history has not come as far; None where nothing can be between."""
+    def gap_end_ns(self, live: Sequence[Trades]) -> int | None:
+        """Return the first live trade's time (ns UTC) if history ends before it; None if no gap is possible."""
         if not live:
             return None
         first = next(_identities(live[0].rows[:1]))

@@ -1,7 +1,7 @@
-"""The feed of Massive: pages of history over HTTP, then the socket, joined trade by trade.
+"""The Massive feed: pages of history over HTTP, then live trades from the socket.
 
-Rules kept: the subscription stands before history is read, and history is read until it reaches the first trade that
-came live, so nothing falls between them; what both brought is told once, by multiset, whatever either clock says.
+The subscription is confirmed before history is read, and history is read until it reaches the first live trade, so no
+trade is lost. Trades that both sources sent are passed on once, recognised as a multiset, independent of clocks.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Quality, Rows
 
-#: How long history is given to have what was traded before the subscription stood, and how often it is asked again.
+#: Pause before history is requested again, and the maximum number of passes.
 SETTLE_S, MAX_HISTORY_PASSES = 2.0, 10
-#: Pages of one answer: many times what ten days of the busiest future are.
+#: Limit on the pages of one pass, many times ten days of the busiest future.
 MAX_PAGES = 2_000
 
 
 class MassiveFeed:
-    """Massive with one key. `context.endpoints`: `socket` and `rest`, instead of its own."""
+    """Implements `Feed` for one API key. `context.endpoints`: `socket` and `rest` replace the vendor's own."""
 
     run = ""
 
@@ -49,11 +49,11 @@ class MassiveFeed:
         self._link = SharedSession(self._sign_in, rush=context.rush)
 
     async def contracts(self) -> list[Contract]:
-        """Those that are wanted."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         await self._link.close()
         self._rest.close()
 
@@ -66,13 +66,13 @@ class MassiveFeed:
         with socket.board.channel(ticker) as channel:
             await socket.subscribed(ticker, channel)
             yield Status(subscribed=True, code="subscribed")
-            told = DuplicateFilter(_from_ns(since, self._context, self.caps))
-            async for event in self._history(ticker, since, channel, told):
+            duplicates = DuplicateFilter(_from_ns(since, self._context, self.caps))
+            async for event in self._history(ticker, since, channel, duplicates):
                 yield event
             async for event in channel.events():
                 if not isinstance(event, Trades):
                     yield event
-                elif len(rows := told.fresh(event.rows)):
+                elif len(rows := duplicates.new_rows(event.rows)):
                     yield Trades(rows)
 
     def _ticker(self, contract: Contract) -> str | None:
@@ -89,31 +89,31 @@ class MassiveFeed:
         return socket
 
     async def _history(
-        self, ticker: str, since: Cursor, channel: StreamChannel, told: DuplicateFilter
+        self, ticker: str, since: Cursor, channel: StreamChannel, duplicates: DuplicateFilter
     ) -> AsyncGenerator[Event, None]:
-        """Everything since the cursor, until it comes to what is live."""
-        if since.since_ns < told.tail_ns:
-            yield Gap(since.since_ns, told.tail_ns, "not_kept")
+        """Yield history since the cursor until it reaches the live trades."""
+        if since.since_ns < duplicates.tail_ns:
+            yield Gap(since.since_ns, duplicates.tail_ns, "not_kept")
         asked_ns = self._context.clock.now_ns()
         for asked in range(MAX_HISTORY_PASSES):
-            asked_ns, before = self._context.clock.now_ns(), told.counts()
-            async for page in self._pages(ticker, told.tail_ns, channel):
-                fresh = told.fresh(page, before)
-                told.note(fresh, channel.waiting())
+            asked_ns, before = self._context.clock.now_ns(), duplicates.counts()
+            async for page in self._pages(ticker, duplicates.tail_ns, channel):
+                fresh = duplicates.new_rows(page, before)
+                duplicates.record(fresh, channel.waiting())
                 if len(fresh):
                     yield Trades(fresh)
-            if asked and told.short_of(channel.waiting()) is None:
+            if asked and duplicates.gap_end_ns(channel.waiting()) is None:
                 break
             await channel.beside(asyncio.sleep(SETTLE_S / self._context.rush))
-        short_ns = told.short_of(channel.waiting())
+        short_ns = duplicates.gap_end_ns(channel.waiting())
         if short_ns is not None:
-            yield Gap(told.newest_ns or told.tail_ns, short_ns, "not_kept")
+            yield Gap(duplicates.newest_ns or duplicates.tail_ns, short_ns, "not_kept")
         self._link.worked()
-        at_ns = told.newest_ns or asked_ns - MIN_LAG_NS
+        at_ns = duplicates.newest_ns or asked_ns - MIN_LAG_NS
         yield CaughtUp(limit_clock_skew(at_ns, self._context.clock), Quality.TICKS)
 
     async def _pages(self, ticker: str, since_ns: int, channel: StreamChannel) -> AsyncGenerator[Rows, None]:
-        """Pages of trades at or after an instant, oldest first. Raises `FeedLost` where they lead nowhere."""
+        """Yield pages of trades at or after `since_ns`, oldest first. Raises `FeedLost` if the pages do not advance."""
         asked: dict[str, str] | None = {
             "timestamp.gte": str(since_ns), "limit": str(PAGE), "sort": "timestamp.asc",
         }  # fmt: skip
@@ -140,6 +140,6 @@ class MassiveFeed:
 
 
 def _from_ns(since: Cursor, context: AdapterContext, caps: FeedCaps) -> int:
-    """Where history begins: at the cursor, or as far back as it goes; a whole millisecond."""
+    """Return where history begins: at the cursor, or as far back as available (ns UTC, a whole millisecond)."""
     first_ns = max(since.since_ns, context.clock.now_ns() - caps.reach_ns)
     return first_ns - first_ns % NANOS_PER_MS

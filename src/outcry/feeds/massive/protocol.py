@@ -1,7 +1,7 @@
-"""What Massive sends, read: trades of the socket and of history, statuses, and what its complaints mean.
+"""Parses Massive's messages: live and historical trades, statuses and errors.
 
-Rules kept: prices are read from their digits, never through binary fractions; times are whole milliseconds on both
-ways, for the socket gives no more, and the same trade must look the same whichever way it came.
+Prices are parsed as decimals, not as binary floats. Times are truncated to milliseconds in both sources, because the
+socket sends no more and a trade must look the same from either source.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from outcry.market.units import NANOS_PER_MS
 from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
 from outcry.trades.records import Rows
 
-#: Statuses that say that all is well.
+#: Statuses of success.
 WELL = frozenset({"connected", "auth_success", "success"})
-#: A larger number is a time in nanoseconds, a smaller one in milliseconds, which end in the year 5138.
+#: A larger time is in nanoseconds, a smaller one in milliseconds (up to the year 5138).
 _LARGEST_MS = 10**14
 
 
@@ -47,7 +47,7 @@ class Result(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """A page of history, or a complaint."""
+    """A page of history, or an error."""
 
     results: list[Result] = []
     next_url: str = ""
@@ -57,7 +57,7 @@ class Answer(msgspec.Struct):
 
 
 class Page(NamedTuple):
-    """A page of history read: its trades, and what to ask for the next one with."""
+    """A parsed page of history: its trades, and the query parameters of the next page."""
 
     rows: Rows
     following: dict[str, str] | None
@@ -68,7 +68,7 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def read_frame(text: str | bytes) -> list[Message]:
-    """The elements of a frame. Raises `FeedLost`."""
+    """Return the messages of a frame. Raises `FeedLost`."""
     try:
         return _FRAME.decode(text)
     except msgspec.DecodeError as problem:
@@ -76,7 +76,7 @@ def read_frame(text: str | bytes) -> list[Message]:
 
 
 def read_answer(text: str | bytes) -> Answer:
-    """A page of history. Raises `FeedLost`."""
+    """Return a page of history. Raises `FeedLost`."""
     try:
         return _ANSWER.decode(text)
     except msgspec.DecodeError as problem:
@@ -84,15 +84,17 @@ def read_answer(text: str | bytes) -> Answer:
 
 
 def next_page(answer: Answer) -> dict[str, str] | None:
-    """What to ask for the next page with, None after the last. Of the address given only the question is taken: the
-    host stays ours to choose, and a key in it is not repeated."""
+    """Return the query parameters of the next page; None after the last.
+
+    Only the parameters of the vendor's URL are used, without an API key, so that it cannot choose the host.
+    """
     asked = dict(parse_qsl(urlsplit(answer.next_url).query))
     asked.pop("apiKey", None)
     return asked or None
 
 
 def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
-    """Trades of the socket as `LIVE_TRADE` rows. Raises `FeedLost`."""
+    """Return live trades as `LIVE_TRADE` rows. Raises `FeedLost`."""
     trades = [m for m in trades if m.p is not None]
     times = [m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t for m in trades]
     rows = _rows(
@@ -103,7 +105,7 @@ def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
 
 
 def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
-    """Trades of history as `LIVE_TRADE` rows. Raises `FeedLost`."""
+    """Return historical trades as `LIVE_TRADE` rows. Raises `FeedLost`."""
     rows = _rows(
         [r.timestamp for r in trades],
         [r.price for r in trades],
@@ -119,7 +121,7 @@ def _rows(
 ) -> Rows:
     rows = np.zeros(len(times), LIVE_TRADE)
     try:
-        e9 = {price: parse_price_e9(price) for price in set(prices)}  # there are few
+        e9 = {price: parse_price_e9(price) for price in set(prices)}  # few distinct prices
         rows["price"] = [e9[price] for price in prices]
         rows["size"] = [parse_lots(size) for size in sizes]
         rows["ts_event"] = times
@@ -136,7 +138,7 @@ def _rows(
 
 
 def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:
-    """What a status that is not well, or a refusal, means: their words are not stable, so a few are looked for."""
+    """Return the error for a status or refusal. The texts are not stable, so keywords are matched."""
     said = f"{status} {text}".lower()
     for words, problem in (
         (("max_connections", "maximum number of websocket"), FeedRefused("too_many_sessions", text)),

@@ -1,6 +1,6 @@
-"""How Massive names contracts: the exchange's key with a one-digit year, `ESZ6`.
+"""Massive's symbols: the exchange's own, with a one-digit year (`ESZ6`).
 
-Rule kept: a one-digit year is the nearest contract that has not ended on the day asked for.
+The year means the nearest contract that has not expired on a given day.
 """
 
 from datetime import date
@@ -9,7 +9,7 @@ from outcry.market.instruments import Contract, Universe
 
 
 def ticker_of(universe: Universe, contract: Contract, on: date) -> str | None:
-    """The vendor's name of a contract; None where it would mean another on that day, or is none of the universe."""
+    """Return Massive's symbol of a contract; None if that means another contract or there is none."""
     if contract.root not in universe.products:
         return None
     named = universe.next_to_end(contract.root, contract.month, contract.year % 10, on)

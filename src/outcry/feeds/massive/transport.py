@@ -1,8 +1,8 @@
-"""Massive through its own client library: one WebSocket for all contracts, and pages of history over HTTP.
+"""Massive's client library: one WebSocket for all contracts, and pages of history over HTTP.
 
-Rules kept: no other module knows the library. Nothing that passes is logged: at its finest level the library beneath it
-would write the key. No redirect is followed. The library does not connect again by itself: that is the feed's to
-decide. That the link lives is known by answers to pings, for the vendor sends nothing while nothing is traded.
+No other module uses the library. Its logging is off, since at debug level `websockets` would log the key. Redirects are
+refused, and the feed decides when to reconnect, not the library. Pings show whether the link works, because the vendor
+sends nothing without trades. `tests/brokers/test_vendor_libraries.py` names what is assumed of the library.
 """
 
 import asyncio
@@ -45,23 +45,26 @@ from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
 SOCKET, REST = "wss://socket.massive.com", "https://api.massive.com"
-#: Time to connect and sign in, and for an answer.
+#: Time limits for connecting with login, and for a reply.
 SIGN_IN_S, ANSWER_S = 15.0, 15.0
-#: The library looks for new subscriptions once a second.
+#: Longest time until the library sends a new subscription; it checks once a second.
 _NOTICED_S = 2.0
-#: Complaints that may be about one subscription alone.
+#: Errors that may concern a single subscription.
 _OF_ONE = frozenset({"not_entitled", "unknown_contract", "vendor_error"})
-#: Requests for history of one connection at a time.
+#: Concurrent history requests of one feed.
 _THREADS = 2
-#: Trades a page of history, the most there may be.
+#: Trades per page of history, the vendor's maximum.
 PAGE = 49_999
 _OK = 200
 
-_UNHEARD = silence_loggers("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
+_SILENT_LOGGER = silence_loggers("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
 
 
 class Socket:
-    """One connection, signed in once `signed_in` returns. `tickers` are subscribed to with it, others when asked."""
+    """One connection, signed in once `signed_in` returns. Implements `VendorSession`.
+
+    tickers: subscribed to at login; others are subscribed to when requested.
+    """
 
     def __init__(self, key: str, tickers: list[str], url: str, clock: Clock, rush: float) -> None:
         scheme, _, host = url.partition("://")
@@ -69,8 +72,8 @@ class Socket:
         self.board, self._lag = ChannelRegistry(), DeliveryLag()
         self._signed_in = asyncio.Event()
         self._rejected: CredentialsRejected | None = None
-        self._stands = {ticker: asyncio.Event() for ticker in tickers}
-        self._unfit: dict[str, FeedRefused] = {}
+        self._confirmed = {ticker: asyncio.Event() for ticker in tickers}
+        self._refused: dict[str, FeedRefused] = {}
         self._client = WebSocketClient(
             key,
             feed=host,
@@ -84,27 +87,27 @@ class Socket:
         self._running = asyncio.create_task(self._run())
         self._beating: asyncio.Task[None] | None = None
 
-    # -- what the library takes for its JSON module: it reads the greeting and the answer to the login by itself
+    # -- the library's JSON module, with which it reads the greeting and the login reply itself
 
     def loads(self, text: str | bytes) -> Any:
-        """Read what the library reads itself, and see the statuses in it."""
-        self._take(text)
+        """Decode a message for the library and handle its statuses."""
+        self._handle_frame(text)
         return msgspec.json.decode(text)
 
     @staticmethod
     def dumps(value: object) -> str:
-        """Write what the library sends."""
+        """Encode a message that the library sends."""
         return msgspec.json.encode(value).decode()
 
-    # -- life
+    # -- lifecycle
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used."""
+        """Return whether the connection is usable."""
         return self.board.problem is None
 
     async def signed_in(self) -> None:
-        """Wait for the answer to the login. Raises `Rejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
+        """Wait for the login reply. Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
         answered = asyncio.create_task(self._signed_in.wait())
         try:
             async with asyncio.timeout(SIGN_IN_S / self._rush):
@@ -121,21 +124,20 @@ class Socket:
         self._beating = asyncio.create_task(self._beat())
 
     async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
-        """Wait until a subscription stands; it does so for as long as the connection does. One that was refused before
-        anybody waited for it is refused then."""
-        if ticker in self._unfit:
-            raise self._unfit[ticker]
-        if ticker not in self._stands:
-            self._stands[ticker] = asyncio.Event()
+        """Wait until a subscription is confirmed, for the life of the connection. Raises its refusal, old or new."""
+        if ticker in self._refused:
+            raise self._refused[ticker]
+        if ticker not in self._confirmed:
+            self._confirmed[ticker] = asyncio.Event()
             self._client.subscribe(f"T.{ticker}")
         try:
             async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._rush):
-                await channel.beside(self._stands[ticker].wait())
+                await channel.beside(self._confirmed[ticker].wait())
         except TimeoutError:
             raise FeedLost("vendor_error", "Massive did not confirm a subscription") from None
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.board.fail(FeedLost("closed"))
         if self._beating is not None:
             self._beating.cancel()
@@ -145,36 +147,36 @@ class Socket:
             await asyncio.wait({self._running}, timeout=1)
         self._running.cancel()
         await asyncio.wait({self._running})
-        await asyncio.sleep(0)  # the library's loop over connections ends in a step of its own
+        await asyncio.sleep(0)  # the library's reconnect loop needs one more step to end
 
     async def _run(self) -> None:
-        """Connect, sign in and read until the connection ends; the streams then end as it did."""
+        """Connect, sign in and read until the connection ends; then end the streams with its error."""
         problem = FeedLost("disconnected", "Massive closed the connection")
         try:
             await self._client.connect(
-                self._heard, logger=_UNHEARD, ping_interval=None, max_size=2**24,
+                self._on_frame, logger=_SILENT_LOGGER, ping_interval=None, max_size=2**24,
                 create_connection=DirectConnection,
             )  # fmt: skip
         except AuthError:
-            problem = FeedLost("login_refused")  # the status has said it, and more
+            problem = FeedLost("login_refused")  # the status had more details
         except FeedLost as found:
             problem = found
         except (ConnectionClosed, OSError) as found:
             problem = FeedLost("disconnected", f"the connection to Massive failed: {type(found).__name__}")
-        except Exception as found:  # noqa: BLE001 - a supervisor: whatever it is, the streams must hear of it
+        except Exception as found:  # noqa: BLE001 - a supervisor: the streams must end with any error
             problem = FeedLost("protocol", f"protocol error in the Massive client: {type(found).__name__}")
         self.board.fail(problem)
 
-    async def _heard(self, text: Any) -> None:
-        self._take(text)
+    async def _on_frame(self, text: Any) -> None:
+        self._handle_frame(text)
 
-    def _take(self, text: str | bytes) -> None:
-        """Read a frame: many trades of many tickers, or statuses."""
+    def _handle_frame(self, text: str | bytes) -> None:
+        """Handle a frame: trades of many tickers, or statuses."""
         received_ns = self._clock.now_ns()
         trades: defaultdict[str, list[Message]] = defaultdict(list)
         for message in read_frame(text):
             if message.ev == "status":
-                self._told(message.status, message.message)
+                self._on_status(message.status, message.message)
             elif message.ev == "T":
                 trades[message.sym].append(message)
         for ticker, found in trades.items():
@@ -183,20 +185,20 @@ class Socket:
                 self._lag.record(received_ns, int(rows["ts_event"].min()))
                 self.board.put(ticker, Trades(rows))
 
-    def _told(self, status: str, text: str) -> None:
-        """Take a status to whom it concerns: a subscription, all that still wait for one, or everybody."""
-        named = [ticker for ticker in self._stands if f"T.{ticker}" in text.replace(",", " ").split()]
+    def _on_status(self, status: str, text: str) -> None:
+        """Apply a status to one subscription, to all unconfirmed ones, or to the connection."""
+        named = [ticker for ticker in self._confirmed if f"T.{ticker}" in text.replace(",", " ").split()]
         if status == "auth_success":
             self._signed_in.set()
         elif status in WELL:
             for ticker in named:
-                self._stands[ticker].set()
+                self._confirmed[ticker].set()
         else:
             problem = complaint(status, text)
             if isinstance(problem, CredentialsRejected):
                 self._rejected = problem
                 problem = FeedLost(problem.code, str(problem))
-            waiting = [ticker for ticker, stands in self._stands.items() if not stands.is_set()]
+            waiting = [ticker for ticker, confirmed in self._confirmed.items() if not confirmed.is_set()]
             concerned = named or waiting if self._signed_in.is_set() and problem.code in _OF_ONE else []
             for ticker in concerned:
                 self._end(ticker, problem)
@@ -204,12 +206,15 @@ class Socket:
                 self.board.fail(problem)
 
     def _end(self, ticker: str, problem: FeedLost) -> None:
-        """End a ticker's streams. A refusal holds for as long as the connection does; after any other fault whoever
-        comes next subscribes anew, which the library does only for what it believes not to be subscribed."""
+        """End a ticker's streams.
+
+        A refusal lasts as long as the connection. After any other error the next reader subscribes again, which the
+        library does only for tickers missing from `subs`.
+        """
         if isinstance(problem, FeedRefused):
-            self._unfit[ticker] = problem
-        elif not self._stands[ticker].is_set():
-            del self._stands[ticker]
+            self._refused[ticker] = problem
+        elif not self._confirmed[ticker].is_set():
+            del self._confirmed[ticker]
             self._client.subs.discard(f"T.{ticker}")
         self.board.fail(problem, ticker)
 
@@ -220,9 +225,9 @@ class Socket:
 
 
 class _Bounded(RESTClient):
-    """The library's client, which would unpack a body however large it becomes. Answers are the body alone."""
+    """The library's REST client with a limit on the decompressed body, which is all that `_get` returns."""
 
-    def _get(  # pyright: ignore[reportIncompatibleMethodOverride] - the rest is for what is not asked for here
+    def _get(  # pyright: ignore[reportIncompatibleMethodOverride] - other parameters are unused here
         self, path: str, params: dict[str, str] | None = None, **_: Any
     ) -> bytes:
         answer = self.client.request(
@@ -247,8 +252,7 @@ class _Bounded(RESTClient):
 
 
 class Rest:
-    """History over HTTP, on threads of its own: a vendor that does not answer holds up nobody else's work. `base`:
-    `https://host`."""
+    """Loads history over HTTP on its own threads, so that a slow vendor delays nothing else. base: `https://host`."""
 
     def __init__(self, key: str, base: str, rush: float) -> None:
         limit_s = max(1.0, ANSWER_S / rush)
@@ -256,7 +260,7 @@ class Rest:
         self._threads = ThreadPoolExecutor(_THREADS, "outcry-massive")
 
     async def page(self, ticker: str, asked: Mapping[str, str], received_ns: int) -> Page:
-        """A page of trades. Raises `Rejected`, `FeedLost`, `FeedRefused`."""
+        """Return a page of trades. Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._page, ticker, asked, received_ns)
 
@@ -284,7 +288,7 @@ class Rest:
             ) from None
 
     def close(self) -> None:
-        """Let go of its connections and threads; one that waits for an answer ends with its time limit."""
+        """Release connections and threads; a pending request ends at its time limit."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.client.clear()
         self._client.vx.client.clear()
