@@ -408,7 +408,7 @@ def test_what_a_chat_missed_is_counted_until_it_is_told_of(stage: Stage) -> None
     stage.now_ns += 2 * S
     message = stage.claim_one()
     assert message.missed == 4
-    stage.finish(message, told=True)
+    stage.finish(message, reported_missed=True)
     stage.now_ns += 2 * S
     stage.fire()
     assert stage.claim_one().missed == 0
@@ -425,7 +425,7 @@ def test_a_chat_or_mail_is_told_of_what_was_held_an_endpoint_waits_for_its_owner
     stage.fire()
     message = stage.claim_one()
     assert message.missed == missed
-    stage.finish(message, told=True)
+    stage.finish(message, reported_missed=True)
     assert stage.outbox.backlog(1, number) == Backlog(0, 3 - missed, missed)
 
 

@@ -153,10 +153,10 @@ def test_a_test_says_that_it_is_one() -> None:
 def test_what_was_missed_is_told_once_it_arrived() -> None:
     taken = Taken()
     with server(taken) as port:
-        assert sent(port, make_message(ES, missed=3)).told
-        assert not sent(port, make_message(ES)).told
+        assert sent(port, make_message(ES, missed=3)).reported_missed
+        assert not sent(port, make_message(ES)).reported_missed
         taken.answer = "451 later"
-        assert not sent(port, make_message(ES, missed=3)).told
+        assert not sent(port, make_message(ES, missed=3)).reported_missed
     _, text, html = parts(taken.sources[0])
     for form in (text, _Page(html).text):
         assert "3 earlier alerts could not be delivered." in form

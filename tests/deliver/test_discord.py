@@ -96,10 +96,10 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
 
 def test_what_was_missed_is_told_in_one_line_and_counts_as_told() -> None:
     sent, (body,) = tried(make_message(Target.DISCORD, [alert()], missed=37))
-    assert sent.told
+    assert sent.reported_missed
     assert body["content"].split("\n")[1].startswith("37 earlier alerts could not be delivered")
-    assert not tried(make_message(Target.DISCORD, [alert()], missed=37), reply(500))[0].told
-    assert not tried(make_message(Target.DISCORD, [alert()]))[0].told
+    assert not tried(make_message(Target.DISCORD, [alert()], missed=37), reply(500))[0].reported_missed
+    assert not tried(make_message(Target.DISCORD, [alert()]))[0].reported_missed
 
 
 HOSTILE = "@everyone <@1> **b** __u__ ~~s~~ `c` ```x``` ||p|| [click](https://evil.example) # h\n> q \u202egnp\x00 \\"
@@ -216,7 +216,7 @@ def test_what_discord_cannot_read_is_sent_once_more_as_text() -> None:
     assert second["content"].count("ES traded at 6912.5") == 3
     assert "2 earlier alerts could not be delivered" in second["content"]
     assert second["allowed_mentions"] == {"parse": []}
-    assert (sent.verdict, sent.code, sent.told) == (Verdict.ARRIVED, "ok", True)
+    assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.ARRIVED, "ok", True)
 
 
 def test_two_answers_are_no_more_to_show_than_one() -> None:
@@ -228,7 +228,7 @@ def test_two_answers_are_no_more_to_show_than_one() -> None:
 
 def test_what_discord_cannot_read_as_text_either_is_given_up() -> None:
     sent, messages = tried(make_message(Target.DISCORD, many(3), missed=2), reply(400, b'{"code": 50035}'))
-    assert (sent.verdict, sent.code, sent.told) == (Verdict.REFUSED, "our_message", False)
+    assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.REFUSED, "our_message", False)
     assert len(messages) == 2
 
 

@@ -71,7 +71,11 @@ def test_what_is_posted() -> None:
     }
     assert (sent.verdict, sent.code, sent.status) == (Verdict.ARRIVED, "ok", 204)
     assert sent.request == body.decode()
-    assert (sent.took_ms, sent.phases_ms, sent.told) == (12, (("connect", 5), ("answer", 7)), False)
+    assert (sent.took_ms, sent.phases_ms, sent.reported_missed) == (
+        12,
+        (("connect", 5), ("answer", 7)),
+        False,
+    )
 
 
 def test_a_test_goes_the_same_way_and_has_no_numbers() -> None:

@@ -114,11 +114,11 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
 @pytest.mark.parametrize(("missed", "words"), [(1, "1 earlier alert could"), (37, "37 earlier alerts could")])
 def test_what_was_missed_is_told_in_one_line_and_counts_as_told(missed: int, words: str) -> None:
     sent, (body,) = tried(make_message(Target.SLACK, [alert()], missed=missed))
-    assert sent.told
+    assert sent.reported_missed
     assert [words in text for text in texts(body)].count(True) == 1
     assert words in body["text"]
-    assert not tried(make_message(Target.SLACK, [alert()], missed=missed), reply(500))[0].told
-    assert not tried(make_message(Target.SLACK, [alert()]))[0].told
+    assert not tried(make_message(Target.SLACK, [alert()], missed=missed), reply(500))[0].reported_missed
+    assert not tried(make_message(Target.SLACK, [alert()]))[0].reported_missed
 
 
 HOSTILE = "<!channel> <@U1> @here *b* _i_ ~s~ `c` ```x``` <https://evil.example|click> &amp; \u202eegnahc\n> quote\x00"
@@ -197,14 +197,14 @@ def test_what_slack_cannot_read_is_sent_once_more_as_text(word: str) -> None:
     assert "blocks" in first
     assert set(second) == {"text", "unfurl_links"}
     assert first["text"] == second["text"]
-    assert (sent.verdict, sent.code, sent.told, sent.took_ms) == (Verdict.ARRIVED, "ok", True, 24)
+    assert (sent.verdict, sent.code, sent.reported_missed, sent.took_ms) == (Verdict.ARRIVED, "ok", True, 24)
     assert sent.excerpt == f"{word} (then, as plain text:) ok"
     assert json.loads(sent.request) == second
 
 
 def test_what_slack_cannot_read_as_text_either_is_given_up() -> None:
     sent, messages = tried(make_message(Target.SLACK, many(3), missed=2), reply(400, b"invalid_payload"))
-    assert (sent.verdict, sent.code, sent.told) == (Verdict.REFUSED, "our_message", False)
+    assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.REFUSED, "our_message", False)
     assert len(messages) == 2
 
 

@@ -30,7 +30,7 @@ from outcry.sessions.store import SqlStore
 
 BEGIN_NS = 1_767_366_245_000_000_000
 EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
-ARRIVED = SendResult(Verdict.ARRIVED, "ok", 200, took_ms=3, told=True)
+ARRIVED = SendResult(Verdict.ARRIVED, "ok", 200, took_ms=3, reported_missed=True)
 FAILED = SendResult(Verdict.LATER, "status", 500, took_ms=3, excerpt="no")
 
 
@@ -81,13 +81,13 @@ class Stage:
         self.people, self.live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
         self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
         self.encryptor = Encryptor(b"a secret of the tests", "subscriptions")
-        self.sender, self.told = Answering(self.clock), Told()
+        self.sender, self.reported_missed = Answering(self.clock), Told()
         self._numbers = count(1)
         self.dispatcher = self.worker("w1")
 
     def worker(self, name: str) -> Dispatcher:
         senders = dict.fromkeys(Target, self.sender)
-        parts = Parts(self.outbox, senders, self.encryptor, self.clock, self.told, name)
+        parts = Parts(self.outbox, senders, self.encryptor, self.clock, self.reported_missed, name)
         return Dispatcher(parts, chance=lambda: 0.5)
 
     def person(self, email: str = "ann@example.com") -> int:

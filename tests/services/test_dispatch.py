@@ -101,7 +101,7 @@ def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(stage: Stage) 
     assert log[0].next_ns == BEGIN_NS + 5 * S
     assert log[-1].next_ns is None
     assert stage.outbox.backlog(row.user_id, row.id).dead == 1
-    assert stage.told.notices == [("Desk", 24), ("Desk", 72)]
+    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72)]
 
 
 def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(stage: Stage) -> None:
@@ -114,7 +114,7 @@ def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(sta
     stage.run_for(7 * H, 5 * M)
     kept = stage.phase(row)
     assert (kept.phase, kept.reason) == (SubscriptionPhase.DISABLED, "failing")
-    assert stage.told.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
+    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
     tries = len(stage.sender.sent)
     stage.fire(3)
     stage.run_for(2 * H, 5 * M)

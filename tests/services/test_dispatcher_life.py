@@ -68,7 +68,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
     usual = Parts(
         cast("Outbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
-        stage.clock, stage.told, "w2",
+        stage.clock, stage.reported_missed, "w2",
     )  # fmt: skip
     made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()
     made.report = log
@@ -318,11 +318,11 @@ def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_
     stage.sender.answer = moved
     stage.fire()
     stage.step()
-    assert stage.told.notices == []
+    assert stage.reported_missed.notices == []
     stage.sender.answer = lambda _: GONE
     stage.clock.ns += 2 * S
     stage.step()
-    assert stage.told.notices == [("Desk", "gone")]
+    assert stage.reported_missed.notices == [("Desk", "gone")]
 
 
 # -- places

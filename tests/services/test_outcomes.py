@@ -61,7 +61,7 @@ def test_two_bad_hours_five_days_apart_switch_nobody_off(stage: Stage) -> None:
     stage.fire()
     stage.run_for(4 * H, 30 * S)
     assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-    assert stage.told.notices == [("Desk", 24)]
+    assert stage.reported_missed.notices == [("Desk", 24)]
 
 
 def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
@@ -107,7 +107,7 @@ def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(stage: Stage) ->
         stage.fire()
         stage.run_for(12 * H, 30 * M)
     assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "failing")
-    assert stage.told.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
+    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
     assert stage.outbox.queue(row.id).failures == 0
     off_ns = stage.log(row)[-1].at_ns
     assert 5 * D <= off_ns - BEGIN_NS < 5 * D + 2 * H
@@ -200,7 +200,7 @@ def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(stage: Stag
     stage.fire()
     stage.run_for(10 * S, S)
     assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-    assert stage.told.notices == []
+    assert stage.reported_missed.notices == []
     assert [address for address, _ in stage.sender.addresses] == [
         "https://hooks.mysite.dev/0042",
         "https://new.dev/x",

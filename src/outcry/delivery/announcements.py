@@ -91,5 +91,5 @@ class Announcements:
                 telling, self._telling = self._waiting.popleft(), True
             try:
                 telling()
-            except Exception as problem:  # noqa: BLE001 - a supervisor: the others are told all the same
+            except Exception as problem:  # noqa: BLE001 - a supervisor: the other notices follow
                 self._report(LogEvent.OWNER_NOTICE_FAILED, problem=repr(problem))

@@ -48,7 +48,7 @@ class ChatContent:
     url: str
 
 
-def told(message: Message, body: Body, now_ns: int) -> ChatContent:
+def build_content(message: Message, body: Body, now_ns: int) -> ChatContent:
     """Return the content of a message with this body. `now_ns`: the current time."""
     alerts, url = body.alerts, body.alerts[0].url
     rows: list[AlertRow | None] = [entry.alert for entry in message.entries] or [None]

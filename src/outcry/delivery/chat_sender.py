@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from outcry.base.clock import Clock
-from outcry.delivery.chat_content import ChatContent, told
+from outcry.delivery.chat_content import ChatContent, build_content
 from outcry.delivery.egress import Egress, Reply
 from outcry.delivery.model import Target
 from outcry.delivery.outbox_model import Message
@@ -63,13 +63,13 @@ class ChatSender(ABC):
         held_ns = self.held_ns(now_ns)
         if held_ns > 0:
             return SendResult(Verdict.BUSY, "too_busy", wait_ns=held_ns)
-        said = told(message, body_of(message, self._pages, now_ns), now_ns)
+        said = build_content(message, body_of(message, self._pages, now_ns), now_ns)
         sent = await self._post(address, self.payload(said))
         if sent.code == OUR_MESSAGE:
             if sent.took_ms > _TIME_FOR_TWO_MS:
                 return replace(sent, verdict=Verdict.LATER)
             sent = _both(sent, await self._post(address, self.plain_payload(said)))
-        return replace(sent, told=message.missed > 0 and sent.verdict is Verdict.ARRIVED)
+        return replace(sent, reported_missed=message.missed > 0 and sent.verdict is Verdict.ARRIVED)
 
     async def _post(self, address: str, payload: dict[str, object]) -> SendResult:
         body = encoded(payload)

@@ -167,8 +167,8 @@ def _gather() -> Any:
 def _read(
     connection: Connection, chosen: Mapping[str, int], candidates: Mapping[int, RowMapping], lease: str
 ) -> list[Message]:
-    told = [number for number in chosen.values() if candidates[number]["target"] != Target.HTTPS.value]
-    missed: dict[int, int] = dict(_rows(connection, _missed(), told)) if told else {}
+    reporting = [number for number in chosen.values() if candidates[number]["target"] != Target.HTTPS.value]
+    missed: dict[int, int] = dict(_rows(connection, _missed(), reporting)) if reporting else {}
     alerts: dict[int, AlertRow] = {}
     found: dict[str, _Contents] = {}
     for number, place, message_id, tries, attempts, asked_ns, seq, *rest in _rows(

@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from outcry.answers import alert_phrases
-from outcry.answers.alerts import entry as told
+from outcry.answers.alerts import entry as entry_of
 from outcry.base.http_dates import date_text
 from outcry.base.translations import Vocabulary
 from outcry.delivery.digest_windows import zone_of
@@ -109,7 +109,7 @@ def _groups(entries: Sequence[Entry], reader: Reader, words: Vocabulary) -> Mapp
     """Return the alerts by symbol, in the order symbols first occur."""
     zone, groups = zone_of(reader.time_zone), dict[str, list[Row]]()
     for entry in entries:
-        row, alert = entry.alert, told(entry.alert, "shared")
+        row, alert = entry.alert, entry_of(entry.alert, "shared")
         at = datetime.fromtimestamp(row.at_ns // NANOS_PER_SECOND, UTC).astimezone(zone)
         groups.setdefault(row.symbol, []).append(
             Row(

@@ -73,7 +73,7 @@ class MailSender:
             verdict, code, done.status,
             took_ms=round((time.perf_counter() - began) * 1000), phases_ms=done.phases_ms, excerpt=_excerpt(done),
             request=f"{digest.subject}\n\n{digest.request}",
-            told=verdict is Verdict.ARRIVED and message.missed > 0,
+            reported_missed=verdict is Verdict.ARRIVED and message.missed > 0,
         )  # fmt: skip
 
     def _email(self, message_id: str, address: str, digest: DigestMessage, links: Links) -> EmailMessage:

@@ -158,7 +158,7 @@ class DeliveryResult:
     - `queue`: new state of the queue.
     - `attempt`: row of the delivery log, None if nothing was sent. Its id is ignored.
     - `tries`: retries used of the schedule.
-    - `told`: the message reported the entries counted in `missed`; they become DEAD.
+    - `reported_missed`: the message reported the entries counted in `missed`; they become DEAD.
     - `disable`: code of the reason to disable the subscription and hold its waiting entries; empty to keep it.
     """
 
@@ -168,7 +168,7 @@ class DeliveryResult:
     queue: Queue
     attempt: AttemptRow | None
     tries: int
-    told: bool = False
+    reported_missed: bool = False
     disable: str = ""
 
 

@@ -108,8 +108,10 @@ def _ended(message: Message, sent: SendResult, sign: Sign, queue: Queue, now_ns:
     phase = move({**TRANSITIONS, **_TOLD_LATER} if chat else TRANSITIONS, _P.WAITING, sign)
     outcome: Outcome = "delivered" if sign is Sign.ARRIVED else "dead"
     attempt = attempt_of(message, sent, outcome, now_ns)
-    told = sign is Sign.ARRIVED and sent.told
-    return Decision(DeliveryResult(message, phase, now_ns, queue, attempt, message.tries, told=told), 0)
+    reported = sign is Sign.ARRIVED and sent.reported_missed
+    return Decision(
+        DeliveryResult(message, phase, now_ns, queue, attempt, message.tries, reported_missed=reported), 0
+    )
 
 
 def _again(

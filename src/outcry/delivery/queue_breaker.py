@@ -86,5 +86,5 @@ def _has_lasted(queue: Queue, length_ns: int) -> bool:
     """Tell whether nothing was delivered for this long and the last warning is old enough."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
-    told = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS
-    return told and queue.failed_ns - queue.failing_since_ns >= length_ns
+    may_warn = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS
+    return may_warn and queue.failed_ns - queue.failing_since_ns >= length_ns

@@ -103,9 +103,9 @@ def _settle_entries(connection: Connection, done: Sequence[DeliveryResult]) -> N
     ]
     if settled:
         connection.execute(_settle(), settled)
-    told = [one.message.subscription.id for one in done if one.told and one.message.missed]
-    if told:
-        missed = (_OUTBOX.subscription_id.in_(told), _OUTBOX.phase.in_(MISSED_PHASES))
+    reported = [one.message.subscription.id for one in done if one.reported_missed and one.message.missed]
+    if reported:
+        missed = (_OUTBOX.subscription_id.in_(reported), _OUTBOX.phase.in_(MISSED_PHASES))
         connection.execute(update(schema.outbox).where(*missed).values(phase=EntryPhase.DEAD.value))
 
 

@@ -32,7 +32,7 @@ class SendResult:
     - `wait_ns`: pause that the receiver asks for, None if it does not.
     - `excerpt`: start of the response, as received. `request`: what was sent, without secrets, for tests of a
       webhook.
-    - `told`: the message reported the missed alerts.
+    - `reported_missed`: the message reported the missed alerts.
     """
 
     verdict: Verdict
@@ -43,7 +43,7 @@ class SendResult:
     phases_ms: tuple[tuple[str, int], ...] = ()
     excerpt: str = ""
     request: str = ""
-    told: bool = False
+    reported_missed: bool = False
 
 
 class Sender(Protocol):

@@ -116,7 +116,7 @@ class Delivery:
             return self._tested(sender, row, address, secrets)
         except StoreBusy:
             return _nothing_sent("store_busy")
-        except Exception as problem:  # noqa: BLE001 - whoever asked is told that it is no fault of theirs
+        except Exception as problem:  # noqa: BLE001 - a fault of ours, and the page says so
             self._dispatcher.report(LogEvent.WEBHOOK_TEST_FAILED, problem=repr(problem))
             return _nothing_sent("our_fault")
 
