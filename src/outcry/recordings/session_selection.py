@@ -27,7 +27,7 @@ from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import Column, fold_rows, on_tick, volume_of
 from outcry.trades.session_index import SessionIndex, SessionSlice
 
-#: The open (ns UTC) of a session of one product, and whose record of it, of any contract.
+#: Open (ns UTC), source and quality of a session of one product, for any of its contracts.
 RecordingKey = tuple[int, str, Quality]
 
 LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
@@ -157,7 +157,7 @@ class SessionBuilder:
 
     def __init__(self, context: ImportContext, owner: int, source: str, now_ns: int) -> None:
         self._context, self._owner, self._source, self._now_ns = context, owner, source, now_ns
-        #: Sessions of which a damaged file holds a part: by contract and open (ns UTC).
+        #: Sessions with a damaged recording, by contract and open (ns UTC).
         self._partly_damaged: set[tuple[str, int]] = set()
 
     def folded(self, fold: SessionFold, days: Sequence[StagedDay]) -> FoldedSession | None:
@@ -214,7 +214,7 @@ class SessionBuilder:
             for row in self._context.store.sessions_of(self._owner, contract.key, first, last)
             if (row.source, row.quality) == (self._source, quality)
         }
-        for fold in folds.values():  # what never reached the tape is known only from the import
+        for fold in folds.values():  # rows that were not written to the tape are known only from the import
             known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
             fold.counts.off_tick, fold.counts.out_of_order = known
         found = (

@@ -175,7 +175,7 @@ class StagingArea:
         if kept:
             day.spans, day.from_feed = joined((*kept.spans, *day.spans)), day.from_feed or kept.from_feed
         if kept and np.array_equal(rows, old):
-            # a file without a digest holds what its recording brings again: now it can have one
+            # the file has no digest yet, but its rows equal those imported again, so it gets one
             day.file = kept.file if kept.digest else TapeFile(kept.path, self._tape.digest(kept.path))
             day.changed = (day.spans, day.from_feed) != (kept.spans, kept.from_feed) or not kept.digest
             day.counts = Counts(

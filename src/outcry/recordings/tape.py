@@ -45,7 +45,7 @@ class TapeFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._begun = folder / ".begun"
-        # compression is half the work of an import and releases the interpreter: one thread beside the reader's
+        # compression is half the work of an import and releases the GIL, so it runs in one thread beside the reader
         self._compressing = ThreadPoolExecutor(1, thread_name_prefix="tape")
 
     def begin(
@@ -205,7 +205,7 @@ class DbnWriter:
         for chunk in self._waiting:
             chunk.cancel()
         with suppress(OSError):  # a full disk refuses the last bytes, which are not wanted anyway
-            self._thread.submit(self._file.close).result()  # behind any chunk that was under way
+            self._thread.submit(self._file.close).result()  # after any chunk in progress
         self._path.unlink(missing_ok=True)
 
 

@@ -105,7 +105,7 @@ class Login:
             try:
                 return self._granted(await self._ask("GET", "/auth/renewaccesstoken", token=last.text))
             except CredentialsRejected:
-                pass  # it has ended: sign in anew
+                pass  # expired: sign in again
         entries = self._entries
         body = {
             "name": entries.user, "password": entries.password, "appId": entries.app, "appVersion": VERSION,

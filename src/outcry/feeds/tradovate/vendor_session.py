@@ -74,7 +74,7 @@ class TradovateSession:
             asyncio.ensure_future(work) for work in (self._read(), self._send_heartbeats(), self._renew())
         ]
 
-    # -- life
+    # -- lifecycle
 
     @property
     def open(self) -> bool:
@@ -119,7 +119,7 @@ class TradovateSession:
         for chart in {*self._charts.values(), *self._quoted.values()}:
             chart.inbox.fail(problem)
 
-    # -- asking
+    # -- requests
 
     async def subscribe(
         self, chart: TickSubscription, name: str, from_ns: int, to_ns: int | None = None
@@ -206,7 +206,7 @@ class TradovateSession:
             self._lose(FeedLost(*_CONNECTION_LOST))
             raise FeedLost(*_CONNECTION_LOST) from None
 
-    # -- hearing
+    # -- messages
 
     async def _read(self) -> None:
         problem = FeedLost("disconnected", "Tradovate closed the connection")
@@ -235,7 +235,7 @@ class TradovateSession:
             case "c":
                 raise FeedLost("disconnected", "Tradovate closed the connection")
             case _:
-                pass  # `h`: it lives
+                pass  # `h`: heartbeat
 
     def _message(self, message: protocol.Message) -> None:
         if isinstance(message.i, int) and (asked := self._pending.get(message.i)) is not None:
@@ -274,7 +274,7 @@ class TradovateSession:
                 rows = protocol.parse_rows(
                     packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0
                 )
-            except FeedLost as problem:  # one contract's fault is no other's
+            except FeedLost as problem:  # the error ends this contract's stream only
                 return chart.inbox.fail(problem)
             if not chart.history:
                 self.heartbeat_clock.observe(int(rows["ts_event"].max()))
@@ -293,7 +293,7 @@ class TradovateSession:
         except ValueError:
             chart.inbox.fail(FeedLost("protocol", "Tradovate reported an invalid volume"))
 
-    # -- beating
+    # -- heartbeats
 
     def _publish_heartbeat(self, *, idle: bool) -> None:
         """Send a due heartbeat to every stream that is past its history."""

@@ -305,7 +305,7 @@ def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, sta
                    stamps, zone, ends, fixed)  # fmt: skip
 
 
-#: In the order in which they are tried: the most particular first.
+#: Tried in this order, the most specific first.
 DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
     "databento-csv": _databento,
     "kibot": _kibot,

@@ -54,7 +54,7 @@ class FileReading:
             closing(CountedFile(self.path)) as file,
         ):
             self._file = file
-            # closed before the file is: a thread may be reading ahead in it
+            # close the batches before the file, because a thread may be reading ahead
             with closing(self.rows(file, progress)) as batches:
                 for batch in batches:
                     if len(batch.rows):

@@ -14,7 +14,7 @@ from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
 from outcry.recordings.formats.cell_parsing import InvalidCell, convert, refuse_nulls, whole
 
-#: Times outside 1980 to 2100 are no times of trades: they are numbers of another unit.
+#: A time outside 1980 to 2100 is a number in another unit.
 EARLIEST_NS = 315_532_800 * 1_000_000_000
 LATEST_NS = 4_102_444_800 * 1_000_000_000
 #: Going back by more than this inside an hour that occurs twice means its second passage has begun.
