@@ -17,7 +17,7 @@ class FakePeer(Protocol):
     """A vendor. All times ns UTC. Made without arguments, inside a running event loop."""
 
     adapter: BrokerAdapter
-    #: Entries that it accepts, for `Adapter.feed`.
+    #: Entries that it accepts, for `BrokerAdapter.feed`.
     given: Mapping[str, str]
     #: What history of today it gives, and in what quality a session that was broken off is whole again.
     history: Quality
@@ -34,7 +34,7 @@ class FakePeer(Protocol):
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Where it listens, for `Kit.places`; once started."""
+        """Where it listens, for `AdapterContext.endpoints`; once started."""
         ...
 
     async def start(self) -> None:

@@ -107,12 +107,12 @@ class ConnectionSupervisor:
         return self._owned is None or partition_of_feed(row.user_id, row.broker) in self._owned
 
     def wake(self) -> None:
-        """See `Runs`."""
+        """See `ConnectionRunner`."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
     def connected_brokers(self, user_id: int) -> set[str]:
-        """See `Runs`."""
+        """See `ConnectionRunner`."""
         return {row.broker for row in list(self._rows.values()) if row.user_id == user_id}
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:

@@ -1,7 +1,7 @@
-"""A Sierra Chart file that is still being written, read as far as it is whole.
+"""Reads a Sierra Chart file that is still being written, up to its last complete record.
 
-Rules kept: half a record waits for its other half, and a bar for its end; a file that is another one, or shorter, or
-rewritten, is a lost connection and never read on from the middle.
+An incomplete record or bar is read once it is complete. If the file is replaced, shortened or rewritten, the feed is
+lost and reading does not continue from the middle.
 """
 
 import os
@@ -35,14 +35,13 @@ from outcry.trades.coverage import GRACE_NS
 from outcry.trades.feed import FeedLost, FeedRefused, Gap
 from outcry.trades.records import Batch
 
-#: Records before the cursor that are looked at, should a few not be in order, in ns.
+#: Margin before the cursor (ns) within which records are read, since a few may be out of order.
 _MARGIN_NS = 60 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What one look at the file brought. more: whether there was more than is read at once. reached_ns: nothing that
-    ends earlier is still to come."""
+    """Result of one read. more: further data is available. reached_ns: all that ended before it was read."""
 
     batches: list[Batch]
     more: bool
@@ -50,7 +49,7 @@ class PollResult:
 
 
 class GrowingScid:
-    """The open file, and how far it has been read. Used by one thread at a time."""
+    """The open file and the read position. Used by one thread at a time."""
 
     def __init__(self, file: CountedFile, contract: Contract, tick_e9: int, since_ns: int) -> None:
         self._file, self._contract, self._tick_e9, self._since_ns = file, contract, tick_e9, since_ns
@@ -71,12 +70,12 @@ class GrowingScid:
         self._last = self._before()
 
     def close(self) -> None:
-        """Close the file, once whoever looks at it is done."""
+        """Close the file after a read in progress."""
         with self._lock:
             self._file.close()
 
     def look(self, settled_ns: int) -> PollResult:
-        """Read on, one chunk. settled_ns: nothing earlier will be written any more."""
+        """Read one more chunk. settled_ns: nothing earlier will be written any more (ns UTC)."""
         with self._lock, feed_errors():
             whole = self._whole()
             self._refuse_another()
@@ -97,9 +96,9 @@ class GrowingScid:
             return self._read(batches, settled_ns, limit_ns, more=more)
 
     def not_held(self, until_ns: int) -> Gap | None:
-        """What lies between the cursor and the first record: a file holds everything from that on, and nothing before.
+        """Return the gap between the cursor and the first record; None if it is shorter than the grace period.
 
-        Not told of less than the five minutes that a session may begin without a trade.
+        The grace period covers the first minutes of a session without a trade.
         """
         with self._lock, feed_errors():
             start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
@@ -112,7 +111,7 @@ class GrowingScid:
         return PollResult(batches, more, self._reached_ns)
 
     def _whole(self) -> int:
-        """Whole records in the file now."""
+        """Return the number of complete records in the file."""
         self._file.size = os.fstat(self._file.fileno()).st_size
         return max(0, self._file.size - self._start) // RECORD.itemsize
 
@@ -122,15 +121,15 @@ class GrowingScid:
         return np.frombuffer(raw[: len(raw) // size * size], RECORD)
 
     def _time(self, number: int) -> int:
-        """When a record was made; 0 where there is none any more."""
+        """Return the time of a record (ns UTC); 0 if it no longer exists."""
         return int(unix_ns(self._records(number, 1)).max(initial=0))
 
     def _before(self) -> bytes:
-        """The last record that was read, as it stands in the file."""
+        """Return the last record read, as it is in the file now."""
         return self._records(self._done - 1, 1).tobytes() if self._done else b""
 
     def _refuse_another(self) -> None:
-        """Raise `FeedLost` where the name leads to another file by now, or what was read no longer stands in it."""
+        """Raise `FeedLost` if the file was replaced or the records read have changed."""
         try:
             found = self._file.path.stat()
         except FileNotFoundError as problem:
@@ -139,7 +138,7 @@ class GrowingScid:
             raise FeedLost("file_replaced", f"{self._file.path.name} was replaced by another file")
 
     def _told(self) -> ScidDecoder | None:
-        """The decoder, once the file tells how to read it."""
+        """Return the decoder; None until the file has enough records to detect the format."""
         if self._decoder is None:
             sample = read_sample(self._file, self._start)
             if is_conclusive(sample, self._tick_e9):
@@ -157,7 +156,7 @@ class GrowingScid:
         return decoder
 
     def _forming_until(self, decoder: ScidDecoder, last: Records, settled_ns: int) -> int:
-        """When the bar ends that the last record is still becoming (ns UTC); 0 where it is whole."""
+        """Return when the incomplete last bar ends (ns UTC); 0 if the last record is complete."""
         if decoder.bars is None or not decoder.are_bars(last).any():
             return 0
         end_ns = int(unix_ns(last)[0]) + decoder.bars.length_ns
@@ -170,7 +169,7 @@ class GrowingScid:
 
 @contextmanager
 def feed_errors() -> Generator[None]:
-    """Turn what reading a file raises into `FeedLost`: a record may be read while it is being written."""
+    """Convert errors of reading a file to `FeedLost`, since a record may be read while it is written."""
     try:
         yield
     except FileRefused as problem:

@@ -20,7 +20,7 @@ CAPS = FeedCaps(
 
 
 class ProjectXAdapter:
-    """Implements `Adapter`. Not hosted: TopstepX forbids connections from a server."""
+    """Implements `BrokerAdapter`. Not hosted: TopstepX forbids connections from a server."""
 
     library = "pysignalr"
     caps = CAPS

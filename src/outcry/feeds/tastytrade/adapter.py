@@ -14,7 +14,7 @@ _REACH_NS = 30 * NANOS_PER_DAY
 
 
 class TastytradeAdapter:
-    """Implements `Adapter`. Endpoint names: `api`, and `dxlink` for an additional trusted market data URL."""
+    """Implements `BrokerAdapter`. Endpoint names: `api`, and `dxlink` for an additional trusted market data URL."""
 
     library = ""
     broker = Broker(

@@ -31,7 +31,7 @@ FIELDS = (
 
 
 class TradovateAdapter:
-    """Implements `Adapter`."""
+    """Implements `BrokerAdapter`."""
 
     broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
     caps = FeedCaps(
@@ -41,7 +41,7 @@ class TradovateAdapter:
     library = ""
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """See `Adapter`. Raises `BadEntry`."""
+        """See `BrokerAdapter`. Raises `InvalidCredential`."""
         from outcry.feeds.tradovate.feed import TradovateFeed  # noqa: PLC0415 - loaded when one is made
         from outcry.feeds.tradovate.login import Entries  # noqa: PLC0415
 
