@@ -208,7 +208,7 @@ class Stage:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + 60
         for runner in runners:
-            while [at for at in await self.engine._recovery.barred(runner) if at >= began_ns]:
+            while [at for at in await self.engine._recovery.barred_minutes(runner) if at >= began_ns]:
                 assert loop.time() < end_s, f"only bars of {runner.name}"
                 await asyncio.sleep(0.01)
 

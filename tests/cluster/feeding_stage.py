@@ -229,7 +229,7 @@ class EngineProcess:
         await self._served.aclose()
         self.engine._recorder.close()
         self.engine._recovery.close()
-        self.engine._storing.close()
+        self.engine._session_writer.close()
         self.engine._reference_thread.shutdown()
 
 
