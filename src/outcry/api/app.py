@@ -1,7 +1,7 @@
 """The application: the dispatcher for `/api` and, for browsers signed in, `/page`; Starlette for the rest; one edge
 around all.
 
-Rule kept: everything it needs is handed to it; it opens nothing and keeps nothing outside itself.
+All dependencies are passed in.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""One connection: `/account/brokers/{id}`. How it stands, what it sends, and what can be done with it.
+"""One broker connection: `/account/brokers/{id}`. Its status, its streams and its actions.
 
-Rule kept: somebody else's connection is one that does not exist.
+Another user's connection behaves like a missing one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Connected:
 
     @property
     def called(self) -> str:
-        """What a person calls it."""
+        """Return the connection's display name."""
         return self.row.label or self.broker
 
 
@@ -114,7 +114,7 @@ def stream_of(request: PageRequest, channel: Channel) -> Stream:
 
 
 def names_of(context: PageContext) -> dict[str, str]:
-    """What brokers are called, by id."""
+    """Return the names of brokers by id."""
     return {broker.id: broker.name for broker in context.services.connections.brokers()}
 
 
@@ -131,7 +131,7 @@ async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, Conn
 async def note(
     context: PageContext, request: PageRequest, user: UserRow, event: Event, row: ConnectionRow, **more: str
 ) -> None:
-    """Note what was done in this user's log."""
+    """Record an action in the user's activity log."""
     details = {"broker": row.broker, "label": row.label, **more}
     await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
@@ -179,14 +179,14 @@ def _check(request: PageRequest, row: ConnectionRow, checked: Checked | None) ->
 
 
 async def show(context: PageContext, request: PageRequest) -> Response:
-    """One of them: how it stands, and what can be done with it."""
+    """Show a connection."""
     _, row = await own(context, request)
     kept = restore_typed(context, request, f"{LIST}/{row.id}")
     return delete_typed(request, await one(context, request, row, {**chosen_of(row), **kept}, {}))
 
 
 async def choose(context: PageContext, request: PageRequest) -> Response:
-    """Have it bring other products, under another name."""
+    """Change the symbols and the name of a connection."""
     context.sender(request)
     typed = await typed_in(context, request, None)
     faults = typed.faults
@@ -209,14 +209,14 @@ async def choose(context: PageContext, request: PageRequest) -> Response:
 
 
 async def pause(context: PageContext, request: PageRequest) -> Response:
-    """Have it rest until told."""
+    """Pause a connection."""
     return await _move(
         context, request, context.services.connections.pause, Event.CONNECTION_PAUSED, "paused"
     )
 
 
 async def resume(context: PageContext, request: PageRequest) -> Response:
-    """Have it try again, from whatever it rests or has failed in."""
+    """Restart a paused or failed connection."""
     return await _move(
         context, request, context.services.connections.resume, Event.CONNECTION_RESUMED, "resumed"
     )
@@ -238,7 +238,7 @@ async def _move(
 
 
 async def back(context: PageContext, request: PageRequest) -> Response:
-    """An address that only takes forms, opened as a page."""
+    """Redirect a form URL that was opened as a page."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'connection_id')}")
 
 

@@ -1,7 +1,7 @@
-"""Broker connections: `/account/brokers`. Listed, begun, ended; and the key with which somebody sends trades.
+"""Broker connections: `/account/brokers`. List, connect, disconnect; and keys that send trades.
 
-Rules kept: what is typed into a secret field is never shown again, also not when the form is refused; what connects,
-and what may send, is made only by a user who has just proved who it is; this page knows no broker by name.
+Secret entries are never shown again, not even when the form is refused. Connecting, and creating a key that sends, need
+a recent confirmation. This page has no code for single brokers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ async def show_made(context: PageContext, request: PageRequest) -> Response:
 
 
 async def connect_form(context: PageContext, request: PageRequest) -> Response:
-    """What a broker needs to be told."""
+    """Show the form to connect a broker."""
     context.confirmed(request)
     broker = await _broker(context, request)
     typed = {**usual_of(broker), **restore_typed(context, request, f"{LIST}/connect/{broker.id}")}
@@ -135,7 +135,7 @@ async def connect_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def connect(context: PageContext, request: PageRequest) -> Response:
-    """Begin a connection."""
+    """Connect a broker."""
     context.sender(request)
     broker = await _broker(context, request)
     typed = await typed_in(context, request, broker)
@@ -180,14 +180,14 @@ def _form(
 
 
 async def ask_disconnect(context: PageContext, request: PageRequest) -> Response:
-    """Ask before it is ended."""
+    """Ask for confirmation before disconnecting."""
     _, row = await own(context, request)
     names = await context.ask(names_of, context)
     return context.page(request, "account/disconnect.html", connection=connected(request, row, names))
 
 
 async def disconnect(context: PageContext, request: PageRequest) -> Response:
-    """End it; what it brought stays."""
+    """Disconnect a broker; its recorded data stays."""
     user, row = await own(context, request)
     await context.form(request)
     if not await context.ask(context.services.connections.disconnect, user.id, row.id, context.now_ns()):

@@ -1,8 +1,7 @@
-"""API keys: `/account/keys`. Made, shown once, named, replaced with a grace, revoked.
+"""API keys: `/account/keys`. Create, show once, rename, rotate with a grace period, revoke.
 
-Rules kept: a key is on a page once, when it is made, and never in an address; making one needs a user who has just
-proved who it is. Revoking does not: a key that leaked must be stopped at once; so that it is not done by a slip, the
-key's name is typed.
+A key is shown once and never appears in a URL. Creating one needs a recent confirmation. Revoking does not, because a
+leaked key must be stopped at once; the user types the key's name instead, to prevent mistakes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,17 +30,17 @@ from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, 
 from outcry.web.sign_in_flow import origin_of, site_of
 
 LIST, NEW, MADE = "/account/keys", "/account/keys/new", "/account/keys/made"
-#: How long a key lasts, as forms say it.
+#: Lifetimes that the form offers.
 LIFETIMES_NS: Mapping[str, int | None] = {
     "30": 30 * NANOS_PER_DAY,
     "90": 90 * NANOS_PER_DAY,
     "365": 365 * NANOS_PER_DAY,
     "never": None,
 }
-#: How long a key that is replaced goes on to work, as forms say it.
+#: Grace periods of a rotated key that the form offers.
 GRACES: Mapping[str, int] = dict(zip(("0", "1h", "24h", "7d"), GRACES_NS, strict=True))
 _USUAL = {"label": "", "lifetime": "90"}
-#: A key this near its end is pointed out.
+#: A key that expires within this time is marked.
 _SOON_NS = 7 * NANOS_PER_DAY
 
 
@@ -60,12 +59,12 @@ class Shown:
 
     @property
     def live(self) -> bool:
-        """Whether it works."""
+        """Return whether the key is valid."""
         return self.state in {"live", "soon", "replaced"}
 
 
 def shown(request: PageRequest, row: KeyRow, now_ns: int) -> Shown:
-    """A key for a page."""
+    """Return a key for a page."""
     created = local_time(request, row.created_ns)
     assert created is not None
     times = (local_time(request, at_ns) for at_ns in (row.last_used_ns, row.expires_ns, row.revoked_ns))
@@ -83,25 +82,25 @@ def _state(row: KeyRow, now_ns: int) -> str:
 
 
 async def list_keys(context: PageContext, request: PageRequest) -> Response:
-    """All of this user's."""
+    """List the user's keys."""
     user = context.user(request)
     rows = await context.ask(context.services.keys.of, user.id)
     keys = [shown(request, row, context.now_ns()) for row in rows]
     return context.page(request, "account/keys.html", keys=keys, done=done_code(request))
 
 
-# -- making one
+# -- create
 
 
 async def new_key(context: PageContext, request: PageRequest) -> Response:
-    """Where one is made."""
+    """Show the form for a new key."""
     context.confirmed(request)
     typed = _USUAL | restore_typed(context, request, NEW)
     return delete_typed(request, context.page(request, "account/key_new.html", typed=typed, faults={}))
 
 
 async def make_key(context: PageContext, request: PageRequest) -> Response:
-    """Make one, to be shown once."""
+    """Create a key and show it once."""
 
     async def refuse(typed: Mapping[str, str], faults: Faults) -> Response:
         return context.page(request, "account/key_new.html", 422, typed=typed, faults=faults)
@@ -138,12 +137,12 @@ class _Wish:
 
     @property
     def typed(self) -> dict[str, str]:
-        """For the form, once more."""
+        """Return the entries for the form."""
         return {"label": self.label, "lifetime": self.lifetime}
 
 
 def _wished(form: Form) -> _Wish:
-    """Read a form that asks for a key."""
+    """Read the form for a new key."""
     label = form.line("label", LONGEST_LABEL)
     lifetime = form.line("lifetime")
     if not label:
@@ -156,7 +155,7 @@ def _wished(form: Form) -> _Wish:
 async def _made_key(
     context: PageContext, request: PageRequest, user: UserRow, wish: _Wish, role: Role, faults: Faults
 ) -> str:
-    """Make a key as wished; empty, with a fault, where it may not be."""
+    """Create the key; return an empty text and add a fault if it is refused."""
     now_ns, lasts_ns = context.now_ns(), LIFETIMES_NS[wish.lifetime]
     expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
 
@@ -173,20 +172,20 @@ async def _made_key(
 
 
 async def show_made(context: PageContext, request: PageRequest) -> Response:
-    """The key just made, the only time it is on a page."""
+    """Show the new key, once."""
     return await show_once(context, request, "account/key_made.html", MADE, LIST, site=site_of(request))
 
 
-# -- one of them
+# -- one key
 
 
 async def one_key(context: PageContext, request: PageRequest) -> Response:
-    """What can be done with one."""
+    """Show a key and its actions."""
     return await _one(context, request, {}, {})
 
 
 async def name_key(context: PageContext, request: PageRequest) -> Response:
-    """Call it something else."""
+    """Rename a key."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -204,7 +203,7 @@ async def name_key(context: PageContext, request: PageRequest) -> Response:
 
 
 async def rotate_key(context: PageContext, request: PageRequest) -> Response:
-    """Make another in its place, to be shown once; this one works until its grace is over."""
+    """Rotate a key: show the new one once; the old one works until its grace period ends."""
     user, row = await _own(context, request)
     form = await context.form(request)
     faults = form.faults
@@ -233,7 +232,7 @@ async def rotate_key(context: PageContext, request: PageRequest) -> Response:
 
 
 async def revoke_key(context: PageContext, request: PageRequest) -> Response:
-    """End it, everywhere within a second."""
+    """Revoke a key. Every process refuses it within a second."""
     user, row = await _own(context, request)
     form = await context.form(request)
     faults = form.faults
@@ -247,7 +246,7 @@ async def revoke_key(context: PageContext, request: PageRequest) -> Response:
 
 
 async def back_to_key(context: PageContext, request: PageRequest) -> Response:
-    """An address that only takes forms, opened as a page: after a sign-in somebody may come back to it."""
+    """Redirect a form URL that was opened as a page, for example after a sign-in."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'key_id')}")
 
 

@@ -1,6 +1,6 @@
-"""What the pages of one webhook share: whose it is, how it is shown, and what is noted of what is done to it.
+"""What the pages of one webhook share: access checks, rendering, and the user's activity log.
 
-Rules kept: somebody else's subscription is one that does not exist; one may be removed at any moment, in another tab.
+Another user's webhook behaves like a missing one. A webhook may be removed in another tab at any time.
 """
 
 from collections.abc import Callable, Mapping
@@ -148,11 +148,11 @@ def typed_of(row: SubscriptionRow) -> dict[str, str]:
 async def note(
     context: PageContext, request: PageRequest, user: UserRow, event: Event, row: SubscriptionRow, **more: str
 ) -> None:
-    """Note what was done in this user's log."""
+    """Record an action in the user's activity log."""
     details = {"label": row.label, "target": row.target.value, "shown": row.shown, **more}
     await context.ask(context.services.identity.note, user, event, origin_of(request), **details)
 
 
 async def back_to_webhook(context: PageContext, request: PageRequest) -> Response:
-    """An address that only takes forms, opened as a page."""
+    """Redirect a form URL that was opened as a page."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'webhook_id')}")

@@ -1,7 +1,6 @@
-"""Webhook subscriptions: `/account/webhooks`. Made, changed, paused, removed.
+"""Webhook subscriptions: `/account/webhooks`. Create, change, pause, remove.
 
-Rules kept: an address is not given back once it is saved, and an entry left empty keeps it; where alerts go is changed
-only by a user who has just proved who it is.
+A saved URL is never shown again; an empty entry keeps it. Changing where alerts go needs a recent confirmation.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +67,7 @@ class Listed:
 
 
 async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
-    """All of this user's."""
+    """List the user's webhooks."""
     user, subscriptions = context.user(request), context.services.subscriptions
 
     def look() -> list[Listed]:
@@ -76,7 +75,7 @@ async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
         for row in subscriptions.of(user.id):
             try:
                 health = health_of(context, request, row)
-            except NoSubscription:  # removed meanwhile
+            except NoSubscription:  # removed in the meantime
                 continue
             last = next(iter(subscriptions.attempts(user.id, row.id, None, 1)), None)
             outcome = outcome_words(request.words, last) if last else ""
@@ -90,11 +89,11 @@ async def list_webhooks(context: PageContext, request: PageRequest) -> Response:
     )
 
 
-# -- making one
+# -- create
 
 
 async def new_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Where one is made."""
+    """Show the form for a new webhook."""
     context.confirmed(request)
     typed = {**_USUAL, **_asked_for(context, request), **restore_typed(context, request, NEW)}
     return delete_typed(request, page(context, request, "account/webhook_new.html", typed=typed, faults={}))
@@ -112,7 +111,7 @@ def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
 
 
 async def make_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Make one; the secret of an endpoint is shown once."""
+    """Create a webhook; its signing secret is shown once."""
     context.sender(request)
     typed, faults = await typed_in(context, request)
     try:
@@ -164,11 +163,11 @@ def _done(verdict: str, done: str) -> str:
     return "unverified" if verdict == "unverified" else done
 
 
-# -- one of them
+# -- one webhook
 
 
 async def show_webhook(context: PageContext, request: PageRequest) -> Response:
-    """One of them: what it is, and what can be done with it."""
+    """Show a webhook and its actions."""
     _, row = await own(context, request)
     kept = restore_typed(context, request, f"{LIST}/{row.id}")
     typed = {**typed_of(row), **kept, "target": row.target.value}
@@ -176,7 +175,7 @@ async def show_webhook(context: PageContext, request: PageRequest) -> Response:
 
 
 async def change_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Change what it sends, and where to; an address left empty stays."""
+    """Change a webhook; an empty URL keeps the saved one."""
     context.sender(request)
     typed, faults = await typed_in(context, request)
     try:
@@ -204,14 +203,14 @@ async def change_webhook(context: PageContext, request: PageRequest) -> Response
 
 
 async def pause_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Send nothing until it is resumed."""
+    """Pause a webhook."""
     return await _move(
         context, request, context.services.subscriptions.pause, Event.SUBSCRIPTION_PAUSED, "paused"
     )
 
 
 async def resume_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Send again; one that was disabled has to pass a test."""
+    """Resume a webhook; a disabled one must pass a test first."""
     return await _move(
         context, request, context.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed"
     )
@@ -230,13 +229,13 @@ async def _move(
 
 
 async def ask_remove(context: PageContext, request: PageRequest) -> Response:
-    """Ask before it is removed."""
+    """Ask for confirmation before removing a webhook."""
     _, row = await own(context, request)
     return context.page(request, "account/webhook_remove.html", webhook=row)
 
 
 async def remove_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Forget it, and its log."""
+    """Remove a webhook and its delivery log."""
     user, row = await own(context, request)
     await context.form(request)
     await asked(context, context.services.subscriptions.remove, user.id, row.id)

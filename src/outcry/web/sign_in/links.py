@@ -1,7 +1,7 @@
-"""Coming in by a link: mailed for signing in, for a new password or a new address, or given as an invitation.
+"""Emailed links: sign-in, password reset, email change and invitation.
 
-Rules kept: opening a link changes nothing, for mail servers open links too: a button does. Asking for one is answered
-the same whether the address has an account or not.
+Opening a link changes nothing, because mail servers open links too; the page's button does. The response to a request
+for a link is the same whether the email address has an account or not.
 """
 
 from collections.abc import Sequence

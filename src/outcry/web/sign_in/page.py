@@ -1,7 +1,7 @@
-"""Coming in by password: set-up, sign-in, second factor; proving anew who it is; going out.
+"""Set-up, sign-in with a password and second factor, confirmation, and sign-out.
 
-Rules kept: nobody is asked twice who is signed in already, so a form sent again leads on and not to an error; where to
-go on to is carried in the address, and is always a page of ours.
+A signed-in user is not asked again, so a form that is sent twice redirects instead of failing. The next page is in the
+URL and is always on this site.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ async def set_up(context: PageContext, request: PageRequest) -> Response:
 
 
 async def sign_in_form(context: PageContext, request: PageRequest) -> Response:
-    """All ways in that this service has."""
+    """Show the sign-in page."""
     if request.user is not None:
         return context.to(request, next_of(request))
     if await context.ask(context.services.identity.needs_set_up):
@@ -66,7 +66,7 @@ async def sign_in_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def sign_in(context: PageContext, request: PageRequest) -> Response:
-    """By password."""
+    """Sign in with a password."""
     if request.user is not None:
         return context.to(request, next_of(request))
     form = await context.form(request)
@@ -97,7 +97,7 @@ def _ways(context: PageContext, request: PageRequest) -> dict[str, Any]:
 
 
 async def code_form(context: PageContext, request: PageRequest) -> Response:
-    """The second factor."""
+    """Show the form for the second factor."""
     if request.user is not None:
         return context.to(request, next_of(request))
     if not request.http.cookies.get(HALF_WAY_COOKIE):
@@ -108,7 +108,7 @@ async def code_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def code(context: PageContext, request: PageRequest) -> Response:
-    """Finish the sign-in with a code; when the time for it is over, begin again."""
+    """Finish the sign-in with a code, or start over when it has expired."""
     if request.user is not None:
         return context.to(request, next_of(request))
     form = await context.form(request)
@@ -176,7 +176,7 @@ async def _proofs(context: PageContext, request: PageRequest) -> dict[str, Any]:
 
 
 async def sign_out(context: PageContext, request: PageRequest) -> Response:
-    """End this browser's session."""
+    """Sign out of this browser."""
     if request.session is None:
         return context.to(request, next_of(request))
     await context.form(request)
