@@ -72,7 +72,7 @@ class StagedDay:
 
     @property
     def id(self) -> RecordingId:
-        """See `RecordingRow.id`."""
+        """Identity of its recording: contract, trade date, source and quality."""
         return self.contract.key, str(self.trade_date), self.source, self.quality.value
 
     def overlaps(self, session: Session) -> bool:

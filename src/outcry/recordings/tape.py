@@ -51,7 +51,7 @@ class TapeFolder:
     def begin(
         self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
     ) -> "DbnWriter":
-        """See `Tape`."""
+        """Start a new tape file."""
         home = f"user-{owner}" if owner else "operator"
         name = f"{trade_date}.{source}.{quality}.{secrets.token_hex(6)}.dbn.zst"
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
@@ -63,7 +63,7 @@ class TapeFolder:
         )
 
     def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
-        """See `Tape`."""
+        """Yield the rows of a file in chunks. Raises `TapeDamaged`."""
         record = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
         with self._reading(file.path) as opened:
             if file.digest and (found := hashlib.file_digest(opened, "sha256").hexdigest()) != file.digest:
@@ -77,7 +77,7 @@ class TapeFolder:
                     yield _rows(np.frombuffer(data, record), quality)
 
     def digest(self, path: str) -> str:
-        """See `Tape`."""
+        """Return the SHA-256 of a file. Raises `TapeDamaged`."""
         with self._reading(path) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -95,17 +95,17 @@ class TapeFolder:
             ) from problem
 
     def set_aside(self, path: str) -> None:
-        """See `Tape`."""
+        """Rename a damaged file."""
         whole = self._folder / path
         with suppress(FileNotFoundError):
             whole.rename(unused_name(whole, "damaged"))
 
     def remove(self, path: str) -> None:
-        """See `Tape`."""
+        """Delete a file if it exists."""
         (self._folder / path).unlink(missing_ok=True)
 
     def retire(self, path: str) -> None:
-        """See `Tape`."""
+        """Let the next `sweep` delete a file unless the store names it."""
         self._note(path)
 
     def _note(self, relative: str) -> None:
@@ -114,7 +114,7 @@ class TapeFolder:
             begun.write(relative + "\n")
 
     def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
-        """See `Tape`."""
+        """Delete new or retired files that the store does not name; return their number."""
         try:
             begun = self._begun.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -128,7 +128,7 @@ class TapeFolder:
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """See `Tape`."""
+        """Hold the tape's lock. Raises `TapeInUse`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("w") as lock:
             try:
@@ -182,7 +182,7 @@ class DbnWriter:
         self._stream.write(metadata)
 
     def append(self, rows: Rows) -> None:
-        """See `TapeWriter`."""
+        """Compress rows in a background thread; wait if it falls behind."""
         self._waiting.append(self._thread.submit(self._compress, rows))
         while len(self._waiting) > _MAX_WAITING or (self._waiting and self._waiting[0].done()):
             self._waiting.popleft().result()
@@ -191,7 +191,7 @@ class DbnWriter:
         self._stream.write(_records(rows, self._quality).data.cast("B"))
 
     def close(self) -> TapeFile:
-        """See `TapeWriter`."""
+        """Finish the file and write it to the disk."""
         while self._waiting:
             self._waiting.popleft().result()
         self._stream.close()
@@ -201,7 +201,7 @@ class DbnWriter:
         return TapeFile(self._relative, self._file.hash.hexdigest())
 
     def abandon(self) -> None:
-        """See `TapeWriter`."""
+        """Delete the unfinished file."""
         for chunk in self._waiting:
             chunk.cancel()
         with suppress(OSError):  # a full disk refuses the last bytes, which are not wanted anyway

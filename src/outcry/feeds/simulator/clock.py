@@ -50,7 +50,7 @@ class DemoClock:
         self._lock = threading.Lock()
 
     def now_ns(self) -> int:
-        """See `Clock`."""
+        """Return the market time (ns UTC); it never goes back."""
         with self._lock:
             self._played = max(self._played, self._real.now_ns() - self.began_ns)
             while self._played >= self._length:

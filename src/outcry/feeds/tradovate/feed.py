@@ -48,18 +48,18 @@ class TradovateFeed:
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """See `Feed`."""
+        """Return the contracts that are wanted."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
-        """See `Feed`."""
+        """Close all connections."""
         self._closed = True
         await self._link.close()
         if self._http is not None:
             await self._http.close()
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`."""
+        """Stream a contract from a cursor on. Raises `FeedLost`, `FeedRefused`."""
         now_ns = self._context.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
         name = vendor_symbol(self._context.universe, contract, today)

@@ -78,7 +78,7 @@ class TradovateSession:
 
     @property
     def open(self) -> bool:
-        """See `VendorSession`."""
+        """Whether the session can still be used."""
         return self._lost is None
 
     async def begin(self, token: str) -> None:
@@ -95,7 +95,7 @@ class TradovateSession:
             raise protocol.refusal(answer.s)
 
     async def close(self) -> None:
-        """See `VendorSession`."""
+        """Close the socket and end all tasks."""
         self._lose(FeedLost("closed"))
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
