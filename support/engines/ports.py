@@ -1,20 +1,28 @@
 """Free ports of this machine, and waiting until somebody listens on one."""
 
+import random
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+
+#: Below the ports that systems give to outgoing connections (from 32768 on Linux, 49152 elsewhere): one of those could
+#: take a port between our choice and its server's start.
+_PORTS = range(20_000, 32_768)
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports that nobody listens on; held together, so that none comes twice."""
+    """Return ports of this machine without a listener, chosen at random, so that parallel tests choose others."""
     with ExitStack() as held:
         found: list[int] = []
-        for _ in range(count):
+        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
             one = held.enter_context(socket.socket())
-            one.bind(("127.0.0.1", 0))
-            found.append(one.getsockname()[1])
-        return found
+            with suppress(OSError):  # in use: try the next
+                one.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+        raise AssertionError("all ports are in use")
 
 
 def until(so: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:

@@ -10,7 +10,6 @@ import mmap
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.engines.ports import free_ports
 from tests.e2e.kill_worker import Worker, say
 
 from outcry.agent.agent import Agent, Source
@@ -185,12 +185,6 @@ def stored(folder: Path) -> tuple[list[Any], Rows]:
     return sessions, np.sort(rows, order=["ts_event", "price", "size", "side"])
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Campaign:
     """One day of trading, with kills or without."""
 
@@ -200,7 +194,7 @@ class Campaign:
         folder.mkdir(parents=True, exist_ok=True)
         with open_installation(Settings(data=str(folder / "data"))) as house:
             self.key = house.keys.create("ann@example.com", "free", 0, role="ingest")
-        self.port, self.starts = free_port(), 0
+        self.port, self.starts = free_ports(1)[0], 0
         self.clock = FastClock(SPEED if kills else UNDISTURBED_SPEED)
         self.service, self.agent = self.start_service(), self.start_agent()
         self.kills = {"agent": 0, "service": 0}

@@ -352,7 +352,7 @@ def test_a_live_feed_is_granted_without_dates(tmp_path: Path) -> None:
     for more in (["--until", "2026-01-02"], ["--from", "2026-01-02"], ["--embargo-hours", "0"]):
         refused = outcry(tmp_path, "grants", "add", "everyone", "--scope", "live", *more)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "neither dates nor an embargo" in refused.stderr
+        assert "has no dates and no embargo" in refused.stderr
 
 
 def test_what_is_shown_soon_needs_a_licence_that_is_declared_and_kept(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_what_is_shown_soon_needs_a_licence_that_is_declared_and_kept(tmp_path: 
     for live in (soon, ("grants", "add", "everyone", "--scope", "live")):
         refused = outcry(tmp_path, *live)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "declare yours with --licence" in refused.stderr
+        assert "Declare yours with --licence" in refused.stderr
         for licence in ("personal", "internal"):
             assert "only named users and keys" in outcry(tmp_path, *live, "--licence", licence).stderr
     assert outcry(tmp_path, *soon, "--licence", "redistributable").stdout == "2\n"
@@ -433,7 +433,7 @@ def test_a_ruined_database_is_said_in_one_line(tmp_path: Path) -> None:
     refused = outcry(tmp_path, "keys", "list")
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
-    assert "the database cannot be used" in refused.stderr
+    assert "The database cannot be opened" in refused.stderr
 
 
 def test_a_files_name_cannot_write_to_the_terminal(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook
+from support.engines.ports import free_ports
 
 from outcry.access.licences import Audience
 from outcry.app.installation import open_installation
@@ -52,7 +53,7 @@ class Stage:
             data=str(folder),
             private_hosts=endpoint.host,
             private_ca=str(endpoint.authority),
-            port=free_port(),
+            port=free_ports(1)[0],
         )
         with open_installation(self.settings) as house:
             identity = people_of(house).identity
@@ -130,12 +131,6 @@ class Stage:
         with open_installation(self.settings) as house:
             found = people_of(house).subscriptions.attempts(self.user, self.number, None, 100)
             return [attempt.outcome for attempt in reversed(found)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

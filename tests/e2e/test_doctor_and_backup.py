@@ -367,7 +367,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(
     with full_after(1, monkeypatch):
         assert backup(copy, data=str(data)) == 1
     said = capsys.readouterr().err
-    assert f"disk full: {copy}" in said
+    assert f"The disk of {copy} is full" in said
     assert copy.exists() is not new
     assert not copy.exists() or list(copy.iterdir()) == []
     assert backup(copy, data=str(data)) == 0

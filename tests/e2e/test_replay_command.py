@@ -220,7 +220,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
         (("day.zip", "--url", "nonsense"), 1, "base address"),
         (("day.zip", "--url", "http://127.0.0.1:1"), 1, "does not answer"),
         (("day.zip", "--contract", "GCZ3"), 1, "GCZ"),
-        (("day.zip", "--format", "dbn"), 1, "no dbn file"),
+        (("day.zip", "--format", "dbn"), 1, "not a dbn file"),
     ],
 )
 def test_what_a_person_can_mend_is_one_line(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.engines.ports import free_ports
 
 from outcry.app.installation import LOG_FOLDER, open_installation
 from outcry.app.settings import read_settings
@@ -25,17 +26,11 @@ FEW_KILLS, KILLS = 3, 20
 SPEED = 36_000
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Played:
     """A data folder, and the commands at work on it."""
 
     def __init__(self, folder: Path, files: Path) -> None:
-        self.folder, self.files, self.port = folder, files, free_port()
+        self.folder, self.files, self.port = folder, files, free_ports(1)[0]
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": "/nonexistent", "OUTCRY_DATA": str(folder),
             "OUTCRY_URL": f"http://127.0.0.1:{self.port}", "PYTHONPATH": os.environ.get("PYTHONPATH", ""),

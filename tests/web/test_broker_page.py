@@ -112,7 +112,7 @@ def test_streams_are_told_with_what_the_vendor_refuses(
     show(stage.house.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
     gold = StreamKey(ann.user.id, "acme", Contract("GC", 2026, 4))
     seen = stage.house.registry.channels(Scope(ann.user.id, ()), "GC")
-    next(one.channel for one in seen if one.channel.key == gold).told = "too_many_sessions"
+    next(one.channel for one in seen if one.channel.key == gold).feed_code = "too_many_sessions"
     text = Read(ann.get(PLACE)).text
     assert "Too many programs are using the account" in text
     stage.house.registry.drop(gold)
@@ -344,7 +344,7 @@ def test_every_code_of_an_adapter_has_words(broker: str) -> None:
 
 
 def test_texts_of_brokers_are_looked_for() -> None:
-    assert any(place.startswith("vendor_words.py") for _, place in all_texts())
+    assert any(place.startswith("account/vendor_words.py") for _, place in all_texts())
 
 
 def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:

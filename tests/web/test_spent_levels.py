@@ -143,7 +143,7 @@ def test_no_chip_says_live_while_nothing_is_heard(opened: Opened, path: str) -> 
 def test_a_contract_nobody_shows_is_named_and_leads_to_the_one_that_trades(stage: WebStage) -> None:
     got = stage.visitor().get("/s/ESH7")
     assert "<h1>ESH2027" in got.text
-    assert "No session of ESH2027 may be shown" in got.text
+    assert "No ESH2027 data available to you yet." in got.text
     assert 'href="/s/ES"' in got.text
 
 

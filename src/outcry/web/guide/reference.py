@@ -27,7 +27,7 @@ from outcry.http.messages import Catalogue, load_catalogue
 from outcry.web.guide.contract import Contract
 from outcry.web.page_context import Page, PageContext, PageMissing, PageRequest
 
-SAMPLES = Path(__file__).parent / "templates" / "reference" / "samples"
+SAMPLES = Path(__file__).parents[1] / "templates" / "reference" / "samples"
 #: In display order: language and file.
 VERIFIERS = (("Python", "webhook.py"), ("JavaScript", "webhook.mjs"), ("Go", "webhook.go"))
 #: An example error for each code with extra fields in its body.
