@@ -1,7 +1,7 @@
-"""The application: the dispatcher for `/api` and, for browsers signed in, `/page`; Starlette for the rest; one edge
-around all.
+"""The web application of a process.
 
-All dependencies are passed in.
+The dispatcher answers `/api`, and `/page` for browsers. Starlette answers all other paths. The edge wraps every
+response. All dependencies are passed in.
 """
 
 import sys
@@ -40,35 +40,36 @@ from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 
 
 class Background(Protocol):
-    """What runs on the same event loop as long as the application does."""
+    """A service that runs on the application's event loop, from its start to its stop."""
 
     async def start(self, report: Callable[..., object]) -> None:
-        """Begin; `report(event, **details)` is for the operator's log."""
+        """Start. `report(event, **details)` writes to the operator's log."""
         ...
 
     @property
     def failed(self) -> bool:
-        """Whether it could not begin."""
+        """Whether the start failed."""
         ...
 
     def counted(self) -> Mapping[str, int]:
-        """What it has done: how often, by what became of it."""
+        """Return the number of processed items by result, for a metric."""
         ...
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop cleanly."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application answers from. `registry`: what is live, of the products of `universe`; `alerts`: where its
-    alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once; `degraded`: parts that do not work as they should while answers go on; `frozen`:
-    whether the disk of the store hangs. `live`,
-    `delivery`: what runs beside the answers. `page_authenticator` and `pages`: who comes in by a page, and the
-    pages themselves.
-    `ticket_secret`: what tickets of streams are sealed with, the same at every process that answers."""
+    """The dependencies of the application.
+
+    `registry`: live streams of the products in `universe`. `alerts`: the alert store. `pushes`: the receiver of pushed
+    feeds; None if pushes are not accepted. `live`, `delivery`: background services. `page_authenticator`, `pages`: the
+    authenticator of browsers, and the pages. `checks`: functions that raise until their part is ready; each runs until
+    it passes once. `degraded`: by part, whether it works only partly while requests are still answered. `frozen`:
+    whether the store's disk is stalled. `ticket_secret`: encrypts stream tickets; the same in every process.
+    """
 
     query: Query
     keys: ApiKeys
@@ -91,9 +92,11 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How it answers. `log` is where JSON lines go; `open_metrics` lets others than this machine read
-    `/metrics`; `api`: whether it answers programs, or leaves that to other processes; `shares_store`: with others,
-    none of which can answer any better without it."""
+    """Options of the application.
+
+    `log`: the stream for JSON log lines. `open_metrics`: allow access to `/metrics` from other machines. `api`: whether
+    this process serves `/api`. `shares_store`: other processes use the same store, see `build_probes`.
+    """
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True
@@ -104,7 +107,7 @@ class Options:
 
 
 class Application:
-    """An ASGI application with its edge and fast path; what `http.server` serves."""
+    """An ASGI application with its edge and fast path, for `http.server`."""
 
     def __init__(
         self, edge: Edge, fast_path: FastPathCache, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
@@ -120,7 +123,7 @@ class Application:
 
     @property
     def asgi(self) -> AsgiApp:
-        """The application itself."""
+        """The ASGI application."""
         return self.__call__
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -134,7 +137,7 @@ class Application:
             await self._live(receive, send)
 
     async def start(self) -> None:
-        """Begin to watch the store, waiting a moment for it; without it the answer is `starting`."""
+        """Start polling the store, and wait up to a second for it. Until it responds, requests fail with `starting`."""
         self.edge.poller.start()
         await self.edge.poller.ensure(1.0)
         self.hub.start()
@@ -143,11 +146,11 @@ class Application:
             await background.start(report_to_writer(self.edge.event_log))
 
     def drain(self) -> None:
-        """End the streams: a server that stops would wait for them."""
+        """End the streams, because a stopping server would wait for them."""
         self.hub.close()
 
     async def stop(self) -> None:
-        """End the threads and write out the log."""
+        """Stop the background services and threads, and flush the log."""
         await self._last_used.stop()
         await self.hub.stop()
         for background in self._beside:
@@ -227,7 +230,7 @@ def _last_used(services: Services, hub: Hub) -> LastUsedWriter:
 
 
 def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
-    """Looks at the store now and then: at what has changed, and first of all whether every part is ready."""
+    """Build the poller, which runs the readiness checks and then reads the store's changes."""
     checks = dict(services.checks)
 
     def look(now_ns: int) -> int:
@@ -253,7 +256,7 @@ def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
 
 
 def _measure(edge: Edge, services: Services, fast_path: FastPathCache, hub: Hub) -> None:
-    """How the store, the keys, the fast path and the streams stand."""
+    """Register metrics of the store, the keys, the fast path and the streams."""
     metrics, poller = edge.metrics, edge.poller
     metrics.gauge("outcry_keys_live", "API keys that are good.", lambda: services.keys.live_count)
     metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: poller.store_revision)
@@ -264,7 +267,7 @@ def _measure(edge: Edge, services: Services, fast_path: FastPathCache, hub: Hub)
 
 
 def _measure_feeds(metrics: Metrics, services: Services) -> None:
-    """How feeds stand, what became of the rows they sent, and of the alerts that were pushed."""
+    """Register metrics of feeds, the rows they sent, and deliveries of alerts."""
     registry, live = services.registry, services.live
     metrics.gauge(
         "outcry_feeds_live",

@@ -1,9 +1,7 @@
-"""The dispatcher of `/api`: admits, counts, routes, answers. It stands before the page framework, which is
-slower.
+"""The dispatcher of `/api`: authenticate, count, route and answer. It bypasses the page framework, which is slower.
 
-Order, and rule kept: the key is judged first, then the limit, then the address, then the question. So an
-unknown path tells a stranger nothing, and every request that is not refused for the limit is counted,
-whatever becomes of it.
+It checks the key first, then the rate limit, the path and the parameters. A client without a key therefore cannot tell
+which paths exist. Every request within the limit counts, even if it fails later.
 """
 
 from collections.abc import Callable
@@ -50,9 +48,11 @@ _ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
 class Dispatcher:
-    """Answers everything under `/api`. `timeout_s` bounds each wait for the store; `ingest` takes pushed feeds.
+    """Answers everything under `/api`.
 
-    `pages`: it stands under `/page` instead, where a browser's session takes the place of a key."""
+    `timeout_s`: maximum of each wait for the store. `ingest`: the receiver of pushed feeds. `pages`: answer `/page`
+    instead, where a browser session replaces the key.
+    """
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Dispatcher:
         self.cache = AnswerCache(timeout_s)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one request; nothing raised here reaches the server."""
+        """Handle one request. No exception reaches the server."""
         edge = self._edge
         started_ns = monotonic_ns()
         request = Request(scope, edge.ids)
@@ -91,7 +91,7 @@ class Dispatcher:
         route = request.path if endpoint or request.place in self._streamed else UNKNOWN_ROUTE
         try:
             reply = await self._reply(request, endpoint, route, receive)
-        except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+        except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
             reply = edge.failed(request, route, error)
         if isinstance(reply, OpenedStream):
             await write_stream(edge, self._hub, request, reply, started_ns, receive, send)
@@ -137,8 +137,8 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint | None, route: str, caller: Caller, verdict: Verdict, *,
         current: bool,
     ) -> Reply:  # fmt: skip
-        """Answer a caller who was admitted, at one of the addresses that are read; `current`: whether what is known
-        of keys is fresh."""
+        """Answer an authenticated caller at a read endpoint. `current`: whether keys were checked within the last
+        second."""
         edge = self._edge
         if endpoint is None:
             return edge.refuse(request, route, caller, verdict, NOT_FOUND)
@@ -154,14 +154,13 @@ class Dispatcher:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
-        except Exception as error:  # noqa: BLE001 - here the caller is known
+        except Exception as error:  # noqa: BLE001 - report the error with its caller
             return edge.failed(request, route, error, caller)
 
     async def _ask_again(
         self, request: Request, caller: Caller, verdict: Verdict
     ) -> tuple[Caller, KeyRefusal | None, Verdict]:
-        """A key made this instant by another process is not known yet: wait for the next look at the
-        store."""
+        """Poll the store and authenticate again, because another process may have just created the key."""
         edge = self._edge
         await edge.poller.next(self._timeout_s)
         found, reason = self._authenticate(request)
@@ -183,7 +182,7 @@ class Dispatcher:
         return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
 
     def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
-        """Read the query string, or remember having read it: clients repeat themselves."""
+        """Parse the query string. The result is cached, because clients repeat requests."""
         known = self._questions.get((endpoint.path, query))
         if known is None:
             known = endpoint.prepare(read_query(query, endpoint.names))
@@ -194,7 +193,7 @@ class Dispatcher:
         return known
 
     async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
-        """What a place is answered with, and the answer to give."""
+        """Return the cache entry for `place`, and its encoded answer. Compute them if they are missing or outdated."""
         edge = self._edge
         now_ns = edge.clock.now_ns()
         revision = edge.poller.revision
@@ -206,7 +205,7 @@ class Dispatcher:
 
 
 def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], Computed]:
-    """Return the work for a thread: ask and encode."""
+    """Return a function for a thread that queries and encodes an answer."""
 
     def compute() -> Computed:
         found = ask(query, scope, now_ns)
@@ -214,7 +213,7 @@ def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[
         if live_answer is None:
             return Computed(Encoded.of(msgspec.json.encode(found.answer)), found.fresh_until_ns)
         rendered = live_answer.render(now_ns)
-        if rendered is None:  # it ended this very moment: as it was, and asked anew next time
+        if rendered is None:  # the session has just ended: send its last answer, and do not cache it
             return Computed(Encoded.of(msgspec.json.encode(found.answer)), now_ns)
         return Computed(LiveContent(live_answer, rendered), found.fresh_until_ns)
 

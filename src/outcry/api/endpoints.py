@@ -1,7 +1,6 @@
-"""The read endpoints as a table: path, parameters, answer, and the one question each puts to the query
-service.
+"""The read endpoints as a table: path, parameters, answer type, and the query to run.
 
-Rule kept: an endpoint is a row here; routing, the cache and the OpenAPI document all read this table.
+Each endpoint is one row. Routing, the cache and the OpenAPI document all read this table.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,14 +25,17 @@ from outcry.wire.chart import ChartAnswer
 
 Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
 Terms = tuple[str | int | None, ...]
-#: What tells answers apart, and the question.
+#: The terms that identify an answer in the cache, and the query to run.
 Prepared = tuple[Terms, Ask]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter as documented. `kind`: `symbol`, `any` (a symbol that need not be one), `date` or `number`,
-    which has bounds, both included."""
+    """A query parameter as documented.
+
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date` or `number`. `least`, `most`: bounds of a number,
+    inclusive.
+    """
 
     name: str
     kind: str
@@ -45,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path. `prepare` checks the parameters and returns (what tells answers apart, the question)."""
+    """One path. `prepare` checks the parameters and returns the answer's cache terms and the query."""
 
     path: str
     operation: str
@@ -57,7 +59,7 @@ class Endpoint:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of its parameters."""
+        """The names of the parameters."""
         return frozenset(parameter.name for parameter in self.parameters)
 
 

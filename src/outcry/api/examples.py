@@ -1,5 +1,4 @@
-"""One example of each answer for the OpenAPI document: worked figures of an invented session, not of a real
-day."""
+"""One example of each answer for the OpenAPI document. The figures are of a simulated session, not of a real day."""
 
 from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (

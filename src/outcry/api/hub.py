@@ -1,4 +1,4 @@
-"""All open streams of a process: wakes streams that have unsent events, and ends streams whose client does not read.
+"""The open streams of a process: wake streams with unsent events, and end streams whose client does not read.
 
 Answers are rendered four times per second; an alert wakes its streams at once. Nothing is sent while keys, grants and
 the database revision are older than one second, because access may have been revoked.
@@ -32,7 +32,7 @@ _ERROR_DELAY_S = 1.0  # pause after an unexpected error
 
 
 class Hub:
-    """All open streams. Used on one event loop. `tickets`: open a stream without a key."""
+    """All open streams. Used on one event loop. `tickets`: tickets, which open a stream without a key."""
 
     def __init__(
         self, edge: Edge, query: Query, live: LiveInputs, timeout_s: float, tickets: Tickets
@@ -105,7 +105,7 @@ class Hub:
         return found[::-1]
 
     async def _run_periodically(self, job: Callable[[], Awaitable[None]], each_s: float) -> None:
-        """Run a job every `each_s` seconds, whatever its duration."""
+        """Run a job every `each_s` seconds. The interval does not depend on the job's duration."""
         due_s = monotonic()
         while True:
             try:
@@ -117,7 +117,7 @@ class Hub:
             await asyncio.sleep(max(0.0, due_s - monotonic()))
 
     async def _tick(self) -> None:
-        """Wake streams with new events or a keep-alive due, and end those whose client does not read."""
+        """Wake streams with new events or a keep-alive due, and end streams whose client does not read."""
         woken = await self.sources.refresh()
         await self._wake(woken)
         now_s = monotonic()

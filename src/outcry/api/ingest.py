@@ -1,8 +1,9 @@
-"""`POST /api/ingest?feed=NAME`: the events of a feed that another process pushes (`services.pushing` has the form).
+"""`POST /api/ingest?feed=NAME`: receive the events of a feed that another process pushes.
 
-Rules kept: only a key made for it may push, and only as its own user; nothing of a push that is refused is kept; the
-answer, `{"next": n}`, waits until the service has taken the events, so no pusher can outrun it. Pushes are not counted
-by the limit of requests: a key has a few at a time, and one of each feed and contract.
+`trades.push_format` defines the body. Only a key created for pushing may push, and only as its owner. A refused push
+stores nothing. The answer, `{"next": n}`, waits until the service has accepted the events, so a client cannot send
+faster than the service reads. The rate limit does not count pushes. Instead, a key may have a few pushes in progress,
+and one per feed and contract.
 """
 
 import asyncio
@@ -23,18 +24,18 @@ from outcry.http.requests import Request
 from outcry.trades.push_format import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
 
 PATH = "/api/ingest"
-#: Pushes of one key at a time: what bounds the memory it can take.
+#: Maximum pushes in progress per key. Bounds the memory that one key can use.
 MOST_AT_ONCE = 4
 _NAMES = frozenset(("feed",))
-_LARGE = 64 * 1024  # a body that takes longer to read than to hand to a thread
+_LARGE = 64 * 1024  # bytes above which a thread parses the body, so that the event loop is not blocked
 
 
 class ClientGone(Exception):
-    """The pusher hung up before it was answered: nobody is there to answer."""
+    """The client disconnected before the answer."""
 
 
 class Ingest:
-    """Answers pushes. `intake`: where they go."""
+    """Answers pushes. `intake`: receives their events."""
 
     def __init__(self, edge: Edge, intake: Intake) -> None:
         self._edge = edge
@@ -42,13 +43,13 @@ class Ingest:
         self._under_way: Counter[str] = Counter()
 
     def counts(self, caller: Caller) -> bool:
-        """Whether the limit counts a request to push: unless its key was made for that."""
+        """Return whether the rate limit counts a push: only if the key was not created for pushing."""
         return caller.role == "read"
 
     async def reply(
         self, request: Request, receive: Receive, caller: Caller, verdict: Verdict, *, current: bool
     ) -> Reply:
-        """Answer one request of a known caller. `current`: whether what is known of keys is fresh."""
+        """Answer an authenticated caller. `current`: whether keys were checked within the last second."""
         edge = self._edge
         if caller.role == "read":
             return edge.refuse(request, PATH, caller, verdict, wrong_key("ingest"))
@@ -93,7 +94,7 @@ class Ingest:
         body = await _body(request, receive)
         push = await self._read(body)
         taking = asyncio.ensure_future(self._intake.take(owner, feed, push))
-        # A pusher that hangs up may come back at once with the same push: it is not to find itself in its own way.
+        # Cancel the push if the client disconnects: it may repeat the same push at once, which must not be refused.
         hanging_up = asyncio.ensure_future(_hung_up(receive))
         try:
             await asyncio.wait((taking, hanging_up), return_when=asyncio.FIRST_COMPLETED)
@@ -114,12 +115,12 @@ class Ingest:
 
 
 def owner_of(caller: Caller, scope: Scope) -> int:
-    """Whose feed a key pushes."""
+    """Return the user id of the owner of a key's feed."""
     return OPERATOR if caller.role == "ingest-operator" else scope.user_id
 
 
 async def _body(request: Request, receive: Receive) -> bytes:
-    """Read the body, no further than may be; raises `InvalidRequest` and `ClientGone`."""
+    """Read the body, up to the maximum size. Raises `InvalidRequest` and `ClientGone`."""
     headers: dict[bytes, bytes] = dict(request.scope["headers"])
     if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != MEDIA_TYPE.encode():
         raise refused("media_type")

@@ -1,4 +1,4 @@
-"""Stores when API keys and browser sessions were last used, twice a minute.
+"""Store when API keys and browser sessions were last used, twice a minute.
 
 Requests do no extra work: the times come from the limiter's window and the open streams. A stored time is accurate to a
 minute, and a crash loses at most the last 30 seconds.

@@ -1,7 +1,7 @@
 """OpenAPI 3.1 document, built from the endpoint table and the answer types.
 
-Rule kept: the document states only what the code does. Tests send allowed and forbidden requests, and compare the
-document with the copy in the repository.
+Tests send allowed and forbidden requests and compare the results with the document. They also compare it with the copy
+in the repository.
 """
 
 import sys
@@ -139,7 +139,7 @@ def _refused(errors: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _refusals(errors: tuple[str, ...]) -> list[tuple[int, list[str]]]:
-    """Return the statuses an endpoint of these codes refuses with, and the codes of each."""
+    """Return the error codes of an endpoint by HTTP status. `errors`: its codes besides the common ones."""
     found: dict[int, list[str]] = {}
     for code in dict.fromkeys((*errors, *_COMMON)):
         found.setdefault(STATUS[code], []).append(code)

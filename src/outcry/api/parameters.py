@@ -1,7 +1,6 @@
-"""Query strings into parameters, strictly: each at most once, UTF-8, dates as dates.
+"""Parse and validate query strings. A parameter may occur once and must be valid UTF-8.
 
-Rule kept: parameters nobody asked for are ignored, so that a client may add its own; the forms here are
-those the OpenAPI document states.
+Unknown parameters are ignored, so that clients can add their own. The OpenAPI document states the same formats.
 """
 
 import re
@@ -12,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
 
 LONGEST_SYMBOL = 64
-#: More alerts than this there will never be.
+#: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
 LARGEST_NUMBER = 2**53 - 1
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
@@ -20,8 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def read_query(query: bytes, names: frozenset[str]) -> dict[str, str]:
-    """Return the parameters asked for; raise `InvalidParameter` for a repeated one or one that is not
-    UTF-8."""
+    """Return the parameters with these names. Raises `InvalidParameter` for a repeated one or invalid UTF-8."""
     found: dict[str, str] = {}
     for part in query.split(b"&"):
         raw_name, _, raw_value = part.partition(b"=")
@@ -39,7 +37,7 @@ def read_query(query: bytes, names: frozenset[str]) -> dict[str, str]:
 
 
 def symbol_of(parameters: Mapping[str, str]) -> str:
-    """Return the symbol; raise `MissingSymbol`, or `UnknownSymbol` for what can be no name at all."""
+    """Return the symbol. Raises `MissingSymbol`, and `UnknownSymbol` for a malformed name."""
     given = parameters.get("symbol", "")
     if not given:
         raise MissingSymbol("missing_symbol")
@@ -51,8 +49,7 @@ def symbol_of(parameters: Mapping[str, str]) -> str:
 
 
 def date_of(parameters: Mapping[str, str], name: str, *, may_be_empty: bool = True) -> str | None:
-    """Return a date parameter, None where it is absent or empty; raise `InvalidParameter` where it is no
-    date."""
+    """Return a date parameter, or None if it is missing or empty. Raises `InvalidParameter` for an invalid date."""
     text = parameters.get(name)
     if text is None or (may_be_empty and not text):
         return None
@@ -60,20 +57,22 @@ def date_of(parameters: Mapping[str, str], name: str, *, may_be_empty: bool = Tr
         try:
             date.fromisoformat(text)
         except ValueError:
-            pass  # the thirtieth of February
+            pass  # no such day, such as 30 February
         else:
             return text
     raise InvalidParameter("invalid_parameter.date", parameter=name)
 
 
 def any_symbol_of(parameters: Mapping[str, str]) -> str | None:
-    """Return the symbol as it came, None where it is absent or blank: here one that names nothing is no error."""
+    """Return the symbol unchanged, or None if it is missing or blank. An unknown symbol is not an error here."""
     return parameters.get("symbol", "").strip() or None
 
 
 def number_of(parameters: Mapping[str, str], name: str, least: int, most: int) -> int | None:
-    """Return a whole number, None where it is absent; raise `InvalidParameter` for anything else, or where it is
-    outside its bounds (both included)."""
+    """Return an integer between `least` and `most`, both inclusive, or None if it is missing.
+
+    Raises `InvalidParameter` for any other value.
+    """
     text = parameters.get(name)
     if text is None:
         return None

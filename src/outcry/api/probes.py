@@ -1,6 +1,6 @@
-"""What is not under `/api` and needs no key: `/healthz`, `/readyz`, `/metrics` and the OpenAPI document.
+"""Endpoints outside `/api` that need no key: `/healthz`, `/readyz`, `/metrics` and the OpenAPI document.
 
-Rule kept: none of them is counted against a limit, and all of them carry the headers every response carries.
+No rate limit counts them. Their responses carry the common headers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,10 +38,12 @@ def build_probes(
     edge: Edge, *, open_metrics: bool, shares_store: bool = False, live: Callable[[], bool] = lambda: True,
     degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> AsgiApp:  # fmt: skip
-    """Return the application for everything outside `/api`. `live`: whether the live side could start, if there is
-    one; `degraded`: parts that do not work as they should while answers go on. `shares_store`: with other processes,
-    so that a store which is away says nothing of this process: a proxy that heard so from each would send
-    requests to none, and callers would not hear from us why."""
+    """Return the application for everything outside `/api`.
+
+    `live`: whether the live service, if there is one, could start. `degraded`: by part, whether it works only partly
+    while requests are still answered. `shares_store`: other processes use the same store, so `/readyz` stays ready
+    while it is unavailable. Otherwise a proxy would take all processes out, and clients would not see our error.
+    """
 
     def refuse(request: StarletteRequest, problem: Problem) -> Response:
         edge_request: Request = request.scope["outcry.request"]
@@ -69,7 +71,7 @@ def build_probes(
         if not live() or not (fresh or shares_store):
             return refuse(request, UNAVAILABLE)
         parts = troubled() + ["store"] * (not fresh)
-        if parts:  # no other process would do better, so requests may go on coming
+        if parts:  # stay ready, because another process would answer no better
             return _degraded(parts)
         return _json(b'{"status":"ready"}')
 
@@ -105,7 +107,7 @@ def build_probes(
         ],
         exception_handlers={HTTPException: on_http_error},
     )
-    app.router.redirect_slashes = False  # a redirect would carry the query along
+    app.router.redirect_slashes = False  # a redirect would repeat the query, which may contain a key
     return app  # pyright: ignore[reportReturnType] - Starlette types its scope as a mutable mapping
 
 

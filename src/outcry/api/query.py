@@ -1,6 +1,6 @@
-"""What the endpoints ask of the query service.
+"""The interface between the endpoints and the query service.
 
-Rule kept: the endpoints hand over text as it came and the caller's scope, and translate nothing but the form.
+The endpoints pass the parameters as received, with the caller's scope. They convert formats only.
 """
 
 from collections.abc import Callable
@@ -21,50 +21,49 @@ from outcry.wire.chart import ChartAnswer
 
 
 class Query(Protocol):
-    """Answers questions from live feeds and the store. May block for milliseconds; raises `ServiceError` and
-    `StoreBusy`."""
+    """Answers queries from live feeds and the store. May block for milliseconds. Raises `ServiceError`, `StoreBusy`."""
 
-    #: The store's revision as the application has just read it; None where it is not known.
+    #: Returns the store's revision at the last poll, or None if that poll is outdated.
     revision_seen: Callable[[], int | None]
-    #: Whether the disk of the store hangs.
+    #: Returns whether the store's disk is stalled.
     frozen: Callable[[], bool]
 
     def revision(self) -> int:
-        """The store's revision: while it stays, so do answers that do not go stale by themselves."""
+        """Return the store's revision. While it is unchanged, answers stay valid until they expire."""
         ...
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
-        """What a symbol means, and which channel answers it live."""
+        """Return the product and contract of a symbol, and its live channel, if there is one."""
         ...
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[LevelsAnswer]:
-        """Key levels of one symbol."""
+        """Return the key levels of one symbol."""
         ...
 
     def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
-        """The scan universe."""
+        """Return the products of the scan universe."""
         ...
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
-        """The rows of one completed session."""
+        """Return the profile rows of one session."""
         ...
 
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> QueryResult[HistoryAnswer]:
-        """The levels of past sessions."""
+        """Return the levels of completed sessions between two trade dates, both inclusive."""
         ...
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
-        """What a market profile chart is drawn from."""
+        """Return the data of a market profile chart."""
         ...
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> QueryResult[ContextAnswer]:
-        """Everything behind a levels answer."""
+        """Return the details behind a levels answer."""
         ...
 
     def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
-        """Alerts of the current trade date."""
+        """Return the alerts of the current trade date."""
         ...
 
     def alerts_history(
@@ -78,5 +77,5 @@ class Query(Protocol):
         limit: int | None,
         now_ns: int,
     ) -> QueryResult[AlertsHistoryAnswer]:
-        """Alerts of past and present."""
+        """Return current and past alerts, newest first. The trade dates are inclusive; `before` and `after` are not."""
         ...

@@ -97,7 +97,7 @@ class Streams:
         return self._edge.refuse(request, route, caller, verdict, problem)
 
     async def reply(self, request: Request, caller: Caller, verdict: Verdict, *, current: bool) -> Reply:
-        """Answer a request of a known caller. `current`: whether keys were checked within the last second."""
+        """Answer an authenticated caller. `current`: whether keys were checked within the last second."""
         edge, route = self._edge, request.path
         methods = ("POST",) if request.place == TICKET else ("GET", "HEAD")
         if request.method not in methods:
@@ -121,7 +121,7 @@ class Streams:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
-        except Exception as error:  # noqa: BLE001 - here the caller is known
+        except Exception as error:  # noqa: BLE001 - report the error with its caller
             return edge.failed(request, route, error, caller)
 
     def _issue_ticket(self, caller: Caller, verdict: Verdict) -> Reply:

@@ -1,7 +1,7 @@
 """One open event stream: what its client has received, and so which events to send next.
 
-There is no queue per stream. Its position is one sequence number for alerts and one cursor per symbol, so a slow
-client needs no more memory than a fast one, and receives the newest data when it reads again.
+A stream has no queue. Its position is one sequence number for alerts and one cursor per symbol. A slow client therefore
+needs no more memory than a fast one, and receives the newest data when it reads again.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ from outcry.wire.stream import State
 
 
 class SharedChannel:
-    """The newest events of a live channel, encoded once for all its readers. `version`: the channel's version they
-    show.
+    """The newest events of a live channel, encoded once for all its readers.
+
+    `version`: version of the channel that the events show.
     """
 
     __slots__ = ("channel", "events", "readers", "source", "version")

@@ -168,7 +168,7 @@ class StreamSources:
     def _events_of(
         self, seen: VisibleChannel, before: SymbolEvents | None
     ) -> tuple[int, SymbolEvents | None]:
-        """Return a channel\'s version and events, `before` if unchanged. Runs in a thread."""
+        """Return a channel's version and events, `before` if unchanged. Runs in a thread."""
         version = seen.channel.version
         found = self._live_answers.live_bytes(seen)
         if found is None:
@@ -185,7 +185,7 @@ class StreamSources:
         return shared
 
     async def _visible_products(self, scope: Scope, now_ns: int) -> list[str]:
-        """Return the products of which the scope may read any data."""
+        """Return the products that the scope may read any data of."""
         revision = self._edge.poller.store_revision
         cached = self._visible.get(scope)
         if cached is None or cached[0] != revision or now_ns >= cached[1]:

@@ -48,7 +48,7 @@ async def write_stream(
         await send({"type": "http.response.start", "status": opened.status, "headers": headers})
         edge.note(request, opened.route, opened.status, opened.caller, started_ns)
         await writer.run(opened)
-    except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+    except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
         path, query = request.shown
         edge.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error

@@ -1,8 +1,7 @@
-"""Tickets for the event stream: what a browser page shows instead of a key, which `EventSource` cannot send.
+"""Tickets for the event stream. A page sends one instead of a key, because `EventSource` cannot send headers.
 
-Rule kept: a ticket opens one stream within 30 seconds for the key it was made with, and nothing else; it is sealed, so
-that any process that shares the secret can read it and nobody else make one; that it was used is remembered by the
-process it was used at; it is logged nowhere (`http.redaction`).
+A ticket opens one stream within 30 seconds, for the key that requested it. It is encrypted, so only processes that
+share the secret can create and read tickets. Each process records the tickets used there and rejects a second use. The logs never contain a ticket.
 """
 
 import secrets
@@ -18,24 +17,23 @@ _PURPOSE = "stream"
 
 
 class Tickets:
-    """Gives tickets and takes them. For one event loop. `secret`: shared by all processes that answer."""
+    """Issues and redeems tickets. Used on one event loop. `secret`: shared by all processes."""
 
     def __init__(self, secret: bytes, clock: Clock) -> None:
         self._sealed, self._clock = Sealed(secret, clock), clock
-        self._used: dict[str, int] = {}  # until when they would hold, in the order used
+        self._used: dict[str, int] = {}  # used tickets with their expiry (ns UTC), in order of use
 
     def __len__(self) -> int:
-        """How many used ones are remembered."""
+        """Return the number of used tickets that have not expired."""
         return len(self._used)
 
     def give(self, caller: Caller) -> str:
-        """Make a ticket for the caller's key."""
+        """Issue a ticket for the caller's key."""
         once = secrets.token_urlsafe(12)
         return self._sealed.give(_PURPOSE, _LASTING_NS, key=caller.name, subject=caller.subject, once=once)
 
     def take(self, ticket: str) -> tuple[str, str] | None:
-        """Use a ticket up: return the name and the subject of the key it was made with, None where it is unknown, used
-        or too old."""
+        """Redeem a ticket: return the name and subject of its key, or None if it is invalid, used or expired."""
         self._forget_old()
         facts = self._sealed.read(_PURPOSE, ticket)
         if facts is None or facts["once"] in self._used:
