@@ -1,6 +1,6 @@
 """The agent: runs feeds on the user's machine and pushes their events to a service.
 
-After a clean stop the spool stays on disk. The next start sends the rest of it, also for feeds no longer run.
+After a clean stop the spool stays on disk. The next start sends the remaining events, also for feeds no longer run.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ _NEVER = frozenset({"expired", "unknown_contract"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feed to run. `name`: its name at the service."""
+    """A feed to run, and `name`, its name at the service."""
 
     name: str
     feed: Feed
 
 
 class Agent(FeedRunner):
-    """Runs sources until cancelled. All belong to one owner, whom the service knows by the key."""
+    """Run sources until cancelled. All belong to one owner, whom the service identifies by the key."""
 
     def __init__(
         self, sources: Sequence[Source], spool: Spool, carrier: PushTransport, market: MarketContext,
@@ -50,7 +50,7 @@ class Agent(FeedRunner):
         try:
             await self._send_left_over()
             await asyncio.gather(*following)
-            await asyncio.Event().wait()  # every feed is over: what is in the spool is still to be sent
+            await asyncio.Event().wait()  # all feeds have ended; the spool may still contain events to send
         finally:
             await cancel_all(following)
             await self._say_goodbye()
@@ -58,13 +58,13 @@ class Agent(FeedRunner):
             await self.close()
 
     async def _send_left_over(self) -> None:
-        """Send events that an earlier run left of feeds and contracts that are not read any more."""
+        """Send the events that an earlier run left for feeds and contracts that are not read any more."""
         await asyncio.sleep(0)
         feeds = {source.name: source.feed for source in self.sources}
         for key, caps in await asyncio.to_thread(self.spool.left_over, self._market.universe):
             try:
                 wanted = await feeds[key.feed].contracts() if key.feed in feeds else []
-            except Exception as problem:  # noqa: BLE001 - a supervisor: what cannot be told is left for the next start
+            except Exception as problem:  # noqa: BLE001 - a supervisor: the next start retries
                 self.report(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
                 continue
             if key.contract not in wanted:

@@ -1,8 +1,8 @@
-"""Follows one contract of a feed into the spool, as the service follows a feed into its log.
+"""Follow one contract of a feed into the spool, as the service follows a feed into its log.
 
-After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing history
-is reported as a gap. The service learns why no data arrives, and when the feed is live again. An event
-that no service would accept is counted and not sent.
+After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing
+history is reported as a gap. The service learns why no data arrives, and when the feed is live again. Events
+that no service would accept are counted and not sent.
 """
 
 import asyncio
@@ -35,18 +35,19 @@ from outcry.trades.feed import (
 from outcry.trades.overlap import Overlap
 from outcry.trades.validation import fault_of
 
-#: Rows of one event in the spool, at most: a push holds several.
+#: Maximum number of rows in one spooled event; a push contains several events.
 _MOST_ROWS = 4096
 _MOST_TEXT = 200
-_MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own clock
+_MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service accepts an hour, by its own clock
 
 
 @dataclass(slots=True)
 class ContractStatus:
     """Status of a contract's feed, for display.
 
-    phase: set by `ContractFollower`; code, text: the reason; set_aside: number of rows that no service would accept;
-    subscribed: whether the feed reports the contract as subscribed; quality: of its history.
+    phase: set by `ContractFollower`. code, text: the reason. rows: number of rows added to the spool.
+    set_aside: number of events and rows that no service would accept. subscribed: whether the feed reports the
+    contract as subscribed. quality: quality of its history.
     """
 
     phase: str = "connecting"
@@ -59,8 +60,11 @@ class ContractStatus:
 
 
 class ContractFollower:
-    """One contract of one feed. window_ns: when the contract trades; reach: how far the service is, where that is more
-    than the line knows; changed: called as `seen` changes; added: as there is something to send."""
+    """Follow one contract of one feed.
+
+    window_ns: first and last time at which the contract trades, ns UTC. reach: the service's position, if it is
+    ahead of the spool. changed: called when `seen` changes. added: called when there are new events to send.
+    """
 
     def __init__(
         self, feed: Feed, line: SpooledQueue, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
@@ -74,12 +78,14 @@ class ContractFollower:
         self._caught_up = False
         self._told: Status | None = None
         self.seen = ContractStatus()
-        #: When anything was heard of the feed last, by the event loop's clock.
+        #: Time of the feed's last event, by the event loop's clock.
         self.heard_s = 0.0
 
     async def follow(self) -> bool:
-        """Take what the feed sends until it ends; return whether it has ended for good. Raises `FeedLost`, and
-        `OSError` where there is no room for what comes."""
+        """Receive events until the feed ends; return whether it has ended permanently.
+
+        Raises `FeedLost`, and `OSError` if the spool is full.
+        """
         line, feed, loop = self.line, self.feed, asyncio.get_running_loop()
         reach, self._reach = self._reach, replace(self._reach, barred_ns=())
         before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
@@ -102,7 +108,7 @@ class ContractFollower:
         return False
 
     def report_status(self, phase: str, code: str, text: str = "") -> None:
-        """Show and push that the feed brings nothing, and why."""
+        """Show and push the reason why the feed sends no data."""
         text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
         self._show(phase, code, text)
         if self._told is None or self._told.subscribed or self._told.code != code:
@@ -127,18 +133,18 @@ class ContractFollower:
                 if not event.subscribed:
                     self.report_status("lost", event.code, event.text)
                 elif self._caught_up or self._told is None or self._told.subscribed:
-                    self._say(event)  # else once nothing is missing
+                    self._say(event)  # else `_complete` reports it after the missing history
                     if self._caught_up:
                         self._show("live")
             case CaughtUp():
                 self._complete(event, since_ns, before_ns)
             case Heartbeat() if not self._caught_up:
-                pass  # history is still to come
+                pass  # a heartbeat would claim that nothing is missing before this time
             case _:
                 self._add(event)
 
     def _rows(self, event: Trades | Bars, since_ns: int) -> None:
-        """Add what is new of rows, in parts that a push has room for."""
+        """Add the new rows, split into events that fit in a push."""
         rows = event.rows
         if isinstance(event, Trades):
             rows = rows if self._caught_up else rows[rows["ts_event"] >= since_ns]
@@ -155,7 +161,7 @@ class ContractFollower:
                 self.seen.rows += len(part)
 
     def _one_by_one(self, event: Trades | Bars) -> None:
-        """Leave out the rows that cannot be."""
+        """Add the valid rows of an event and count the others."""
         for at in range(len(event.rows)):
             row = event.rows[at : at + 1]
             one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)
@@ -177,8 +183,11 @@ class ContractFollower:
         self._show("live")
 
     def _missing(self, since_ns: int, before_ns: int, now_ns: int) -> Gap | None:
-        """What a feed that cannot bring all that was missed leaves out. before_ns: up to where nothing is missing; 0
-        when the feed begins, which was asked for history from `since_ns` then."""
+        """Return the gap in history that the feed cannot fill, or None.
+
+        since_ns: start of the requested history. before_ns: time up to which nothing is missing; 0 for a new
+        stream.
+        """
         caps = self.feed.caps
         if not before_ns:
             lacks = caps.backfill is Backfill.NONE and since_ns < now_ns
@@ -200,5 +209,5 @@ class ContractFollower:
         self._added()
 
     def _begin_ns(self) -> int:
-        """Return where history begins of a contract that nothing is known of."""
+        """Return where history begins (ns UTC) for a contract without any known data."""
         return history_begin_ns(self._calendar, self.line.contract.root, self._clock.now_ns(), None)

@@ -1,7 +1,7 @@
-"""Runs feeds into a spool and sends the spool to a service.
+"""Run feeds into a spool and send the spool to a service.
 
-Every event is written to the spool first. A feed that fails is reopened with growing pauses, as in the engine. It is
-abandoned only if the user must act, and that does not affect other feeds.
+Every event is written to the spool first. A feed that fails is reopened with growing pauses, as in the engine.
+It ends only if the user must act, and that does not affect other feeds.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SYNC_S = 1.0
 #: The spool bridges interruptions that are longer than the feed's own history.
 _REACH_NS = 2**62
 
-#: How far the service is with a stream; None where it has nothing of it, or where nobody asks. May wait for long.
+#: Returns the service's position in a stream, or None if it has no data or is not asked. May take long.
 ReachLookup = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
 
 
@@ -41,12 +41,15 @@ class MarketContext:
 
 
 async def _no_reach(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
-    """For where the spool alone knows how far a stream is."""
+    """Return None: only the spool knows the position of a stream."""
 
 
 class FeedRunner:
-    """Feeds of any number of owners. For one event loop. tell: `(event, **details)`, for a log. rush: pauses are this
-    many times shorter."""
+    """Run feeds of any number of owners, on one event loop.
+
+    report: writes a log event, called as `(event, **details)`. rush: factor by which pauses are shortened.
+    reach_of: returns the service's position in a stream.
+    """
 
     def __init__(
         self, spool: Spool, carrier: PushTransport, market: MarketContext, report: Report, rush: float = 1.0,
@@ -56,9 +59,9 @@ class FeedRunner:
         self._market, self._rush, self._reach_of = market, rush, reach_of
         self.outward = SpoolSender(carrier, self._reached, rush)
         self.followers: dict[StreamKey, ContractFollower] = {}
-        #: Feeds whose login is refused, by owner and name, and the code: nobody asks there again.
+        #: Refusal codes of feeds with a refused login, by owner and name. These feeds are not retried.
         self.over: dict[tuple[int, str], str] = {}
-        #: Contracts of feeds, as they last said.
+        #: Contracts that each feed listed last, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.disk = ""
         self._news: dict[StreamKey, asyncio.Event] = {}
@@ -67,8 +70,11 @@ class FeedRunner:
     # -- feeds
 
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
-        """Follow each contract a feed brings, by this name; ask again now and then, for a roll adds one. Until all have
-        ended for good, or cancelled; then the feed is closed, and what is in the spool still goes outward."""
+        """Follow each contract of a feed until all have ended permanently, or until cancelled.
+
+        The contracts are listed again at intervals, because a roll adds one. At the end the feed is closed; the
+        events in the spool are still sent.
+        """
         running: dict[Contract, asyncio.Task[None]] = {}
         backoff = Backoff(self._rush)
         self.over.pop((owner, name), None)
@@ -94,7 +100,7 @@ class FeedRunner:
             await feed.close()
 
     async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
-        """Follow one contract for as long as it can be followed."""
+        """Follow one contract, and reopen it after errors, until it ends or is refused."""
         backoff = Backoff(self._rush)
         reach = await self._reach_of(key, feed.caps)
         while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
@@ -131,13 +137,13 @@ class FeedRunner:
             await backoff.sleep()
 
     def lost(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
-        """Nothing comes of a contract, and why."""
+        """Report that a contract receives no data, and why."""
         try:
             follower.report_status(phase, code, text)
-        except OSError as problem:  # there is no room to say so: it is shown here all the same
+        except OSError as problem:  # the spool is full, so the status is only shown here
             self.disk = str(problem)
 
-    # -- lines
+    # -- queues
 
     async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
         """Return the queue of a stream and start sending it; None if the files on disk are unreadable."""
@@ -178,12 +184,12 @@ class FeedRunner:
         await asyncio.to_thread(self._sync)
 
     async def keep(self) -> None:
-        """Put the spool on the disk itself every second, and keep it within its limit. Never ends."""
+        """Sync the spool to the disk every second and enforce its size limit. Never ends."""
         while True:
             await asyncio.sleep(SYNC_S / self._rush)
             try:
                 await asyncio.to_thread(self._sync)
-            except Exception as problem:  # noqa: BLE001 - a supervisor: what is on disk is looked after again
+            except Exception as problem:  # noqa: BLE001 - a supervisor: the next round retries
                 self.report(LogEvent.SPOOL_FAILED, problem=repr(problem))
 
     def _sync(self) -> None:
@@ -201,7 +207,7 @@ class FeedRunner:
             self.report(LogEvent.SPOOL_WRITABLE)
             self.disk = ""
 
-    # -- what it says
+    # -- log events
 
     def named(self, key: StreamKey) -> dict[str, str]:
         """Return the name of a stream for log events."""
@@ -222,7 +228,7 @@ class FeedRunner:
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:
-    """Return the capabilities of a feed behind a spool: every event read once can be sent again."""
+    """Return the capabilities of a feed behind a spool, which can repeat every event."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,

@@ -1,4 +1,4 @@
-"""Pushes over HTTP to a remote service, with an API key.
+"""Push over HTTP to a remote service, with an API key.
 
 Each push waits for its answer on its own thread, so a slow service does not block the event loop.
 """
@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from outcry.agent.sender import LONGEST_PAUSE_S, PushQueue, RetryLater, Sender
 from outcry.live.model import StreamKey
 
-#: Concurrent pushes; a key may have one more.
+#: Number of concurrent pushes. The service allows a key one more.
 MAX_SENDERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceEndpoint:
-    """Where to push: address, a key made for it, and whom to believe over TLS (None: the system's roots)."""
+    """The service to push to.
+
+    url: its base URL. key: an API key for pushing. trust: trusted CAs for TLS, the system's if None.
+    """
 
     url: str
     key: str = field(repr=False)
@@ -38,12 +41,12 @@ class HttpTransport:
         self._pool = ThreadPoolExecutor(MAX_SENDERS, "outcry-push")
 
     async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
-        """See `Carrier`."""
+        """Send the next push of a queue once, when one of the connections is free."""
         sender = await self._free.get()
         loop = asyncio.get_running_loop()
 
         def done(_: Future[RetryLater | None]) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for a sender any more
+            with suppress(RuntimeError):  # the loop is closed, so no push waits for a sender
                 loop.call_soon_threadsafe(self._free.put_nowait, sender)
 
         pushed = self._pool.submit(_attempt, sender, key.feed, line)
@@ -51,7 +54,7 @@ class HttpTransport:
         return await asyncio.wrap_future(pushed)
 
     def close(self) -> None:
-        """See `Carrier`."""
+        """Abort pushes in progress and close the connections."""
         for sender in self._senders:
             sender.abort()
         self._pool.shutdown(cancel_futures=True)

@@ -1,8 +1,8 @@
-"""Pushes a feed's events to a running service over one persistent connection.
+"""Push a feed's events to a running service over one persistent connection.
 
-An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow, and the
-pusher gives up after a time without progress. A service that has restarted and lost the run receives the last seconds
-again, marked as a repetition.
+An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow.
+Without progress for the time limit, the pusher raises the last error. A service that has restarted and lost the
+run receives the last seconds again, marked as a repetition.
 """
 
 import secrets
@@ -32,18 +32,19 @@ from outcry.trades.feed import (
 )
 from outcry.trades.push_format import KEPT_NS, SILENCE_S, Again, Push
 
-#: A push holds about this much: far below the most a service takes, so that it can be read and judged at once.
+#: Approximate size of a push: far below the service's limit, so that the service parses and validates it quickly.
 BATCH_BYTES = 512 * 1024
 BATCH_EVENTS = 2000
 FIRST_PAUSE_S = 0.1
-#: How long to try in vain: at first, when the address may be wrong, and once it has worked.
+#: Time limits without progress (s): before the first success, when the URL may be wrong, and after it.
 FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
 
 
 class _MemoryQueue:
-    """One contract, in memory. Implements `sender.Line`. `sent`: after the last event that may be known.
+    """Events of one contract in memory. Implements `PushQueue`.
 
-    kept: events before `next`, back to the trades of the last seconds; pending: those from `next` on.
+    sent: number after the last event that the service may have received. kept: retained events before `next`,
+    back to the trades of the last seconds. pending: events from `next` on.
     """
 
     def __init__(self, session: str, contract: Contract, caps: FeedCaps) -> None:
@@ -57,17 +58,19 @@ class _MemoryQueue:
         self.last: Event | None = None
 
     def push(self) -> Push:
-        """See `Line`."""
+        """Return the next push from the pending events."""
         return Push(self.session, self.contract, self.caps, self.next, batch_of(self.pending), self.again)
 
     def tried(self, push: Push) -> None:
-        """See `Line`."""
+        """Note that the service may have received all of a push."""
         self.sent = max(self.sent, push.first + len(push.events))
-        if self.again is not None and self.again.until < self.sent:  # who takes over may know these as well
+        if (
+            self.again is not None and self.again.until < self.sent
+        ):  # a new owner of the stream may have these events too
             self.again = replace(self.again, until=self.sent)
 
     def taken(self, push: Push, until: int) -> bool:
-        """See `Line`."""
+        """Move the accepted events to the retained ones; return whether that is progress."""
         if not self.next <= until <= self.next + len(self.pending):
             raise Unreachable(
                 f"the service counts {until} events, of {self.next + len(self.pending)} there are"
@@ -77,12 +80,12 @@ class _MemoryQueue:
             event = self.pending.popleft()
             self.next += 1
             self._keep(event)
-        if forward:  # the next service will say that it has forgotten us, and is told the seconds before
+        if forward:  # a service that loses the run reports it, and receives the last seconds again
             self.again = None
         return forward
 
     def rewind(self, push: Push) -> bool:
-        """See `Line`."""
+        """Start again from the retained events; return False if that was just done."""
         if self.again is not None or not self.next:
             return False
         self.again = Again(self.sent, self.caught_up)
@@ -92,7 +95,7 @@ class _MemoryQueue:
         return True
 
     def end(self) -> bool:
-        """Leave out what was never sent, and end there; False where there is nothing to end."""
+        """Drop the events that were never sent and append `Ended`; return False if there is nothing to end."""
         while self.pending and self.next + len(self.pending) > self.sent:
             self.pending.pop()
         at_ns = max((time_of(event) for event in self.pending), default=0)
@@ -112,10 +115,11 @@ class _MemoryQueue:
 
 
 class Pusher:
-    """One run of one feed. `url`: base address of the service; `key`: made for pushing.
+    """Push one run of one feed.
 
-    Raises `ApiError` where the service refuses and `Unreachable` where it does not answer, or not sensibly, for
-    `patience_s`. All but `stop` is for one thread at a time.
+    url: base URL of the service. key: an API key for pushing. Methods raise `ApiError` if the service refuses a
+    push. They raise `Unreachable` if it gives no valid answer for `patience_s`. Call all methods except `stop`
+    from one thread at a time.
     """
 
     def __init__(
@@ -130,38 +134,38 @@ class Pusher:
         self._lines: dict[Contract, _MemoryQueue] = {}
 
     def push(self, contract: Contract, events: Sequence[Event]) -> None:
-        """Send events of a contract; return once the service has taken them all."""
+        """Send events of a contract; return after the service has accepted all of them."""
         line = self._line(contract)
         line.pending.extend(events)
         if line.pending:
             self._send(line)
 
     def beat(self, contract: Contract) -> None:
-        """Say that there is nothing to say: a link is taken for dead after `SILENCE_S`."""
+        """Send a heartbeat: the service treats a link without data for `SILENCE_S` as lost."""
         line = self._line(contract)
         line.pending.extend([Heartbeat(line.at_ns)] if line.at_ns else [])
         self._send(line)
 
     def stop(self) -> None:
-        """Let the push under way on another thread be the last: it ends, if need be with `Unreachable`."""
+        """Stop after the push in progress on another thread, which may end with `Unreachable`."""
         self._stopped.set()
 
     def bye(self) -> None:
-        """Say, once and if anybody hears it, that every contract ends here, though more might have come."""
+        """Report once that every contract ends here. Errors are ignored."""
         for line in self._lines.values():
             if line.end():
                 with suppress(ApiError, Unreachable):
                     self._sender.attempt(self._feed, line)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._sender.close()
 
     def _line(self, contract: Contract) -> _MemoryQueue:
         return self._lines.setdefault(contract, _MemoryQueue(self.session, contract, self._caps))
 
     def _send(self, line: _MemoryQueue) -> None:
-        """Send what is pending, at least one push."""
+        """Send the pending events, with at least one push."""
         moved_s, backoff = time.monotonic(), Backoff(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:
             wait_s = self._sender.attempt(self._feed, line)
@@ -182,12 +186,12 @@ class Pusher:
         if isinstance(problem, ApiError) and problem.body.get("reason") == "occupied":
             return min(
                 self._patience_s, SILENCE_S + LONGEST_PAUSE_S
-            )  # a run that was killed is given up after that
+            )  # the service ends a killed run after this time
         return self._patience_s if self._sender.worked else min(FIRST_PATIENCE_S, self._patience_s)
 
 
 def batch_of(pending: Collection[Event]) -> tuple[Event, ...]:
-    """The first events of those pending, about `BATCH_BYTES` of them, and one at least."""
+    """Return the first pending events: about `BATCH_BYTES` of them, and at least one."""
     size = count = 0
     for event in islice(pending, BATCH_EVENTS):
         size += weight_of(event)
@@ -198,12 +202,12 @@ def batch_of(pending: Collection[Event]) -> tuple[Event, ...]:
 
 
 def weight_of(event: Event) -> int:
-    """About how many bytes an event takes."""
+    """Return the approximate size of an event in bytes."""
     return event.rows.nbytes if isinstance(event, Trades | Bars | Replaced) else 64
 
 
 def time_of(event: Event) -> int:
-    """The newest instant (ns UTC) an event tells of; 0 for one that tells of none."""
+    """Return the newest time (ns UTC) in an event; 0 if it has none."""
     match event:
         case Trades(rows) | Bars(rows):
             return int(rows["ts_event"].max())
@@ -216,5 +220,5 @@ def time_of(event: Event) -> int:
 
 
 def is_recent(event: Event, now_ns: int) -> bool:
-    """Whether an event is trades of the last seconds, which a service that was started anew is sent again."""
+    """Return whether an event contains trades of the last seconds, which a restarted service receives again."""
     return isinstance(event, Trades) and int(event.rows["ts_event"].max()) >= now_ns - KEPT_NS

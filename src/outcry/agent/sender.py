@@ -1,7 +1,7 @@
 """One HTTP connection for pushes to a service, and the handling of its answers.
 
-An event counts as accepted only after the service has confirmed it. Answers are read up to a size limit and validated,
-and have no effect other than on the next push.
+An event counts as accepted only after the service has confirmed it. Answers are read up to a size limit,
+validated, and affect only the next push.
 """
 
 import http.client
@@ -84,7 +84,7 @@ def record_result(
                 return None
             return RetryLater(
                 Unreachable(f"{whose} takes nothing"), 0.001
-            )  # it has waited long enough itself
+            )  # the service has already waited before it answered
 
 
 class _Answer(msgspec.Struct):
@@ -92,10 +92,12 @@ class _Answer(msgspec.Struct):
 
 
 class Sender:
-    """Sends pushes one after the other. `url`: base address of the service; `key`: made for pushing; `trust`: whom to
-    believe over TLS, the system's roots unless given. Raises `ValueError` for what is no address.
+    """Send pushes one after the other.
 
-    problem: why the last attempt did not go forward; worked: whether any push was ever accepted.
+    url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's by
+    default. Raises `ValueError` for an invalid URL.
+
+    problem: why the last attempt made no progress. worked: whether any push was ever accepted.
     """
 
     def __init__(
@@ -117,8 +119,11 @@ class Sender:
         self.worked = False
 
     def attempt(self, feed: str, line: PushQueue) -> float | None:
-        """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
-        said. Raises `ApiError` where the service refuses."""
+        """Send the next push of a queue once; return None if there was progress.
+
+        Otherwise return the pause (s) that the service asked for, or 0. Raises `ApiError` for a refusal that a
+        retry does not resolve.
+        """
         push = line.push()
         answer: int | ApiError | Unreachable
         try:
@@ -132,20 +137,23 @@ class Sender:
         return later.pause_s
 
     def post(self, feed: str, push: Push) -> int:
-        """Send a push; return the number of the first event not taken. Raises `ApiError` and `Unreachable`."""
+        """Send a push; return the number of the first event not accepted.
+
+        Raises `ApiError` and `Unreachable`.
+        """
         status, said = self.ask(feed, write_push(push))
         if status != 200:
             raise error_from(status, said)
         try:
             taken = msgspec.json.decode(said, type=_Answer).next
         except (msgspec.DecodeError, RecursionError) as problem:
-            self.close()  # cut short, perhaps: nothing that follows belongs to what is asked next
+            self.close()  # the answer may be incomplete, and the next answer must not start with its remainder
             raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
         self.worked = True
         return taken
 
     def ask(self, feed: str, body: bytes) -> tuple[int, bytes]:
-        """Send a body; return the answer's status and beginning. Raises `Unreachable`."""
+        """Send a body; return the status and the first 64 KiB of the answer. Raises `Unreachable`."""
         try:
             self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
             response = self._connection.getresponse()
@@ -171,7 +179,7 @@ class Sender:
 
 
 def _pause_s(problem: ApiError) -> float:
-    """How long the service asks to wait, if it says so sensibly, and no longer than is sensible."""
+    """Return the pause (s) that the service asks for, at most `LONGEST_PAUSE_S`; 0 if missing or invalid."""
     asked = problem.body.get("retry_after_ms", 0)
     if not isinstance(asked, int | float) or not asked >= 0:
         return 0.0

@@ -17,7 +17,7 @@ _MEMO = "run.json"
 
 
 class Spool:
-    """Queues over a log in `folder`, locked by `exclusively`. limit_bytes: of all queues together."""
+    """Queues over a log in `folder`, locked by `exclusively`. `limit_bytes` applies to all queues together."""
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
@@ -32,7 +32,7 @@ class Spool:
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
-        """Return the queues on disk whose feeds are not read any more and that are still to be sent."""
+        """Return the queues on disk that were not opened in this run and still contain events to send."""
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")

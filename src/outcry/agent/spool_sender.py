@@ -22,7 +22,7 @@ PACE_S = 0.1
 FIRST_PAUSE_S = 0.2
 #: Pause after a refusal that a retry alone does not resolve.
 REFUSED_PAUSE_S = 30.0
-#: Before a run goes on that another has taken the place of: so that two who both believe to be the one do not fight.
+#: Pause after another run has replaced ours, so that two agents with one key do not replace each other in a loop.
 REPLACED_PAUSE_S = 1.0
 #: Answers of a service for a run that has ended: a new run continues from it.
 _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
@@ -37,8 +37,10 @@ class PushTransport(Protocol):
         ...
 
     async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
-        """Send what comes next of a line, once; None where that went forward. Raises `ApiError` where the service
-        refuses."""
+        """Send the next push of a queue once; return None if there was progress.
+
+        Raises `ApiError` for a refusal that a retry does not resolve.
+        """
         ...
 
     def close(self) -> None:
@@ -48,15 +50,22 @@ class PushTransport(Protocol):
 
 @dataclass(slots=True)
 class ServiceStatus:
-    """How the service was found last: `code` is `ok`, `service_unreachable`, `fault` (one of ours), or what it refuses
-    with; `text` for a person."""
+    """Result of the last contact with the service.
+
+    code: `ok`, `service_unreachable`, `fault` (an error on our side) or the service's refusal code. text: for
+    display.
+    """
 
     code: str = "connecting"
     text: str = ""
 
 
 class SpoolSender:
-    """The way out of a spool. `reached`: how the service stands; changed: called as that changes."""
+    """Send the queues of a spool to a service.
+
+    carrier: the transport. changed: called when `reached`, the status of the service, changes. rush: factor by
+    which pauses are shortened.
+    """
 
     def __init__(self, carrier: PushTransport, changed: Callable[[], object], rush: float = 1.0) -> None:
         self._carrier, self._rush, self._changed = carrier, rush, changed
@@ -77,7 +86,7 @@ class SpoolSender:
                         await news.wait()
             news.clear()
             if not line.end:
-                continue  # nothing was ever heard of it: nothing is to be kept alive
+                continue  # the stream never had an event, so it needs no keep-alive push
             pause_s = await self.send(key, line)
             if pause_s is None:
                 backoff.reset()
@@ -86,12 +95,12 @@ class SpoolSender:
                 await asyncio.sleep(max(pause_s / self._rush, backoff.next_s()))
 
     async def send(self, key: StreamKey, line: SpooledQueue) -> float | None:
-        """Send one push; None where it went forward, else how long to wait."""
+        """Send one push; return None if there was progress, else the pause (s)."""
         try:
             later = await self._carrier.attempt(key, line)
         except ApiError as problem:
             return self._refusal(key, line, problem)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one line's fault is no other's
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one queue's fault does not affect others
             self.refused[key] = "fault"
             self._show("fault", repr(problem))
             return REFUSED_PAUSE_S
@@ -140,11 +149,11 @@ class SpoolSender:
             self._changed()
 
     def close(self) -> None:
-        """Hang up; pushes under way end as not answered."""
+        """Close the connections; pushes in progress end without an answer."""
         self._carrier.close()
 
 
 def _code(problem: ApiError) -> str:
-    """The stable word of a refusal, whatever a service puts in its place."""
+    """Return the code of a refusal, or `refused` if the service sent an invalid one."""
     reason = problem.body.get("reason", problem.code)
     return reason[:40] if isinstance(reason, str) and reason.isprintable() else "refused"

@@ -11,8 +11,8 @@ from outcry.trades.feed import FeedCaps
 class SpoolState(msgspec.Struct):
     """Stored state of a queue.
 
-    session: the newest run, empty without one; instead: encoded events that replace the discarded ones before `first`;
-    caps: the capabilities of the feed.
+    session: the newest run, empty without one. first: number of the first event not discarded. instead: encoded
+    events that replace the discarded ones before `first`. caps: the capabilities of the feed.
     """
 
     session: str = ""

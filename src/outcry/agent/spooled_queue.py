@@ -1,7 +1,8 @@
 """One contract's events between a feed and a service: stored on disk and sent from there.
 
-An event is in the spool before it is sent, or in memory while the disk is full. Every start of the program is a new run
-that continues the previous one, so the service decides which events it has. Discarded events are reported as a gap.
+An event is in the spool before it is sent, or in memory while the disk is full. Every start of the program is a
+new run that continues the previous one, so the service decides which events it already has. Discarded events
+are reported as a gap.
 """
 
 import secrets
@@ -35,17 +36,18 @@ from outcry.trades.feed import (
 from outcry.trades.push_format import KEPT_NS, Again, Push, read_event, write_event
 from outcry.trades.records import Rows
 
-#: The spool is let go of in pieces of about this size.
+#: Approximate size of a segment, the unit in which the spool is deleted.
 SEGMENT_BYTES = 4 << 20
-#: What is read ahead of the sender, and what may wait in memory while the disk is full.
+#: Bytes read ahead of the sender, and bytes that may wait in memory while the disk is full.
 READY_BYTES, MAX_UNSAVED_BYTES = 4 << 20, 32 << 20
 
 
 class SpooledQueue:
-    """Implements `sender.Line`. Events are added on one thread and sent on another; `key`: its place in the spool.
+    """A queue on disk; implements `PushQueue`. One thread adds events and another sends them.
 
-    next, end: numbers of the first event not taken, and after the newest. latest_ns, last_bar_ns, barred_ns, recent: as
-    of a live stream, for a feed that begins again. time_ns: the newest time told.
+    key: name of its log in the spool. next, end: numbers of the first event not accepted, and after the newest.
+    latest_ns, last_bar_ns, barred_ns, recent: as in a live stream, for a feed that resumes. time_ns: newest
+    time (ns UTC) in any event.
     """
 
     def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, memo: Path) -> None:
@@ -66,7 +68,7 @@ class SpooledQueue:
         self._load()
 
     def _load(self) -> None:
-        """Become what is on disk, as a run that goes on from the one before."""
+        """Load the state and events on disk, and start a run that continues the previous one."""
         known = SpoolState.read(self._memo)
         self.end = self._saved = self._log.last(self._key)
         instead = tuple(read_event(event) for event in known.instead)
@@ -80,12 +82,12 @@ class SpooledQueue:
         self.session = secrets.token_hex(16)
         self.again = Again(self.end, None, known.session) if known.session or self.end else None
         self._jump(self._first - len(self._instead))
-        with suppress(OSError):  # it is only for the next start to be quicker
+        with suppress(OSError):  # the stored state only speeds up the next start
             self._remember()
-        for event in instead if known.first > self.end else ():  # the disk has lost the end of what it had
+        for event in instead if known.first > self.end else ():  # the disk has lost the newest events
             self.add(event)
 
-    # -- what a feed brings
+    # -- events from the feed
 
     @property
     def size(self) -> int:
@@ -95,23 +97,26 @@ class SpooledQueue:
 
     @property
     def waiting(self) -> int:
-        """Events not taken yet."""
+        """Number of events that the service has not accepted."""
         return self.end - self.next
 
     @property
     def unsaved(self) -> bool:
-        """Whether the disk does not take what comes: it is kept in memory."""
+        """Whether events wait in memory because the disk refuses them."""
         return bool(self._unsaved)
 
     @property
     def recent(self) -> Rows:
-        """Trades within two seconds of the newest, as they came."""
+        """Trades within two seconds of the newest, in arrival order."""
         first_ns = self.latest_ns - OVERLAP_NS
         rows = [rows[rows["ts_event"] >= first_ns] for _, rows in self._recent]
         return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
 
     def add(self, event: Event) -> None:
-        """Keep an event to be sent. Raises `OSError` where neither the disk nor the memory has room: it is not kept."""
+        """Store an event for sending.
+
+        Raises `OSError` if both disk and memory are full; the event is not stored then.
+        """
         blob = write_event(event)
         with self._lock:
             self._save(blob, event)
@@ -121,7 +126,7 @@ class SpooledQueue:
             self.end += 1
 
     def save(self) -> None:
-        """Try again to write what the disk did not take. Raises `OSError`."""
+        """Write the events that the disk refused earlier. Raises `OSError`."""
         with self._lock:
             while self._unsaved:
                 blob = self._unsaved[0][0]
@@ -145,7 +150,7 @@ class SpooledQueue:
             self._unsaved_bytes += len(blob)
 
     def _note(self, number: int, event: Event, size: int) -> None:
-        """Learn from an event that is in the spool."""
+        """Update segments, times and recent rows from an event in the spool."""
         if not self._pieces or (number < self.end and self._pieces[-1][1] >= SEGMENT_BYTES):
             self._pieces.append([number, 0])
         self._pieces[-1][1] += size
@@ -161,10 +166,10 @@ class SpooledQueue:
         while self._recent and int(self._recent[0][1]["ts_event"].max()) < horizon_ns:
             self._recent.popleft()
 
-    # -- what the service takes
+    # -- events to the service
 
     def push(self) -> Push:
-        """See `Line`."""
+        """Return the next push, read from disk or memory."""
         with self._lock:
             if not self._ready:
                 for event in self._from(self.next):
@@ -173,17 +178,20 @@ class SpooledQueue:
                     self._make_ready(event)
             events = batch_of(self._ready)
             if self.again is not None:
-                # the service may know all of it: had from us by one that died, or, while we had to wait, from another
+                # the service may have all of it, from our earlier process or, while we waited, from another one
                 self.again = replace(self.again, until=self.end)
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def tried(self, push: Push) -> None:
-        """See `Line`: `again` says so already."""
+        """Do nothing: `again` already covers every event."""
 
     def taken(self, push: Push, until: int) -> bool:
-        """See `Line`."""
+        """Remove the accepted events; return whether that is progress.
+
+        Raises `Unreachable` if the number is impossible.
+        """
         with self._lock:
-            if push.session != self.session:  # begun anew meanwhile
+            if push.session != self.session:  # a new run has started since
                 return True
             if not self.next <= until <= self.next + len(self._ready):
                 raise Unreachable(f"the service counts {until} events, of {self.end} there are")
@@ -193,19 +201,21 @@ class SpooledQueue:
                 self._ready_bytes -= weight_of(event)
                 self._keep(self.next, event)
                 self.next += 1
-            if forward:  # the next service will say that it has forgotten us, and is told the seconds before
+            if forward:  # a service that loses the run reports it, and receives the last seconds again
                 self.again = None
             if self._instead and self.next >= self._first:
                 self._instead = ()
-                with suppress(OSError):  # told once more by the next run, which the service knows by then
+                with suppress(
+                    OSError
+                ):  # the next run would repeat them, and the service would recognise them
                     self._remember()
             if forward:
-                with suppress(OSError):  # it is tried again with the next
+                with suppress(OSError):  # the next accepted push retries
                     self._release()
             return forward
 
     def rewind(self, push: Push) -> bool:
-        """See `Line`."""
+        """Start again from the retained events; return False if that was just done."""
         with self._lock:
             if push.session != self.session:
                 return True
@@ -215,7 +225,7 @@ class SpooledQueue:
             return True
 
     def renew(self) -> None:
-        """This run is over, as the service says: go on as another."""
+        """Start a new run, after the service has reported that this one is over."""
         with self._lock:
             before, self.session = self.session, secrets.token_hex(16)
             self._go_back(before)
@@ -223,8 +233,10 @@ class SpooledQueue:
                 self._remember()
 
     def drop_oldest(self) -> bool:
-        """There is no room: let go of the oldest piece, taken or not; False where it is the only one. Raises
-        `OSError`."""
+        """Delete the oldest segment to make room, even if it was not sent; return False if it is the only one.
+
+        Raises `OSError`.
+        """
         with self._lock:
             if len(self._pieces) < 2:
                 return False
@@ -262,8 +274,11 @@ class SpooledQueue:
         return list(self._ready)[: max(0, number - self.next)]
 
     def _from(self, number: int, until: int | None = None) -> Iterator[Event]:
-        """Events from a number on, from disk and memory. One that said to a former run that history was complete says
-        no more than a heartbeat does."""
+        """Yield the events from a number on, from disk and memory.
+
+        A `CaughtUp` of an earlier run becomes a heartbeat, because only that run knew that history was
+        complete.
+        """
         until = self.end if until is None else until
         if number < self._saved:
             for frame in self._log.read(self._key, number):
@@ -286,7 +301,7 @@ class SpooledQueue:
             self._kept.popleft()
 
     def _release(self) -> None:
-        """Let go of pieces that are taken, and that neither the service nor the feed may need to be compared with."""
+        """Delete accepted segments that neither the service nor the feed needs for removing repeated rows."""
         needed = [self.next, self._saved, *(self._kept[0][:1] if self._kept else ())]
         needed += [self._recent[0][0]] if self._recent else []
         needed += [self._bar_at] if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS else []
@@ -301,7 +316,10 @@ class SpooledQueue:
 
 
 def _replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:
-    """What is told instead of events that are let go: the time of their trades as a gap, and all that is no trade."""
+    """Return the events that replace discarded ones.
+
+    These are one gap over the discarded rows, all amendments, and the last `CaughtUp` and `Status`.
+    """
     spans: list[tuple[int, int]] = []
     amends: list[Event] = []
     last: dict[type[Event], Event] = {}
