@@ -116,8 +116,8 @@ class Database:
                     if patience_s is not None:
                         be_patient(connection, patience_s)
                     if counter is not None:
-                        # First: this row is the write lock, also on PostgreSQL. What the transaction reads stays
-                        # true until it ends.
+                        # First statement, because this row is the write lock, also on PostgreSQL. No concurrent
+                        # transaction can change data that this one reads.
                         connection.execute(update(schema.revision).values({counter: counter + 1}))
                     yield connection
         except (SQLAlchemyError, UnicodeDecodeError) as problem:  # raised for text in a damaged SQLite file
@@ -130,8 +130,8 @@ class Database:
     def kept_open(self, patience_s: float) -> Connection | None:
         """Open a dedicated connection that the caller closes; None on SQLite.
 
-        PostgreSQL detects by it whether the process is alive. It tolerates a server that is silent for `patience_s`.
-        Raises SQLAlchemy's errors.
+        PostgreSQL detects by it whether the process is alive. It waits up to `patience_s` for a server that does not
+        respond. Raises SQLAlchemy's errors.
         """
         if self._is_sqlite:
             return None
@@ -143,7 +143,7 @@ class Database:
     def scrub(self) -> None:
         """Remove overwritten and deleted data from SQLite's write-ahead log, if no reader uses it.
 
-        PostgreSQL keeps old rows until it vacuums.
+        PostgreSQL removes old rows only by its own vacuum.
         """
         with self.reading() as connection:
             driver: Any = connection.connection.driver_connection

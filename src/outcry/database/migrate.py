@@ -46,7 +46,7 @@ def migrate(engine: Engine) -> bool:
         be_patient(connection, _PATIENCE_S)
         lock_migration(connection)
         _check_encoding(connection)
-        at = _current(connection)  # another process may have migrated meanwhile
+        at = _current(connection)  # another process may have migrated while this one waited
         if at is not None and at not in known:
             raise SchemaTooNew(
                 f"the database stands at migration {at}, which this Outcry does not know: use a newer one"

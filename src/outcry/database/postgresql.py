@@ -29,7 +29,7 @@ class PatientConnection(psycopg.Connection[Any]):
     patience_s = PATIENCE_S
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """See `psycopg.Connection`."""
+        """Run a wait of psycopg, with the timeout of this connection."""
         try:
             return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
         except psycopg.OperationalError:
@@ -42,7 +42,7 @@ def open_postgresql(url: URL) -> Engine:
     """Create an engine that connects lazily and checks pooled connections before use."""
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
-        isolation_level="READ COMMITTED",  # whatever the server's own is: each statement sees what was committed before
+        isolation_level="READ COMMITTED",  # overrides the server's default: a statement sees earlier commits
         pool_size=_POOL,
         max_overflow=_MORE,
         pool_timeout=_POOL_WAIT_S,
@@ -86,7 +86,7 @@ def _limits(named: dict[str, Any]) -> dict[str, Any]:
         "keepalives_count": 3,
     }
     limits |= {"tcp_user_timeout": int(PATIENCE_S * 1000), "application_name": "outcry"}
-    # without it texts come as the database has them, and as bytes from one that has no encoding
+    # without it texts arrive in the encoding of the database, and as bytes if the database has none
     limits |= {"client_encoding": "utf8"}
     return limits | named | {"options": f"{options} {named.get('options', '')}".strip()}
 

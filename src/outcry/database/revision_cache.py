@@ -21,11 +21,11 @@ class RevisionCache:
         self.generation = 0
 
     def refresh(self, now_ns: int, *, force: bool = False) -> None:
-        """Read the store's revision if it is time to, and reload if it has changed. May raise `StoreBusy`."""
+        """Read the store's revision at most every 200 ms, and reload if it has changed. May raise `StoreBusy`."""
         with self._lock:
             if self._lapse():
                 self.generation += 1
-            # A clock set back must not stop the asking: hence the distance, not the difference.
+            # The absolute difference, so that setting the clock back does not stop the checks.
             if not force and self._asked_ns is not None and abs(now_ns - self._asked_ns) < REFRESH_NS:
                 return
             revision = (

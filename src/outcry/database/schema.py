@@ -125,8 +125,8 @@ audit = Table(
     Index("ix_audit_user_id_id", "user_id", "id"),
 )
 
-#: `replaced_by`: the key that was made in this one's place.
-#: `changed`: the revision of answers that last changed what the key or its user may do.
+#: `replaced_by`: the key that replaced this one.
+#: `changed`: the revision of answers that last changed the rights of the key or its user.
 keys = Table(
     "keys",
     metadata,

@@ -1,4 +1,4 @@
-"""How Alembic runs our migrations: on the connection `store.migrate` hands it, all in one transaction."""
+"""Alembic environment: run all pending migrations in one transaction, on the connection that `migrate` passes."""
 
 from alembic import context
 

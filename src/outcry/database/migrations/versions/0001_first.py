@@ -1,7 +1,7 @@
 """The first schema: accounts, grants, imports, recordings, sessions.
 
-Everyone may see the operator's completed sessions a day after their close, until the operator grants otherwise
-(`outcry grants`): a person who serves his own data to himself need do nothing.
+The first grant lets every user see the operator's completed sessions one day after their close. The operator can
+change it with `outcry grants`. With a single user no grant is needed.
 """
 
 import sqlalchemy as sa

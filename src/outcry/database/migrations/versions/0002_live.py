@@ -1,4 +1,4 @@
-"""Live: alerts, positions and snapshots of streams; keys that send trades instead of asking."""
+"""Add live streams: alerts, positions and snapshots; add the purpose of a key, which reads data or pushes trades."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Create the tables of streams; every key there is asks."""
+    """Create the tables of streams. Existing keys read data."""
     op.create_table(
         "alerts",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),

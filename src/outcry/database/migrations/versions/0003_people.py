@@ -1,7 +1,6 @@
-"""People: how they sign in, how they want things shown, what was done in their name; keys that have a name and an end;
-where alerts are pushed.
+"""Add sign-in, preferences, the audit log, labels and expiry of keys, and webhook subscriptions.
 
-Rule kept: whoever has a key stays who he was: a member who cannot sign in until an operator invites him.
+The owner of an existing key stays the same user: a member who cannot sign in until an operator sends an invitation.
 """
 
 import secrets
@@ -40,7 +39,7 @@ def _once(table: str, column: str) -> tuple[Any, ...]:
 
 
 def upgrade() -> None:
-    """Widen users and keys; create what people have."""
+    """Add columns to users and keys; create the tables that belong to users."""
     op.add_column("revision", sa.Column("people", sa.BigInteger, nullable=False, server_default="0"))
     _widen_users()
     _create_proofs()
@@ -77,7 +76,7 @@ def _widen_users() -> None:
     for number in connection.execute(sa.select(users.c.id)).scalars().all():
         handle = secrets.token_bytes(_HANDLE_BYTES)
         connection.execute(users.update().where(users.c.id == number).values(handle=handle))
-    # Each had the same handle until just now, and SQLite adds no constraint to a table that is there: an index does.
+    # All users had the same handle until this point. SQLite can add an index to an existing table, but no constraint.
     op.create_index("uq_users_handle", "users", ["handle"], unique=True)
 
 

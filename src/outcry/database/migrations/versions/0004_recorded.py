@@ -1,4 +1,4 @@
-"""Alerts say when they were recorded; of those there are it is not known."""
+"""Add the recording time of alerts. It is NULL for existing alerts."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the column."""
+    """Add the column `recorded_ns`."""
     op.add_column("alerts", sa.Column("recorded_ns", sa.BigInteger))

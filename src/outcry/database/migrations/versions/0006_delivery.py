@@ -1,6 +1,6 @@
-"""Alerts are delivered: an outbox of what is on its way to whom, and lanes that say how delivering stands.
+"""Add delivery of alerts: the outbox, and the table `lanes` with the delivery queue of each subscription.
 
-Rule kept: subscriptions made before go on as they are: nothing fired before is on its way to them.
+Existing subscriptions keep their settings. Earlier alerts are not added to their outbox.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _LONG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Widen subscriptions, attempts and alerts; create lanes, one for each subscription there is, and the outbox."""
+    """Add columns to subscriptions, attempts and alerts; create the outbox, and a queue for each subscription."""
     for table, name, kind, default in (
         ("subscriptions", "ordered", sa.Integer, "0"),
         ("subscriptions", "window", sa.Text, "hour"),
@@ -83,7 +83,7 @@ def _create_outbox() -> None:
 def _of(
     table: str, column: str, whose: str, kind: Any = sa.Integer, then: str = "CASCADE"
 ) -> tuple[Any, ...]:
-    """A column that leads to another table; `then`: what becomes of a row whose other end is removed."""
+    """Return a foreign key column. `then`: the action when the referenced row is deleted."""
     return (
         sa.Column(column, kind, nullable=then != "CASCADE"),
         sa.ForeignKeyConstraint([column], [whose], name=f"fk_{table}_{column}", ondelete=then),

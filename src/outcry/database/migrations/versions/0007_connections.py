@@ -1,7 +1,6 @@
-"""People connect brokers: connections, their sealed entries, and the keys those are under; grants say by which licence
-they were made, and a log who made and withdrew them.
+"""Add broker connections, their encrypted credentials and the encryption keys; add licences and a log of grants.
 
-Rule kept: grants made before hold on as they are.
+Existing grants stay valid.
 """
 
 import sqlalchemy as sa
@@ -12,7 +11,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Create the tables; widen grants."""
+    """Create the tables; add the licence to grants."""
     op.create_table(
         "connections",
         sa.Column("id", sa.Integer, nullable=False),

@@ -1,7 +1,7 @@
-"""Checksums of what is at rest: a digest for every tape file, a checksum for rows that answers rest on.
+"""Add checksums of stored data: a digest for each tape file, a checksum for rows that answers depend on.
 
-Rows there are get the checksum of what they hold now. Tape files keep an empty digest until each has been read and
-compared with the counts stored beside its name. The program before this one goes on beside it: it writes neither.
+Existing rows get the checksum of their current values. Tape files have an empty digest until each has been read and
+compared with its stored counts. The previous version can run beside this one; it writes neither.
 """
 
 import sqlalchemy as sa
@@ -10,11 +10,11 @@ from alembic import op
 from outcry.database.checksums import add_missing
 
 revision = "0009"
-down_revision = "0013"  # a change of the same days, landed before this one
+down_revision = "0013"  # was merged before this migration, despite its number
 
 
 def upgrade() -> None:
-    """Add the columns and the recordings each import brought, and compute the checksums of existing rows."""
+    """Add the columns and the table of recordings by import, and compute the checksums of existing rows."""
     op.add_column("recordings", sa.Column("digest", sa.Text, nullable=False, server_default=""))
     for name in ("recordings", "sessions", "alerts"):
         op.add_column(name, sa.Column("checksum", sa.LargeBinary))

@@ -1,7 +1,7 @@
-"""Sessions name the holes in their trade, and recordings say whether a live feed was among their sources.
+"""Add the gaps of sessions, and whether a live feed was among the sources of a recording.
 
-Rule kept: formats that only files have cannot have come by a feed; of all others it is not known, so their spans count
-as before until the files are imported again. A row that did not match its checksum does not match the new one.
+Sources that only files have are marked as not from a feed. All other sources count as from a feed until their files
+are imported again. A row that did not match its checksum does not match the new one either.
 """
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ _NO_CHECKSUM = b""
 
 
 def upgrade() -> None:
-    """Add the columns, and compute the checksums of sound rows anew; `outcry refold` fills the columns of sessions."""
+    """Add the columns, and recompute the checksums of sound rows. `outcry refold` fills the columns of sessions."""
     connection = op.get_bind()
     for name in ("recordings", "sessions"):
         table = sa.Table(name, sa.MetaData(), autoload_with=connection)

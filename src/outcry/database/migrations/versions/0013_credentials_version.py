@@ -1,6 +1,6 @@
-"""Sign-ins in progress end when credentials change: each user has a version of the credentials.
+"""Add a version of each user's credentials, so that a change ends sign-ins in progress.
 
-Rule kept: rows written by the program before this one start at version 0, which every proof checked since then carries.
+Existing users start at version 0. Sign-ins compare it with the version they read.
 """
 
 import sqlalchemy as sa
@@ -11,6 +11,6 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Add the column."""
+    """Add the column `credentials_version`."""
     column = sa.Column("credentials_version", sa.BigInteger, nullable=False, server_default="0")
     op.add_column("users", column)
