@@ -22,11 +22,11 @@ class Notices(Protocol):
     """Notifies the owner of a subscription. Called in a thread of its own, one call at a time."""
 
     def warned(self, message: Message, hours: int) -> None:
-        """Nothing has been delivered for this many hours."""
+        """Notify that nothing has been delivered for this many hours."""
         ...
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """The subscription was disabled."""
+        """Notify that the subscription was disabled. `reason`: its code."""
         ...
 
 

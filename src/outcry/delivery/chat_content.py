@@ -39,8 +39,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ChatContent:
-    """Content of a message. `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first.
-    `notes`: what is not shown. `url`: the page with all alerts."""
+    """Content of a message. `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first. `notes`:
+    the number of alerts not shown, and of missed ones. `url`: the page with all alerts."""
 
     headline: str
     shown: tuple[Shown, ...]
@@ -72,7 +72,7 @@ def build_content(message: Message, body: Body, now_ns: int) -> ChatContent:
 
 
 def title(severity: Severity, row: AlertRow | None) -> str:
-    """Return severity, symbol, event and alert type in one line; None is the test."""
+    """Return severity, symbol, event and alert type in one line. `None` stands for the test."""
     if row is None:
         return f"{MARKS[severity]} · Webhook test"
     happened = event(entry_of(row, "shared"), str)

@@ -22,13 +22,13 @@ from outcry.delivery.target_addresses import form_fault
 
 #: Code of a message that the chat cannot parse.
 OUR_MESSAGE = "our_message"
-#: After a slower first response there is no time for a second message.
+#: No second message after a slower first response, because both must fit the time limit.
 _TIME_FOR_TWO_MS = 4000
 _HEADERS = {"content-type": "application/json"}
 
 
 class ChatSender(ABC):
-    """Implements `Sender` for a chat. `pages` is the base URL of the service's pages."""
+    """Sender of messages to a chat. `pages` is the base URL of the service's pages."""
 
     target: ClassVar[Target]
 
@@ -56,7 +56,7 @@ class ChatSender(ABC):
         return address
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
-        """See `Sender`."""
+        """Send a message once, within 20 seconds."""
         if form_fault(self.target, address):
             return SendResult(Verdict.GONE, "endpoint_invalid")
         now_ns = self._clock.now_ns()

@@ -63,7 +63,7 @@ def claim(
             _lease(connection, due, lease, now_ns + lease_ns)
             chosen = _choose(connection, {number: state[number] for number in due}, candidates, now_ns)
             messages += _read(connection, chosen, candidates, lease)
-        if len(due) < len(candidates):  # not due yet: set the time they are
+        if len(due) < len(candidates):  # not due yet: store when they are
             look_again(connection, [number for number in candidates if number not in set(due)], now_ns)
         if len(candidates) < room.most:
             break
@@ -120,7 +120,7 @@ def _to_be_looked_at() -> Any:
 
 
 def _lease(connection: Connection, numbers: Sequence[int], lease: str, until_ns: int) -> None:
-    """Lease queues. If the worker dies, they are checked when the lease expires."""
+    """Lease queues. If the worker stops, other workers check them when the lease expires."""
     held = {"worker": lease, "leased_until_ns": until_ns, "due_ns": until_ns}
     connection.execute(
         update(schema.lanes).where(_QUEUES.subscription_id.in_(_IDS)).values(held), {"ids": list(numbers)}

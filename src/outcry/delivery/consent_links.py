@@ -1,7 +1,7 @@
-"""Links in email for the reader at a subscription's email address: one to agree, one to unsubscribe.
+"""Links in email by which the reader of a subscription agrees to receive it, or unsubscribes.
 
-A link is valid for one subscription and the address it was sent to. A link to agree expires after seven days, and once
-its reader unsubscribes. Nothing is stored: a link carries an encrypted ticket. Decision record 0053.
+A link is valid for one subscription and the email address it was sent to. A link to agree expires after seven days, and
+once its reader unsubscribes. Nothing is stored, because a link contains an encrypted ticket. Decision record 0053.
 """
 
 import base64
@@ -17,7 +17,7 @@ from outcry.people.tickets import Tickets
 
 Purpose = Literal["confirm", "unsubscribe"]
 PAGES = {"confirm": "/digest/confirm", "unsubscribe": "/digest/unsubscribe"}
-#: How long a link to agree is valid. One to unsubscribe is valid for as long as somebody keeps the message.
+#: How long a link to agree is valid. A link to unsubscribe does not expire.
 ASKED_FOR_NS = 7 * NANOS_PER_DAY
 
 
@@ -45,7 +45,7 @@ class ConsentLinks:
         return None if facts is None else (int(facts["user"]), int(facts["subscription"]))
 
     def holds(self, purpose: Purpose, token: str, row: SubscriptionRow) -> bool:
-        """Tell whether a token is valid for a purpose, a subscription and its current address."""
+        """Return whether a token is valid for a purpose, a subscription and its current email address."""
         if row.target is not Target.EMAIL:
             return False
         if _EARLIER.fullmatch(token):
@@ -58,8 +58,8 @@ class ConsentLinks:
 
 
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
-    """Return the content of a link. `to` identifies the address it is sent to. The address is encrypted again when
-    its reader unsubscribes, which invalidates earlier links to agree."""
+    """Return the content of a link. `to` is a digest of the email address. That address is encrypted again when its
+    reader unsubscribes, which invalidates earlier links to agree."""
     to = row.shown.lower().encode()
     if purpose == "confirm":
         to += b"\0" + row.sealed_address
@@ -70,7 +70,7 @@ def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
     }
 
 
-# -- links of the form before record 0053, which are in messages already sent: remove this with version 1.0
+# -- links in the format before record 0053, which messages already sent contain; remove with version 1.0
 
 #: User, subscription, expiry in seconds (0: never), signature.
 _EARLIER = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,12})\.([\w-]{43})", re.ASCII)

@@ -52,7 +52,7 @@ class Restraint:
         self._asked_until_ns = 0
 
     def count(self, now_ns: int) -> None:
-        """Count a response that leads towards a block of the machine."""
+        """Count a response of a status that Discord blocks machines for."""
         self._invalid_ns.append(now_ns)
 
     def pause(self, until_ns: int) -> None:
@@ -76,11 +76,12 @@ class DiscordSender(ChatSender):
         self._restraint = restraint or Restraint()
 
     def held_ns(self, now_ns: int) -> int:
-        """See `ChatSender`."""
+        """Return how long nothing may be sent to this chat."""
         return self._restraint.held_ns(now_ns)
 
     def posted_to(self, address: str) -> str:
-        """See `ChatSender`. Without `wait` Discord accepts a message that it may drop without an error."""
+        """See `ChatSender`. Return the URL to post to, with `wait`: otherwise Discord may drop an accepted message
+        without an error."""
         return f"{address}?wait=true"
 
     def payload(self, said: ChatContent) -> dict[str, object]:
@@ -100,11 +101,11 @@ class DiscordSender(ChatSender):
         return {**_content(content), "embeds": embeds}
 
     def plain_payload(self, said: ChatContent) -> dict[str, object]:
-        """See `ChatSender`."""
+        """Return the JSON of the same content as plain text."""
         return _content(plain(said, lambda line: _escaped(line, _LINE)))
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """See `ChatSender`."""
+        """Interpret an HTTP response to `body`; the code is `our_message` if Discord calls it malformed."""
         problem, status = _problem(reply.body), reply.status or 0
         if (
             status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared"

@@ -1,7 +1,7 @@
 """Claims messages from the outbox, sends many at once, and records the results.
 
-A queue sends one message at a time. A result is recorded before its queue is released; if the process dies before,
-the same message is sent again with the same id. One thread accesses the outbox, off the event loop, and results that
+A queue sends one message at a time. A result is recorded before its queue is released; if the process stops before
+that, the message is sent again with the same id. One thread accesses the outbox, off the event loop, and results that
 arrive at about the same time are written together. Slow receivers take only a share of the slots.
 """
 
@@ -37,7 +37,7 @@ _FEWEST = 8
 _GATHERING_S = 0.002
 #: A lease outlasts the longest attempt and its recording, so that no other worker sends the message meanwhile.
 LEASE_NS = 60 * NANOS_PER_SECOND
-#: Interval of claims when nothing wakes the dispatcher.
+#: Interval of claims while `wake` is not called.
 TICK_S = 0.25
 _RETRY_S = 1.0
 #: How long a stopping process waits for messages in flight.
@@ -123,7 +123,7 @@ class Dispatcher:
         self._announcements.settle(_PATIENCE_S)
         return len(tasks)
 
-    # -- out of the outbox
+    # -- claiming
 
     async def _claim_on(self) -> None:
         while True:
@@ -134,7 +134,7 @@ class Dispatcher:
                 await self._wait_for_more()
 
     async def _claim(self) -> bool:
-        """Claim as many messages as there are free slots; tell whether there may be more."""
+        """Claim as many messages as there are free slots; return whether there may be more."""
         parts = self._parts
         room = min(MOST_UNDER_WAY - len(self._under_way), self._at_once)
         slow_room = min(room, max(0, MOST_SLOW - self._slow_under_way))
@@ -234,7 +234,7 @@ class Dispatcher:
             self.report(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
         return SendResult(Verdict.LATER, "mail_not_set_up")
 
-    # -- beside it
+    # -- background work
 
     async def _sweep_on(self) -> None:
         """Delete expired rows from time to time, in another thread."""
@@ -280,7 +280,7 @@ class Dispatcher:
         await asyncio.to_thread(self._announcements.settle, _PATIENCE_S)
 
     def _report(self, event: LogEvent, **details: object) -> None:
-        self.report(event, **details)  # whatever that is by then
+        self.report(event, **details)  # the current reporter
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)

@@ -1,9 +1,9 @@
 """Posts messages to webhook URLs that users chose.
 
-Every delivery checks the URL as text, and every new connection checks all IP addresses of its host: one lookup, and the
-checked address is the dialled address, while TLS verifies the host name. Redirects, proxies, cookies, compression and
-environment variables are ignored. Each stage has a deadline, and no more of a response is read than is stored. Failures
-are codes that contain nothing a server sent.
+Every delivery checks the URL as text, and every new connection checks all IP addresses of its host. There is one
+lookup, so a connection goes to an address that was checked, and TLS verifies the host name. Redirects, proxies,
+cookies, compression and environment variables are ignored. Each stage has a deadline, and the rest of a response beyond
+the stored part is not read. A failure is a code without any text of the server.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from outcry.delivery.url_rule import Destination
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
 LONGEST_BODY = 16 * 1024
 _OUR_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-#: Addresses of a host that are tried. All are checked.
+#: Maximum number of IP addresses of a host to dial. All are checked.
 _MOST_TRIED = 8
 _MOST_CACHED_URLS = 4096
 _SWITCHING_PROTOCOLS = 101
@@ -96,7 +96,7 @@ class Egress:
         return await self._resolver.check(url)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Post once. Never raises."""
+        """Post once. Failures are codes of the reply, not exceptions."""
         read = self._read(url)
         if isinstance(read, str):
             return Reply(read)

@@ -32,8 +32,8 @@ _VERDICTS = {
 
 
 class MailSender:
-    """Implements `Sender` for email. `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns
-    the link that ends a subscription."""
+    """Implements `Sender` for email. `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns the
+    unsubscribe link of a subscription."""
 
     def __init__(
         self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
@@ -44,7 +44,7 @@ class MailSender:
         self._places = asyncio.Semaphore(AT_A_TIME)
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
-        """See `Sender`."""
+        """Send a message once, within 20 seconds."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._places.acquire()
@@ -63,7 +63,7 @@ class MailSender:
         digest = await asyncio.to_thread(render_digest, message, links)
         try:
             email = self._email(message.message_id, address, digest, links)
-        except (MessageError, ValueError):  # an address that would add a header; no stored address does
+        except (MessageError, ValueError):  # an email address that would inject a header; stored ones are validated
             return SendResult(Verdict.REFUSED, "email_form")
         done = await hand_over(self._server, email, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]

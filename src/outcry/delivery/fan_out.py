@@ -46,11 +46,11 @@ class OutboxEntries:
     """Outbox entries of alerts. Implements `AlertEntries`."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """See `AlertEntries`."""
+        """Add newly recorded alerts for every subscription that receives them."""
         enter_alerts(connection, alerts, whom)
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
-        """See `AlertEntries`."""
+        """Remove alerts."""
         forget_alerts(connection, *which)
 
 
@@ -146,6 +146,6 @@ def _to_audience(*, everyone: bool) -> Any:
         users = bindparam("users", expanding=True, literal_execute=True)
         tiers = bindparam("tiers", expanding=True)
         query = query.where(or_(_USERS.tier.in_(tiers), _USERS.id.in_(users)))
-    # Waits for a subscription that is being deleted, and then skips it.
+    # The lock waits for a subscription that is being deleted, and then skips it.
     query = query.with_for_update(read=True, key_share=True, of=schema.subscriptions)
     return schema.outbox.insert().from_select(_COLUMNS, query)

@@ -1,8 +1,8 @@
 """HTTP connections that limit what a server may send, and how many requests run at one IP address.
 
-All received bytes count, whatever part of the protocol they are. A connection on which a server sent data without a
-request is closed, so such data never answers the next request. The classes extend internal parts of aiohttp;
-`tests/deliver/test_wire.py` checks that these still exist.
+All received bytes count, whatever part of the protocol they are. A connection is closed if its server sends data
+without a request, so that this data is not taken for the response to the next one. The classes extend internal parts of
+aiohttp; `tests/deliver/test_wire.py` checks that these still exist.
 """
 
 import asyncio
@@ -48,23 +48,23 @@ class GuardedConnection(ResponseHandler):
         self._idle = self._unsolicited = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `ResponseHandler`."""
+        """Store the socket and the IP address of a new connection."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self._socket = transport.get_extra_info("socket")
         self.peer = str(ip_address(peer[0])) if peer else ""
 
     def is_connected(self) -> bool:
-        """Tell whether the connection can be used. An idle one must not have received data, read or unread."""
+        """Return whether the connection can be used. An idle one must not have received data, read or unread."""
         return super().is_connected() and not (self._idle and self._is_readable())
 
     def set_response_params(self, **given: Any) -> None:
-        """Begin an exchange. See `ResponseHandler`."""
+        """Begin an exchange: reset the counters of received bytes."""
         self._body, self._received, self._interim, self._idle = None, 0, 0, False
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
-        """See `ResponseHandler`. Empty data continues with what was received before."""
+        """Parse received bytes up to the limits. aiohttp passes empty data to continue with bytes received before."""
         if self.transport is None:  # aborted
             return
         allowed = data[: MOST_RECEIVED - self._received]
@@ -81,7 +81,7 @@ class GuardedConnection(ResponseHandler):
             self._abort()
 
     def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """Accept response headers. See `DataQueue`."""
+        """Accept response headers from the parser."""
         message, body = data
         if self._body is not None:
             self._unsolicited = True
@@ -106,8 +106,8 @@ class GuardedConnection(ResponseHandler):
         return (data[at : at + _PART] for at in range(0, len(data), _PART))
 
     def _abort(self) -> None:
-        """Close without a TLS shutdown, which a flooding server would not read. A response received so far stays
-        valid."""
+        """Close without a TLS shutdown, because a server that floods the connection would not read it. A response
+        received so far stays valid."""
         problem = self.exception()
         self.force_close()
         self.abort()
@@ -135,8 +135,7 @@ class GuardedConnector(aiohttp.TCPConnector):
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """Return a connection and hold a slot at its address; a new connection has one already. Raises `NoSlotFree`.
-        See `BaseConnector`."""
+        """Return a connection and hold a slot at its address; a new connection has one already. Raises `NoSlotFree`."""
         request = CURRENT_REQUEST.get()
         while True:
             connection = await super().connect(req, traces, timeout)

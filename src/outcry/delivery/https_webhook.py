@@ -26,7 +26,7 @@ class HttpsSender:
         self._egress, self._pages, self._clock = egress, pages, clock
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
-        """See `Sender`."""
+        """Send a message once, within 20 seconds."""
         now_ns = self._clock.now_ns()
         body = encoded(body_of(message, self._pages, now_ns))
         headers = {"content-type": "application/json", **signed(message.message_id, body, secrets, now_ns)}
@@ -42,7 +42,7 @@ class HttpsSender:
 
 def _judged(reply: Reply, address: str, body: bytes, now_ns: int, secrets: Sequence[str]) -> SendResult:
     wishes = {wish.strip().lower() for wish in reply.headers.get(WISH_HEADER, "").split(",")}
-    if "disable" in wishes:  # any status: the receiver wants no more messages; the outbox keeps them
+    if "disable" in wishes:  # at any status; the outbox retains the messages
         return sent_of(reply, Verdict.GONE, "gone", address, body, secrets=secrets)
     sent = ordinary(reply, address, body, now_ns, secrets)
     if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:

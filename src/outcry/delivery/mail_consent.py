@@ -1,7 +1,7 @@
 """Consent of the reader at an email address: requested, given and withdrawn through links in emails.
 
-Before consent only the request is sent, and rarely, especially after the reader has unsubscribed. Tagged addresses
-(`a+b@…`) count as one mailbox. The reason why a link is invalid is not disclosed.
+Before consent only the request is sent, and rarely, especially after the reader has unsubscribed. Tagged email
+addresses (`a+b@…`) count as one mailbox. The reason why a link is invalid is not disclosed.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
 
 #: Requests an hour to one mailbox and by one user; requests a week to a mailbox whose reader has unsubscribed.
 TO_ONE_ADDRESS, BY_ONE_USER, AFTER_A_NO = 3, 10, 1
-#: Factors by which the limiters' clocks run slow, so that their minute is an hour or a week.
+#: Factors by which the clocks of the limiters are slowed, so that one minute of a limiter is an hour or a week.
 HOURLY, WEEKLY = 60, 60 * 24 * 7
 
 
@@ -45,11 +45,11 @@ class MailConsent:
 
     @property
     def able(self) -> bool:
-        """Tell whether this service sends email."""
+        """Return whether this service sends email."""
         return self._mailer is not None and bool(self._links.site)
 
     def ask(self, row: SubscriptionRow, language: str) -> Asked:
-        """Email the request to a subscription's address; takes up to ten seconds."""
+        """Email the request for consent to a subscription's email address; takes up to ten seconds."""
         if self._mailer is None or not self._links.site:
             return "mail_not_set_up"
         if self._often(row):
@@ -109,7 +109,7 @@ class MailConsent:
             )
 
     def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
-        """Tell whether a mailbox whose reader has unsubscribed received a request within the week. Known permanently
-        for this subscription, for others while the process runs."""
+        """Return whether a mailbox whose reader has unsubscribed received a request within the week. The database
+        records this for this subscription; for others it is in memory only."""
         said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
         return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -25,8 +25,8 @@ class Target(StrEnum):
 
 
 class SubscriptionPhase(StrEnum):
-    """Phase of a subscription. `unconfirmed` until the reader of the email address agrees; `paused` by owner or
-    reader; `disabled` because its endpoint accepts nothing."""
+    """Phase of a subscription. `unconfirmed`: the reader of the email address has not agreed. `paused`: by owner or
+    reader. `disabled`: its endpoint accepts no messages."""
 
     UNCONFIRMED = "unconfirmed"
     ACTIVE = "active"
@@ -41,7 +41,7 @@ class SubscriptionRow:
     - `sealed_address`: encrypted URL or email address. `shown`: the part that may be displayed.
     - `symbols`: roots, empty for all.
     - `sealed_secret`: encrypted signing secret of an `https` target. The old one also signs until `old_until_ns`.
-    - `reason`: stable code of why it is disabled or paused; empty if its owner did it.
+    - `reason`: stable code why it is disabled or paused; empty if its owner paused it.
     - `ordered`, for `https`: later alerts wait for a message that is retrying.
     - `window` and `at_once`, for email: when a digest is sent, and whether critical alerts are sent immediately.
     """
@@ -77,7 +77,7 @@ class AttemptRow:
     - `excerpt`: start of the response body, as received. Escape it.
     - `next_ns`: time of the retry.
     - `message_id`: the same at every attempt. `number`: of the attempt, from 1.
-    - `phases_ms`: durations by name. `shown`: the displayed address at that time.
+    - `phases_ms`: durations by name. `shown`: the displayable part of the URL or email address at that time.
     """
 
     id: int
@@ -102,7 +102,7 @@ class AttemptRow:
 @dataclass(frozen=True, slots=True)
 class TestResult:
     """Result of a test. `code`: `ok`, or a stable code that has a text. `phases_ms`: durations of `dns`, `connect`,
-    `tls` and `answer`. `request`: what was sent, without secrets."""
+    `tls` and `answer`. `request`: the request sent, without secrets."""
 
     code: str
     status: int | None
@@ -129,14 +129,14 @@ class SubscriptionStore(Protocol):
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
         """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already.
-        Encrypted fields are bound to owner and creation time, because the id is not known before."""
+        Encrypted fields are bound to owner and creation time, because they are encrypted before the id exists."""
         ...
 
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
     ) -> SubscriptionRow | None:
-        """Store what `change` makes of the current subscription while no other change runs; return it, or None if
-        there is none. `change` must be quick; if it raises, nothing changes."""
+        """Replace a subscription by the result of `change`; return it, or None if there is none. No other change runs
+        meanwhile, so `change` must be quick. If it raises, nothing changes."""
         ...
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
@@ -161,7 +161,7 @@ class Deliverer(Protocol):
 
     @property
     def running(self) -> bool:
-        """Tell whether delivery runs."""
+        """Return whether delivery runs."""
         ...
 
     @property

@@ -60,7 +60,7 @@ class OutboundRequest:
     _since_s: float = field(default_factory=time.perf_counter)
 
     def enter(self, stage: Stage) -> None:
-        """Begin a stage. A stage that was entered before does not begin again: its time continues."""
+        """Begin a stage. Entering the same stage again has no effect, and its time continues."""
         if self.finished or stage <= self.stage:
             return
         self._leave()
@@ -80,18 +80,18 @@ class OutboundRequest:
         self.finished = True
 
     async def acquire(self, addresses: Collection[str]) -> str:
-        """Acquire a slot at the first of these IP addresses that has one free, and release all others. Return that
+        """Acquire a slot at the first of these IP addresses that has one free, and release all others. Return that IP
         address. Raises `NoSlotFree`."""
         self.release()
         address = await self.slots.acquire(addresses, self.slot_wait_s)
-        if self.finished:  # nothing would release it
+        if self.finished:  # otherwise it would never be released
             self.slots.release(address)
             raise NoSlotFree
         self.acquired.add(address)
         return address
 
     def try_acquire(self, address: str) -> bool:
-        """Acquire a slot at one more IP address if one is free; tell whether the request has one."""
+        """Acquire a slot at one more IP address if one is free; return whether the request has one."""
         if self.finished or (address not in self.acquired and not self.slots.try_acquire(address)):
             return False
         self.acquired.add(address)
@@ -118,7 +118,7 @@ class ObservedHandshake(ssl.SSLObject):
     """A TLS connection that reports its progress to the current request."""
 
     def do_handshake(self) -> None:
-        """See `ssl.SSLObject`."""
+        """Do a step of the handshake, and record its stage."""
         request = CURRENT_REQUEST.get(None)
         if request is not None:
             request.enter(Stage.TLS)
@@ -128,14 +128,14 @@ class ObservedHandshake(ssl.SSLObject):
 
 
 class _RequestSocket(socket.socket):
-    """A socket that a request created. Closing it releases that request's slot at its address. A later request that
-    reuses the connection holds a slot of its own."""
+    """A socket that a request created. Closing it releases that request's slot at its IP address. A later request that
+    reuses the connection acquires its own slot."""
 
     request: OutboundRequest
     address: str
 
     def close(self) -> None:
-        """See `socket.socket`."""
+        """Close the socket, and release its slot."""
         super().close()
         self.request.release(self.address)
 

@@ -35,7 +35,7 @@ from outcry.market.units import NANOS_PER_MINUTE
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
-#: Phases that can be resent, and those of them that were not delivered.
+#: Phases of entries that can be resent, and of entries that can be resent because they were not delivered.
 _OVER = sorted(phase.value for phase in moved_by(Sign.ASKED_FOR))
 _GIVEN_UP = [phase for phase in _OVER if phase != EntryPhase.DELIVERED.value]
 #: Rows deleted in one transaction, so that other writers wait only briefly.
@@ -50,10 +50,10 @@ class SqlOutbox:
         self._database = database
         self._attendance = WorkerPresence(database)
 
-    # -- for who delivers
+    # -- for workers
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """See `Outbox`."""
+        """Report that a worker is alive, every few seconds."""
         gone = self._attendance.look(worker, now_ns)
         if not gone:
             return 0
@@ -61,28 +61,28 @@ class SqlOutbox:
             return let_go(connection, gone, now_ns)
 
     def leave(self) -> None:
-        """See `Outbox`."""
+        """Report that this worker has ended."""
         self._attendance.leave()
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
-        """See `Outbox`."""
+        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each."""
         with self._database.write("nothing") as connection:
             return claim(connection, worker, now_ns, lease_ns, ClaimLimits(most, most_slow))
 
     def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-        """See `Outbox`."""
+        """Return claimed entries of a message to their queue; they join a new message at `due_ns`."""
         with self._database.write("nothing") as connection:
             return_entries(connection, message, entries, due_ns)
 
     def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-        """See `Outbox`."""
+        """Store results and release their queues in one transaction."""
         if not done:
             return []
         with self._database.write("people" if any(one.disable for one in done) else "nothing") as connection:
             return record(connection, done)
 
     def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
-        """See `Outbox`."""
+        """Log an attempt without a claimed message (a test)."""
         number = attempt.subscription_id
         with self._database.write("nothing") as connection:
             keep_attempts(connection, [attempt])
@@ -92,16 +92,16 @@ class SqlOutbox:
                 look_again(connection, [number], attempt.at_ns)
 
     def queue(self, subscription_id: int) -> Queue:
-        """See `Outbox`."""
+        """Return the queue state of a subscription."""
         query = select(schema.lanes).where(_QUEUES.subscription_id == subscription_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
         return Queue() if row is None else read_queue(row)
 
-    # -- for whose it is
+    # -- for owners
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """See `Outbox`."""
+        """Return the backlog of a user's subscription."""
         counted = select(_OUTBOX.phase, func.count()).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
@@ -115,7 +115,7 @@ class SqlOutbox:
     def resend_one(
         self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """See `Outbox`."""
+        """Resend the alerts of one message of this user under the same id, with a full retry schedule."""
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
@@ -127,7 +127,7 @@ class SqlOutbox:
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """See `Outbox`."""
+        """Resend entries written since `since_ns` that are held, missed or dead."""
         failed = _waiting_again(now_ns).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_(_GIVEN_UP),
@@ -141,7 +141,8 @@ class SqlOutbox:
             return count
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """See `Outbox`."""
+        """Write entries for alerts since `since_ns` that match a subscription and have no entry, because it was paused
+        or created later."""
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
             lock_queues(connection, [subscription_id])
@@ -150,10 +151,10 @@ class SqlOutbox:
             look_again(connection, [subscription_id], now_ns)
             return count
 
-    # -- for nobody
+    # -- for the operator and maintenance
 
     def standing(self, now_ns: int) -> DeliveryStatus:
-        """See `Outbox`."""
+        """Return the status of all subscriptions."""
         phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
         active = (
             select(func.count())
@@ -170,7 +171,7 @@ class SqlOutbox:
             )
 
     def forget_old(self, before_ns: int) -> None:
-        """See `Outbox`."""
+        """Delete attempts before `before_ns`, and entries that completed or were due before it."""
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
         old = old.with_for_update(skip_locked=True)  # another process may delete too
         removed = _SWEPT_AT_ONCE
@@ -204,7 +205,7 @@ def _waiting_again(now_ns: int) -> Any:
     return update(schema.outbox).values(phase=_WAITING, **anew)
 
 
-# -- what is forgotten
+# -- deletion
 
 
 def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> int | None:

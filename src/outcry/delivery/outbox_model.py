@@ -1,8 +1,8 @@
 """Data types and interface of the outbox: which alerts to deliver to which subscriptions, and the results.
 
-The transaction that records an alert also writes its outbox entries, one for each subscription. A worker leases the
-queue of a subscription, so a queue sends one message at a time and queues do not wait for each other. One transaction
-writes the result of a message and its attempt. `TRANSITIONS` lists every change of an entry's phase.
+The transaction that records an alert also writes its outbox entries, one for each matching subscription. A worker
+leases the queue of a subscription, so a queue sends one message at a time and queues do not wait for each other. One
+transaction writes the result of a message and its attempt. `TRANSITIONS` lists every change of an entry's phase.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ MOST_ALERTS = {Target.HTTPS: 20, Target.SLACK: 200, Target.DISCORD: 200, Target.
 GATHER_NS = NANOS_PER_SECOND
 #: A subscription is slow if its last attempt took at least this long. Slow subscriptions share a part of the slots.
 SLOW_MS = 1_000
-#: Retention of completed entries. Nothing older is resent, because its result is no longer known.
+#: Retention of completed entries. Older entries cannot be resent, because their results are deleted.
 KEPT_NS = 30 * NANOS_PER_DAY
 
 
@@ -32,7 +32,7 @@ class EntryPhase(StrEnum):
     WAITING = "waiting"  # due now or later, or in an attempt
     DELIVERED = "delivered"
     HELD = "held"  # the subscription was disabled: sent on the owner's request; a chat reports the number
-    MISSED = "missed"  # a chat gave up; its next message reports the number
+    MISSED = "missed"  # the chat's retries are used up; its next message reports the number
     DEAD = "dead"  # failed permanently; resent only on the owner's request
 
 
@@ -44,7 +44,7 @@ class Sign(StrEnum):
     GIVEN_UP = "given up"
     REFUSED = "refused"  # the receiver will never accept it
     SWITCHED_OFF = "switched off"  # the subscription was disabled
-    TOLD = "told"  # a later message reported it as missed
+    TOLD = "told"  # a later message counted it as missed
     ASKED_FOR = "asked for"  # the owner asked to send it, or to resend it
     FORGOTTEN = "forgotten"  # the alert was deleted, so it cannot be sent
 
@@ -133,7 +133,7 @@ class Message:
     - `message_id`: the same at every attempt.
     - `entries`: in the order they were written, the same at every attempt; empty for a test.
     - `missed`: for chats and email, entries that failed or are held and that no message has reported yet.
-    - `tries`: retries used of the schedule; `attempts`: all attempts.
+    - `tries`: used steps of the retry schedule; `attempts`: number of all attempts.
     - `created_ns`: when its first entry was written, or the owner asked to resend it.
     - `lease`: the claim that returned it; empty for a test.
     """
@@ -157,7 +157,7 @@ class DeliveryResult:
     - `phase`: new phase of all entries. With WAITING they are retried at `due_ns`.
     - `queue`: new state of the queue.
     - `attempt`: row of the delivery log, None if nothing was sent. Its id is ignored.
-    - `tries`: retries used of the schedule.
+    - `tries`: used steps of the retry schedule.
     - `reported_missed`: the message reported the entries counted in `missed`; they become DEAD.
     - `disable`: code of the reason to disable the subscription and hold its waiting entries; empty to keep it.
     """
@@ -195,8 +195,8 @@ class Outbox(Protocol):
     """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Report that a worker is alive, every few seconds. Release the queues of workers that have ended, if that is
-        known before their leases expire. Return the number of queues released."""
+        """Report that a worker is alive, every few seconds. Release the queues of workers that have ended, where this
+        is detected before their leases expire. Return the number of queues released."""
         ...
 
     def leave(self) -> None:
@@ -218,8 +218,8 @@ class Outbox(Protocol):
     def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
         """Return claimed entries of a message to their queue; they join a new message at `due_ns`.
 
-        Call this before sending the rest, so that a message id always stands for the same alerts. If these are all
-        entries of the message, the queue is released too. Does nothing if the lease was lost.
+        Call this before sending the other entries, so that a message id always identifies the same alerts. If these are
+        all entries of the message, the queue is released too. Does nothing if the lease was lost.
         """
         ...
 
@@ -227,8 +227,8 @@ class Outbox(Protocol):
         """Store results and release their queues in one transaction. Return the results that disabled their
         subscription.
 
-        Entries deleted meanwhile and queues leased by others stay unchanged, but the attempt is logged. If the URL
-        changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
+        The attempt is always logged, even if its entries were deleted or its queue is leased by another worker. If the
+        URL changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
         new URL.
         """
         ...

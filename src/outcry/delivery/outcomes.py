@@ -1,7 +1,7 @@
-"""Decides what follows from an attempt, by the table of phases and the retry schedule.
+"""Determines the new state after an attempt, from the table of phases and the retry schedule.
 
 Every alert ends delivered, held, missed or dead, with a reason in the log. A pause that the receiver asks for is
-respected and uses no retry. A repeat has the same id. Expired messages are not sent.
+respected and uses no retry. A retry has the same message id. Expired messages are not sent.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.alerts.machine import move
 from outcry.market.units import NANOS_PER_SECOND
 
-#: Delay before a message without a free slot is tried again.
+#: Delay before the next attempt of a message that found no free slot.
 _BUSY_NS = NANOS_PER_SECOND
 
 
@@ -26,14 +26,15 @@ _TOLD_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from an attempt. `warn`: number of the warning to send to the owner, 0 for none."""
+    """The state after an attempt. `warn`: number of the warning to send to the owner, 0 for none."""
 
     done: DeliveryResult
     warn: int
 
 
 def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chance: Chance) -> Decision:
-    """Decide what follows for a message and its queue. `began_ns`, `now_ns`: start and end of the attempt."""
+    """Return the new state of a message and its queue after an attempt. `began_ns`, `now_ns`: start and end of the
+    attempt."""
     queue = queue_breaker.began(message.queue, began_ns, sent.took_ms)
     match sent.verdict:
         case Verdict.BUSY:
@@ -70,7 +71,7 @@ def expired(message: Message, now_ns: int) -> Decision | None:
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
-    """Pause the whole queue as long as the receiver asked, whatever the response was."""
+    """Pause the whole queue as long as the receiver asked, independent of the status."""
     return queue if sent.wait_ns is None else queue_breaker.slowed(queue, now_ns + asked_ns(sent.wait_ns))
 
 

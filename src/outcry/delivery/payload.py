@@ -1,4 +1,4 @@
-"""JSON body for HTTPS endpoints, as the interface documents it.
+"""JSON body for HTTPS endpoints. Its format is part of the documented interface.
 
 The same entries give the same alerts at every attempt. Prices are numbers, formatted as in the read endpoints. Chats
 use the same body, so all targets have the same content.

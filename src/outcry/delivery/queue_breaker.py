@@ -1,8 +1,8 @@
 """Opens and closes failing queues (a circuit breaker), warns owners, and disables subscriptions.
 
-A successful delivery resets everything, and so does an endpoint that responds but refuses one message. A failing
-queue sends one probe at increasing intervals. A subscription is disabled only after two warnings, each at least half
-a day apart and before it, unless the receiver itself reports that it is gone.
+A successful delivery resets everything, and so does an endpoint that responds but refuses one message. A failing queue
+sends one probe at increasing intervals. A subscription is disabled only after two warnings, each followed by at least
+half a day. It is disabled at once if the receiver reports that it is gone.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ _FIRST_CLOSED_NS, _LONGEST_CLOSED_NS = 30 * NANOS_PER_SECOND, 5 * NANOS_PER_MINU
 #: The owner is warned when nothing was delivered for this long.
 WARNED_AFTER_NS = (NANOS_PER_DAY, 3 * NANOS_PER_DAY)
 OFF_AFTER_NS = 5 * NANOS_PER_DAY
-#: Minimum time after a warning. Two separate bad hours disable nothing.
+#: Minimum time after a warning, so that two separate hours of failures do not disable a subscription.
 APART_NS = 12 * NANOS_PER_HOUR
 #: Consecutive emails rejected by a mailbox.
 MOST_BOUNCES = 3
@@ -28,7 +28,7 @@ def began(queue: Queue, now_ns: int, took_ms: int = 0) -> Queue:
 
 
 def arrived(queue: Queue, now_ns: int, wait_ns: int | None = None) -> Queue:
-    """Record a delivery. `wait_ns`: pause that the receiver asks for nevertheless."""
+    """Record a delivery. `wait_ns`: a pause that the receiver asked for."""
     closed_until_ns = now_ns + wait_ns if wait_ns else 0
     return Queue(queue.sent_ns, arrived_ns=now_ns, closed_until_ns=closed_until_ns, took_ms=queue.took_ms)
 
@@ -68,7 +68,7 @@ def bounced(queue: Queue, now_ns: int) -> Queue:
 
 
 def reason_off(queue: Queue) -> str:
-    """Return why to disable the subscription after an undelivered attempt; empty to keep it."""
+    """Return the reason to disable the subscription after an undelivered attempt; empty to leave it active."""
     if queue.bounces >= MOST_BOUNCES:
         return "bounced"
     warned = queue.warned >= len(WARNED_AFTER_NS)
@@ -83,7 +83,7 @@ def warned(queue: Queue, now_ns: int) -> Queue:
 
 
 def _has_lasted(queue: Queue, length_ns: int) -> bool:
-    """Tell whether nothing was delivered for this long and the last warning is old enough."""
+    """Return whether nothing was delivered for this long and the last warning is old enough."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
     may_warn = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS

@@ -1,9 +1,9 @@
 """Resolves the host of a webhook URL, and checks each of its IP addresses.
 
-One address that is not allowed blocks the host, because its owner could choose which address is dialled. Networks by
-which this machine reaches IPv4 through a translator (NAT64) are not public; they are discovered once an hour. Public
-names resolve through DNS without threads, so names that hang do not delay others. Hosts that the operator allowed
-resolve as the operating system does. Decision record 0054.
+One IP address that is not allowed blocks the host, because its owner could otherwise choose which address is dialled.
+Networks by which this machine reaches IPv4 through a translator (NAT64) are not public; the resolver looks them up once
+an hour. Public names resolve through DNS without threads, so that slow names do not delay others. Hosts that the
+operator allowed resolve as the operating system does. Decision record 0054.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class DnsResolver(AbstractResolver):
 
 
 class SystemResolver(AbstractResolver):
-    """Resolves as the operating system does, with mDNS and other name services, in a few threads of its own."""
+    """Resolves as the operating system does, with mDNS and other name services, in a few separate threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_SYSTEM_THREADS, "private-hosts")
@@ -139,7 +139,7 @@ class GuardedResolver:
         return found
 
     def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
-        """Tell whether a connection to a destination may dial an IP address."""
+        """Return whether a connection to a destination may dial an IP address."""
         translated = not destination.admitted and any(ip in network for network in self._translators)
         return self.rule.may_connect(destination, ip) and not translated
 
@@ -153,14 +153,14 @@ class GuardedResolver:
             async with asyncio.timeout(self._patience_s):
                 results = await resolver.resolve(name, 0, socket.AF_UNSPEC)
             found = tuple(dict.fromkeys(ip_address(result["host"]) for result in results))
-        except (OSError, ValueError):  # not found, not in time, or not an IP address
+        except (OSError, ValueError):  # not found, too late, or not an IP address
             raise Unresolvable from None
         if not found:
             raise Unresolvable
         return found
 
     async def _discover_translators(self) -> None:
-        with suppress(Unresolvable):  # then those known stay
+        with suppress(Unresolvable):  # then the known networks stay
             self._translators = translation_networks(await self._resolve(self._public, _DISCOVERY_NAME))
         self._translators_until_s = time.monotonic() + _DISCOVERY_S
 

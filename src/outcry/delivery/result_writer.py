@@ -73,7 +73,7 @@ class ResultWriter:
             self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
-        """Write in the outbox's thread: a cancelled call is completed there, and not repeated."""
+        """Write in the outbox's thread. A cancelled call is completed there, and not repeated."""
         results = [self._waiting[number] for number in numbers if number in self._waiting]
         switched_off = self._outbox.record([result.done for result in results])
         for number in numbers:
@@ -81,7 +81,7 @@ class ResultWriter:
         self._announcements.take(results, switched_off)
 
     async def _writable(self) -> bool:
-        """Tell whether the database accepts other writes. No row is old enough for this deletion."""
+        """Return whether the database accepts other writes, by a deletion that matches no row."""
         try:
             await self._in_thread(lambda: self._outbox.forget_old(0))
         except StoreBusy:

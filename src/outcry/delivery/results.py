@@ -38,7 +38,7 @@ def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[D
 
 
 def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-    """Return entries to the queue, due at `due_ns`. If they are all of a message's, release its queue."""
+    """Return entries to the queue, due at `due_ns`. If they are all entries of their message, release its queue."""
     number, ids = message.subscription.id, {entry.id for entry in entries}
     if not entries or not _is_mine(message, _kept(connection, [number])):
         return
@@ -72,13 +72,13 @@ def _as_they_are() -> Any:
 
 
 def _is_mine(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Tell whether the message's claim still leases its queue."""
+    """Return whether the message's claim still leases its queue."""
     now = kept.get(message.subscription.id)
     return now is not None and now.lease == message.lease != ""
 
 
 def _has_moved(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Tell whether the URL changed since the message was claimed."""
+    """Return whether the URL changed since the message was claimed."""
     return kept[message.subscription.id].sealed_address != message.subscription.sealed_address
 
 
@@ -143,7 +143,7 @@ def _put_back() -> Any:
 
 
 def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
-    """Disable a subscription, unless its URL changed during the attempt or it is disabled already; tell whether it
+    """Disable a subscription, unless its URL changed during the attempt or it is disabled already; return whether it
     changed."""
     tried = done.message.subscription
     there = update(schema.subscriptions).where(

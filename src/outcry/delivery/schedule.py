@@ -18,7 +18,7 @@ _CHATS = (
     5 * NANOS_PER_SECOND, 30 * NANOS_PER_SECOND, 2 * NANOS_PER_MINUTE, 10 * NANOS_PER_MINUTE,
     30 * NANOS_PER_MINUTE, 2 * NANOS_PER_HOUR,
 )  # fmt: skip
-#: An unavailable mail server returns within minutes or by morning (RFC 5321 §4.5.4.1 asks for at least half an hour).
+#: Mail servers are usually unavailable for minutes or overnight. RFC 5321 §4.5.4.1 requires at least half an hour.
 _MAIL = (
     NANOS_PER_MINUTE, 5 * NANOS_PER_MINUTE, 30 * NANOS_PER_MINUTE,
     *(hours * NANOS_PER_HOUR for hours in (1, 2, 5, 10)),
@@ -30,7 +30,7 @@ PAUSES_NS: Mapping[Target, Sequence[int]] = {
 SPREAD = 0.2
 #: Shortest and longest pause that a receiver may ask for.
 SHORTEST_WAIT_NS, LONGEST_WAIT_NS = NANOS_PER_SECOND, 24 * NANOS_PER_HOUR
-#: Pause for a rate limit without a time.
+#: Pause if a rate limit names no time.
 USUAL_WAIT_NS = 30 * NANOS_PER_SECOND
 
 #: A number from 0 up to 1.

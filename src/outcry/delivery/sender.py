@@ -30,7 +30,7 @@ class SendResult:
     - `code`: `ok`, or a stable code that has a text.
     - `status`: HTTP or SMTP status, None without a response.
     - `wait_ns`: pause that the receiver asks for, None if it does not.
-    - `excerpt`: start of the response, as received. `request`: what was sent, without secrets, for tests of a
+    - `excerpt`: start of the response, as received. `request`: the request sent, without secrets, for tests of a
       webhook.
     - `reported_missed`: the message reported the missed alerts.
     """

@@ -52,7 +52,7 @@ class Delivery:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
 
-    # -- beside the answers
+    # -- lifecycle
 
     async def start(self, report: Report) -> None:
         """Start to deliver."""
@@ -71,7 +71,7 @@ class Delivery:
 
     @property
     def failed(self) -> bool:
-        """Tell whether delivery ended unexpectedly."""
+        """Return whether delivery ended unexpectedly."""
         return self._running is not None and self._running.done()
 
     def counted(self) -> Mapping[str, int]:
@@ -92,21 +92,21 @@ class Delivery:
 
     @property
     def running(self) -> bool:
-        """See `Deliverer`."""
+        """Return whether delivery runs."""
         return self._loop is not None
 
     def wake(self) -> None:
-        """See `Deliverer`."""
+        """Check for due messages at once."""
         self._dispatcher.wake()
 
     def check_url(self, target: Target, address: str) -> str:
-        """See `Deliverer`."""
+        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault."""
         if target is Target.EMAIL:
             return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
         return self._in_loop(lambda: self._guard.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """See `Deliverer`."""
+        """Send the test alert like other alerts."""
         sender = self._senders.get(row.target)
         if sender is None:
             return _nothing_sent("mail_not_set_up")
@@ -159,7 +159,7 @@ class Delivery:
         doing = asyncio.run_coroutine_threadsafe(work(), loop)
         try:
             return doing.result(patience_s)
-        except (TimeoutError, CancelledError):  # cancelled: nothing is sent any more
+        except (TimeoutError, CancelledError):  # cancelled, so nothing more is sent
             doing.cancel()
             return late
 

@@ -1,7 +1,7 @@
 """Signatures of the Standard Webhooks specification 1.0: HMAC-SHA256 over id, time and body.
 
 The exact bytes sent are signed. Each valid secret signs, so a receiver with either of two can verify a message.
-Secrets are in no header and no error.
+No header and no error contains a secret.
 """
 
 import base64

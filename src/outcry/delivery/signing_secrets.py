@@ -1,7 +1,7 @@
 """Signing secrets of webhooks: the newest, and replaced ones that are still valid.
 
-URLs and secrets are encrypted for their subscription. A secret is displayed once, when it is created. A replaced
-secret signs as long as its owner chose, so that a receiver can change over without a gap.
+URLs and secrets are encrypted for their subscription. A secret is displayed once, when it is created. A replaced secret
+still signs for a time that its owner chose, so that a receiver can switch without a gap.
 """
 
 import base64

@@ -126,7 +126,7 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
             failures.append(problem)
         finally:
             await runner.cleanup()
-            await asyncio.sleep(_PATIENCE_S)  # connections are released after they are closed
+            await asyncio.sleep(_PATIENCE_S)  # aiohttp releases connections only some time after they are closed
             up.set()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sink", daemon=True)
@@ -143,7 +143,7 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
 
 
 def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
-    """Create a certificate, readable by its owner only. The authority's is for those who trust it."""
+    """Create a certificate, readable by its owner only. The authority's file is for programs that must trust it."""
     now = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("Outcry demo"), _name(HOST)
@@ -201,7 +201,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can ever read, because it is created with that mode."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

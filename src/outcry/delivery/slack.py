@@ -50,11 +50,11 @@ class SlackSender(ChatSender):
         return {**self.plain_payload(said), "blocks": blocks}
 
     def plain_payload(self, said: ChatContent) -> dict[str, object]:
-        """See `ChatSender`."""
+        """Return the JSON of the same content as plain text."""
         return {"text": plain(said, _escaped), "unfurl_links": False}
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """See `ChatSender`: a refusal is one word."""
+        """Interpret an HTTP response. Slack refuses with one word in the body."""
         word = reply.body[:100].decode("utf-8", "replace").strip()
         refused = 400 <= (reply.status or 0) < 500
         if refused and word in GONE:
@@ -69,12 +69,12 @@ def _section(text: str) -> dict[str, object]:
 
 
 def _text(text: str) -> dict[str, object]:
-    """`verbatim`: nothing in it becomes a link or a mention by itself."""
+    """Return a text object. `verbatim` prevents Slack from turning names and URLs into mentions and links."""
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def _escaped(text: str, most: int = LONGEST_LINE) -> str:
-    """Words of ours or of data in a line of at most so many signs."""
+    """Return escaped text in one line of at most `most` characters."""
     line = one_line(text)
     escaped = line.translate(_INERT)
     if shortened(escaped, most) == escaped:

@@ -14,11 +14,11 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._taken: dict[str, int] = {}
-        #: Waiting callers by key, in the order they came. One caller may wait for several keys.
+        #: Waiting callers by key, in order of arrival. One caller may wait for several keys.
         self._waiting: dict[str, dict[asyncio.Future[str], None]] = {}
 
     def try_acquire(self, key: str) -> bool:
-        """Acquire a slot of a key if one is free; tell whether it was."""
+        """Acquire a slot of a key if one is free; return whether it was."""
         taken = self._taken.get(key, 0)
         if taken == self._limit:
             return False
@@ -37,7 +37,7 @@ class Slots:
             async with asyncio.timeout(timeout_s):
                 return await slot
         except BaseException as problem:
-            if slot.done() and not slot.cancelled():  # granted, but too late
+            if slot.done() and not slot.cancelled():  # granted after the timeout
                 self.release(slot.result())
             if isinstance(problem, TimeoutError):
                 raise NoSlotFree from None

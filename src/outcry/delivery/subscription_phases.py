@@ -18,8 +18,8 @@ class Sign(StrEnum):
     RESUMED = "resumed"  # by its owner
     REFUSED = "refused"  # its endpoint accepts nothing any more
     TEST_PASSED = "test passed"
-    CONFIRMED = "confirmed"  # by whoever reads at its address
-    UNSUBSCRIBED = "unsubscribed"  # by whoever reads at its address
+    CONFIRMED = "confirmed"  # by the reader of its email address
+    UNSUBSCRIBED = "unsubscribed"  # by the reader of its email address
     MOVED = "moved"  # its owner changed the address; the new reader has not agreed
 
 

@@ -1,6 +1,6 @@
 """Stores webhook subscriptions and delivery attempts in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Every statement names the owner, so that nobody can read or change another user's rows. A changed URL resets the
+Every statement names the owner, so that a user cannot read or change another user's rows. A changed URL resets the
 queue, and waiting entries follow the new settings.
 """
 
@@ -30,21 +30,21 @@ class SqlSubscriptionStore:
         self._database = database
 
     def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
-        """See `SubscriptionStore`."""
+        """Return a user's subscriptions, oldest first."""
         table = schema.subscriptions
         query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
         with self._database.reading() as connection:
             return [read_subscription(row) for row in connection.execute(query).mappings()]
 
     def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
-        """See `SubscriptionStore`."""
+        """Return a subscription of this user; None if there is none."""
         query = select(schema.subscriptions).where(*_own(user_id, subscription_id))
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
         return None if row is None else read_subscription(row)
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
-        """See `SubscriptionStore`."""
+        """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already."""
         own = select(func.count()).where(schema.subscriptions.c.user_id == row.user_id)
         with self._database.write("people") as connection:
             if connection.execute(own).scalar_one() >= most:
@@ -56,7 +56,7 @@ class SqlSubscriptionStore:
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
     ) -> SubscriptionRow | None:
-        """See `SubscriptionStore`."""
+        """Replace a subscription by the result of `change`; return it, or None if there is none."""
         own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
             # Read under the write lock: the later of two changes is based on the earlier.
@@ -69,7 +69,7 @@ class SqlSubscriptionStore:
             return row
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
-        """See `SubscriptionStore`."""
+        """Delete a subscription of this user and its attempts."""
         query = schema.subscriptions.delete().where(*_own(user_id, subscription_id))
         with self._database.write("people") as connection:
             return connection.execute(query).rowcount == 1
@@ -82,7 +82,8 @@ class SqlSubscriptionStore:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """See `SubscriptionStore`."""
+        """Return attempts for a subscription of this user, newest first, with ids below `before`, optionally of one
+        outcome."""
         table = schema.attempts
         query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:

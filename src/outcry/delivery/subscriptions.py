@@ -53,8 +53,8 @@ class NoSubscription(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Settings of a subscription. `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and
-    `at_once` to email (`SubscriptionRow`)."""
+    """Settings that a user chose for a subscription. `symbols`: roots, empty for all. `ordered` applies to `https`,
+    `window` and `at_once` to email (`SubscriptionRow`)."""
 
     target: Target
     address: str
@@ -78,7 +78,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A changed subscription. `verdict`: as for a new one; `ok` if the address did not change."""
+    """A changed subscription. `verdict`: as for a new one; `ok` if the URL or email address did not change."""
 
     row: SubscriptionRow
     verdict: str
@@ -95,7 +95,7 @@ class Subscriptions:
 
     @property
     def running(self) -> bool:
-        """Tell whether delivery runs."""
+        """Return whether delivery runs."""
         return self._deliverer.running
 
     @property
@@ -134,7 +134,7 @@ class Subscriptions:
         return Made(number, secret, verdict)
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> Changed:
-        """Change a subscription. An empty address keeps the current one; the target stays. Raises
+        """Change a subscription. An empty URL or email address keeps the current one. The target cannot change. Raises
         `SubscriptionRefused`."""
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
         verdict = self._check(wish, address_kept=not wish.address)
@@ -148,7 +148,7 @@ class Subscriptions:
                 return row
             if row.target is Target.EMAIL:
                 if wish.address == self._address_of(row):
-                    return row  # the link that its reader received stays valid
+                    return row  # otherwise the link that its reader received would become invalid
                 row = row if wish.address == row.shown else moved_on(row, Sign.MOVED)
             return self._addressed(row, wish.address)
 
@@ -157,24 +157,24 @@ class Subscriptions:
         return Changed(row, verdict)
 
     def pause(self, user_id: int, subscription_id: int) -> bool:
-        """Pause deliveries; tell whether that changed anything."""
+        """Pause deliveries; return whether that changed anything."""
         return self._move(user_id, subscription_id, Sign.PAUSED)
 
     def resume(self, user_id: int, subscription_id: int) -> bool:
-        """Resume deliveries; tell whether that changed anything. A disabled subscription stays disabled until a test
+        """Resume deliveries; return whether that changed anything. A disabled subscription stays disabled until a test
         succeeds."""
         return self._move(user_id, subscription_id, Sign.RESUMED)
 
     def confirm(self, user_id: int, subscription_id: int) -> bool:
-        """Record the reader's consent; tell whether that changed anything."""
+        """Record the reader's consent; return whether that changed anything."""
         return self._move(user_id, subscription_id, Sign.CONFIRMED)
 
     def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
-        """Record that the reader unsubscribed: nothing is sent until they agree again. Tell whether that changed
+        """Record that the reader unsubscribed: nothing is sent until they agree again. Return whether that changed
         anything."""
 
         def sealed_anew(row: SubscriptionRow) -> SubscriptionRow:
-            """A yes to what was asked before holds for the address as it was sealed then (`ConsentLinks`)."""
+            """Encrypt the email address again, which invalidates earlier links to agree (`ConsentLinks`)."""
             address = self._address_of(row)
             return row if address is None else self._addressed(row, address)
 
@@ -204,8 +204,8 @@ class Subscriptions:
         return secret
 
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
-        """Send the test alert now. A success enables a disabled subscription if its address has not changed
-        meanwhile. Nothing is sent to an unconfirmed address."""
+        """Send the test alert now. A success enables a disabled subscription, unless its URL changed during the test.
+        No test is sent to an unconfirmed email address."""
         row = self.one(user_id, subscription_id)
         if row.phase is SubscriptionPhase.UNCONFIRMED:
             return TestResult("unconfirmed", None, 0, (), "", "")
@@ -229,7 +229,7 @@ class Subscriptions:
         """Return attempts for a subscription of this user, newest first, optionally of one outcome."""
         return self._store.attempts(user_id, subscription_id, before, limit, outcome)
 
-    # -- what waits, and what is sent again
+    # -- backlog and resending
 
     def queue(self, user_id: int, subscription_id: int) -> Queue:
         """Return the queue state of a subscription of this user."""
@@ -272,7 +272,7 @@ class Subscriptions:
         return row
 
     def _address_of(self, row: SubscriptionRow) -> str | None:
-        """Return the address; None if it was encrypted with another secret."""
+        """Return the URL or email address; None if it was encrypted with another secret."""
         try:
             return self._encryptor.decrypt(row.sealed_address, place_of(row.user_id, row.created_ns))
         except DecryptionFailed:
@@ -309,5 +309,5 @@ class Subscriptions:
 
 
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
-    """Apply a successful test, unless the address changed meanwhile."""
+    """Apply a successful test, unless the URL changed meanwhile."""
     return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row

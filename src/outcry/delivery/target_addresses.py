@@ -1,6 +1,6 @@
 """URLs and email addresses of targets: their required form, and the part that may be displayed.
 
-The displayed part does not let anybody use the address.
+The displayed part is not enough to send to the target.
 """
 
 import re
@@ -18,7 +18,7 @@ DISCORD = re.compile(
     r"https://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}",
     re.ASCII,
 )
-#: One mailbox (RFC 5321, 4.1.2). Names before it or a second address would bypass the limit of consent requests.
+#: One mailbox (RFC 5321, 4.1.2). Names before it or a second email address would bypass the limit of consent requests.
 #: Quotes, and the `%` and `!` that old mail servers forward by, are refused. The domain must be a name on the
 #: Internet.
 _ATOM, _LABEL = r"[\w#$&*+/=?^{|}~-]+", r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -29,8 +29,8 @@ _MAILBOX = re.compile(
 
 
 def shown_of(target: Target, address: str) -> str:
-    """Return the displayable part of an address: of a URL its host in A-labels and its last four characters, because
-    the path may be a secret."""
+    """Return the displayable part of a URL or email address. Of a URL that is its host in A-labels and its last four
+    characters, because the path may be a secret."""
     if target is Target.EMAIL:
         return address
     host, slash, path = address.partition("://")[2].partition("/")
@@ -62,7 +62,7 @@ def _shown_host(authority: str) -> str:
 
 
 def form_fault(target: Target, address: str) -> str:
-    """Return the code of what is wrong with an address for its target; empty if nothing is. Uses no network."""
+    """Return the code of the fault of a URL or email address for its target; empty if it is valid. Uses no network."""
     if not address:
         return "address_missing"
     if target is Target.EMAIL:

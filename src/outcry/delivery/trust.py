@@ -7,7 +7,7 @@ TLS 1.2 or later is required, and signatures made with SHA-1 are refused.
 import ssl
 from pathlib import Path
 
-#: Usual places of the system's authorities, for a Python built elsewhere that looks in none of them.
+#: Usual files of the system's authorities, for a Python build that does not look for them there.
 _USUAL = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 

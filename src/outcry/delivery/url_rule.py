@@ -26,8 +26,8 @@ _INSIDE = frozenset((
     "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "alt",
     "test", "invalid", "example", "onion", "arpa", "svc",
 ))  # fmt: skip
-#: Not public, although `is_global` of some Python versions says so: special-purpose addresses (RFC 6890 and later),
-#: relays and anycast services, multicast, and the public address of a cloud's own service.
+#: Not public, although `is_global` of some Python versions returns True: special-purpose addresses (RFC 6890 and
+#: later), relays and anycast services, multicast, and the public address of a cloud's own service.
 _SPECIAL_4 = tuple(map(IPv4Network, (
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
     "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
@@ -97,7 +97,7 @@ class UrlRule:
         return Destination(host, port, url, ip, admitted)
 
     def is_public(self, ip: IpAddress) -> bool:
-        """Tell whether an IP address may be connected to without being admitted."""
+        """Return whether an IP address is public, so that connecting to it needs no permission of the operator."""
         if self.is_denied(ip):
             return False
         if isinstance(ip, IPv4Address):
@@ -110,12 +110,12 @@ class UrlRule:
         )
 
     def is_denied(self, ip: IpAddress) -> bool:
-        """Tell whether the operator denies an IP address, also in its IPv4-mapped form."""
+        """Return whether the operator denies an IP address, also in its IPv4-mapped form."""
         plain = ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
         return any(plain in network or ip in network for network in self.denied_networks)
 
     def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
-        """Tell whether a connection to `destination` may dial an IP address."""
+        """Return whether a connection to `destination` may dial an IP address."""
         return not self.is_denied(ip) if destination.admitted else self.is_public(ip)
 
     def _refuse(self, host: str, ip: IpAddress | None, port: int) -> str:
@@ -213,7 +213,7 @@ def _ip_of(kind: type[IpAddress], text: str) -> IpAddress | None:
 
 
 def _is_isatap(ip: IPv6Address) -> bool:
-    """Tell whether the last 32 bits are an IPv4 address of a site (RFC 5214, 6.1), with either universal bit."""
+    """Return whether the last 32 bits are an IPv4 address of a site (RFC 5214, 6.1), with either universal bit."""
     return (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 
 

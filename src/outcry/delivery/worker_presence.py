@@ -1,7 +1,7 @@
 """Detects delivery workers that ended, by PostgreSQL advisory locks.
 
-Each worker holds a lock on a connection of its own. The server releases it when the connection ends. A worker behind
-a stalled link keeps its lock and counts as alive. With SQLite, and if a machine disappears without closing its
+Each worker holds a lock on a dedicated connection. The server releases it when the connection ends. A worker whose
+network stalls keeps its lock and counts as alive. With SQLite, and if a machine disappears without closing its
 connection, only the expiry of leases shows that a worker ended.
 """
 

@@ -1,4 +1,4 @@
-"""Add live streams: alerts, positions and snapshots; add the purpose of a key, which reads data or pushes trades."""
+"""Add live streams: alerts, positions and snapshots; add the role of a key, which reads data or pushes trades."""
 
 import sqlalchemy as sa
 from alembic import op
