@@ -62,7 +62,7 @@ class ContractStatus:
 class ContractFollower:
     """Follow one contract of one feed.
 
-    window_ns: first and last time at which the contract trades, ns UTC. reach: the service's position, if it is
+    window_ns: when the contract trades, half-open, ns UTC. reach: the service's position, if it is
     ahead of the spool. changed: called when `seen` changes. added: called when there are new events to send.
     """
 

@@ -205,9 +205,7 @@ class SpooledQueue:
                 self.again = None
             if self._instead and self.next >= self._first:
                 self._instead = ()
-                with suppress(
-                    OSError
-                ):  # the next run would repeat them, and the service would recognise them
+                with suppress(OSError):  # the next run may repeat them: the service knows them
                     self._remember()
             if forward:
                 with suppress(OSError):  # the next accepted push retries

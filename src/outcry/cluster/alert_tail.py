@@ -1,6 +1,6 @@
-"""Alerts at the processes that answer requests: read from the store in order and posted to the registry.
+"""Alerts for the processes that answer requests: read from the store in order and posted to the registry.
 
-The store alone is sufficient. Notifications of other processes only shorten the delay.
+Reading the store is sufficient. Notifications of other processes only shorten the delay.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _PAGE = 1000
 
 
 class AlertTail:
-    """Puts the alerts of all streams in a registry. For one event loop."""
+    """Post the alerts of all streams to a registry, on one event loop."""
 
     def __init__(self, registry: Registry, store: LiveStore, calls: Calls, report: Report = discard) -> None:
         self._registry, self._store, self._calls, self._report = registry, store, calls, report
@@ -33,7 +33,7 @@ class AlertTail:
         self._some = asyncio.Event()
         self._seq = 0
         self._busy = False
-        #: Streams that went from the registry and came back: their alerts went too, also those that were new.
+        #: Streams that left the registry, and streams that returned. The registry drops alerts of absent streams.
         self._gone: set[StreamKey] = set()
         self._back: set[StreamKey] = set()
         registry.on_channels(self._moved)
@@ -78,7 +78,7 @@ class AlertTail:
             self._registry.post_known(mine[::-1])
 
     def _moved(self, key: StreamKey) -> None:
-        """On the thread of the registry's engine, or mirror: the loop's own."""
+        """Note that a channel has left the registry or returned. Runs on the event loop."""
         if not self._registry.shows(key):
             self._gone.add(key)
         elif key in self._gone:

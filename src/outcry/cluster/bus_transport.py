@@ -1,4 +1,4 @@
-"""Pushes over calls to the owners of partitions, from another process of the same service."""
+"""Push by calls to the owners of partitions, from another process of the same service."""
 
 from outcry.access.licences import OPERATOR
 from outcry.agent.sender import PushQueue, RetryLater, record_result
@@ -8,14 +8,15 @@ from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import Origin
 
-#: HTTP status codes of these refusals, which queues expect.
+#: HTTP status codes of refusals: queues decide by them whether to retry.
 _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 
 class BusTransport:
-    """Implements `PushTransport`.
+    """Implements `PushTransport` over calls.
 
-    A user's connection runs in the process that owns its partition, an operator's feed in the first that starts it.
+    The process that owns its partition runs a user's connection. The first process that starts an operator's
+    feed runs it.
     """
 
     #: A call is cheap, and the next owner is available within about two seconds.
@@ -25,7 +26,7 @@ class BusTransport:
         self._owners = owners
 
     async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
-        """See `Carrier`."""
+        """Send the next push of a queue to the owner of its stream, once."""
         push = line.push()
         origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
         answer: int | ApiError | Unreachable
@@ -40,4 +41,4 @@ class BusTransport:
         return record_result(line, push, answer, "the owner of the stream")
 
     def close(self) -> None:
-        """See `Carrier`: there is nothing to hang up."""
+        """Do nothing: calls leave no open connection."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-#: Answers a call. The caller receives its errors as `CallRefused`: unchanged if it is one, else with the code `fault`.
+#: Answers a call. The caller receives a `CallRefused` unchanged, and any other error as one with the code `fault`.
 Answerer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -18,11 +18,11 @@ class BusDown(Exception):
 
 
 class NobodyServes(BusDown):
-    """No process serves the name now; the next one may start soon."""
+    """No process serves the name at present; another may start soon."""
 
 
 class CallRefused(Exception):
-    """The serving process refused the call. `code` is stable; `details` belong to it."""
+    """The serving process refused the call. `code` is stable; `details` depend on the code."""
 
     def __init__(self, code: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(code)
@@ -30,7 +30,7 @@ class CallRefused(Exception):
 
 
 class Calls(Protocol):
-    """For one event loop. Names are dot-separated words: `push.17`."""
+    """Calls and notifications, on one event loop. Names are dot-separated words such as `push.17`."""
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
         """Call the process that serves a name, and return its answer.
@@ -44,7 +44,10 @@ class Calls(Protocol):
         ...
 
     async def tell(self, name: str, body: bytes) -> None:
-        """Notify every process that listens to a name; without the bus or listeners the notification is lost."""
+        """Notify every process that listens to a name.
+
+        The notification is lost if the bus is unavailable or no process listens.
+        """
         ...
 
     def listen(self, name: str, heard: Callable[[bytes], None]) -> AbstractAsyncContextManager[None]:

@@ -1,17 +1,17 @@
-"""The port for the latest states of live streams, at every process that answers requests.
+"""The port for the latest states of live streams, in every process that answers requests.
 
-States are pushed to every process, so a read is local. An older state never replaces a newer one, whichever process
-sends it and however late.
+States are pushed to every process, so a read is local. An older state never replaces a newer one, regardless of
+its sender and delay.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-#: A state that was not published again within this time may be deleted and is not shown any more.
+#: Time (s) after which a state that was not published again expires.
 KEPT_S = 600.0
 
-#: The log position at which the owner acquired the stream, and the number of the state since: the greater is the newer.
+#: The log position at which the owner acquired the stream, and the state's number since then. The greater is newer.
 Order = tuple[int, int]
 
 
@@ -25,16 +25,21 @@ class Latest:
 
 
 class LatestStates(Protocol):
-    """Latest states of all streams."""
+    """The latest states of all streams."""
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        """Let these be the latest, each unless a newer one is; return the keys of those that were not taken, and the
-        order of what is there: somebody else may have taken the stream up. One state a key. Raises `BusDown`; what
-        was to be put is put again then, in its newest state."""
+        """Store states, one for each key, except where a newer one is stored.
+
+        Return the keys of the states not stored, with the order of the newer state. Another process may have
+        acquired these streams. Raises `BusDown`; the caller then puts the newest state of each stream again.
+        """
         ...
 
     def watch(self) -> AsyncGenerator[Latest | None]:
-        """Every state there is (of those that change just then some come after), then None once, then every change as
-        it comes, in order for each stream; of changes that come faster than they are read, the newest. Never ends
-        while the bus is there; raises `BusDown`, and is then begun anew."""
+        """Yield all current states, then None once, then every change.
+
+        Some states that change during the first part are yielded after None. Changes of a stream arrive in
+        order. A slow reader receives only the newest. The iteration does not end while the bus is available.
+        Raises `BusDown`; the caller then starts again.
+        """
         ...

@@ -1,7 +1,8 @@
-"""Runs the engine of one process in a cluster: the streams of the partitions that the process owns.
+"""Run the engine of one process in a cluster: the streams of the partitions that the process owns.
 
-A partition is served only while it is owned: its streams are restored from the log before and released after. If
-another process acquires one of its streams, the whole partition is released, and acquired again if it is still ours.
+A partition is served only while it is owned. Its streams are restored from the log before, and released after.
+If another process acquires one of the streams, the whole partition is released, and acquired again if it is
+still ours.
 """
 
 import asyncio
@@ -15,13 +16,16 @@ from outcry.live.model import StreamKey, TradeLog
 from outcry.live.partitions import Partitions, partition_of_stream
 
 _SETTLED_S = 1.0
-#: Serves a partition to other processes while it is owned.
+#: Serves a partition's calls until the block ends.
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class PartitionWorker:
-    """Runs partitions on an engine. For one event loop. `log`: asked for the streams of a partition; `publisher`: tells
-    of them."""
+    """Run partitions on an engine, on one event loop.
+
+    log: lists the streams of a partition. publisher: publishes their states. serve: serves a partition to other
+    processes.
+    """
 
     def __init__(
         self, engine: Engine, log: TradeLog, partitions: Partitions, publisher: StatePublisher, serve: Serve
@@ -60,7 +64,7 @@ class PartitionWorker:
             await self._end(partition)
 
     async def _begin(self, partition: int) -> None:
-        await self._publisher.take_up(partition)  # before anything of it is in the registry
+        await self._publisher.take_up(partition)  # it must see the streams enter the registry
         names = await self._engine.patiently(lambda: self._log.keys([partition]))
         await self._engine.acquire(names)
         async with AsyncExitStack() as stack:
@@ -72,8 +76,8 @@ class PartitionWorker:
         try:
             if (served := self._served.pop(partition, None)) is not None:
                 await served.aclose()
-        finally:  # whatever went wrong, it is another's
-            self._publisher.let_go(partition)  # before anything leaves the registry
+        finally:  # after an error too: another process owns the partition
+            self._publisher.let_go(partition)  # or it would publish that these streams are gone
             await self._engine.release(self._streams(partition))
             self._tell_soon()
 
@@ -92,7 +96,10 @@ class PartitionWorker:
         return [name for name in self._engine.here if partition_of_stream(name) == partition]
 
     def _taken_over(self, key: StreamKey) -> None:
-        """Somebody took a stream of ours up. Mostly we have lost its partition, and are about to hear of it."""
+        """Renew the partition of a stream that another process acquired.
+
+        Usually this process has lost the partition and is about to be notified.
+        """
         partition = partition_of_stream(key.text)
         if partition not in self._anew:
             task = self._anew[partition] = asyncio.get_running_loop().create_task(self._renew(partition))

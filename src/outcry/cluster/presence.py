@@ -1,4 +1,4 @@
-"""The port for presence: which processes of each role there are."""
+"""The port for presence: which processes of each role exist."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -6,19 +6,25 @@ from typing import Protocol
 
 
 class Presence(Protocol):
-    """Lists processes, for one event loop. At most about two seconds old; without NATS, the last known state."""
+    """List the processes of each role, on one event loop.
+
+    The list is at most about two seconds old. While NATS is unavailable it is the last known one.
+    """
 
     def here(self, roles: Sequence[str]) -> AbstractAsyncContextManager[None]:
-        """Announce this process under these roles until the block ends; without NATS, after it is available."""
+        """Announce this process under these roles until the block ends.
+
+        While NATS is unavailable, the announcement waits until it is back.
+        """
         ...
 
     def members(self, role: str) -> Sequence[str]:
-        """Return the names of the processes of a role, sorted; this process is listed as `name`."""
+        """Return the names of the processes of a role, sorted. This process is included as `name`."""
         ...
 
     @property
     def name(self) -> str:
-        """This process's name: host, process id and a random word."""
+        """This process's name: host, process id and a random suffix."""
         ...
 
     @property

@@ -1,8 +1,8 @@
-"""Streams of feeds that run in this process and are folded in another process of the cluster.
+"""Streams whose feeds run in this process while another process of the cluster folds them.
 
-A feed that starts asks the stream's owner for its position, so that it requests only missing history from the vendor. A
-feed that stops sends its remaining events and reports the end, so that the next process need not wait. If a process
-dies, the next one requests the unsent trades from the vendor again.
+A feed that starts asks the stream's owner for its position, so it requests only missing history from the
+vendor. A feed that stops sends its remaining events and reports the end, so the next process need not wait. If
+a process crashes, the next one requests the unsent trades from the vendor again.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from outcry.trades.feed import Backfill, Feed, FeedCaps
 
 #: Longest time for sending the remaining events of a feed that stops.
 FLUSH_S = 1.0
-#: How often the owner of a stream is asked in vain before a feed that has no past to bring begins all the same.
+#: Attempts to ask a stream's owner for its position before a feed without history starts anyway, and their interval.
 _TRIES, _RETRY_S = 6, 0.5
-#: And what is to be said of a stream that nobody brings: for some minutes, then its owner finds out by itself.
+#: Attempts to report a stream without a feed. After five minutes its owner detects that itself.
 _SAY_TRIES = 600
 _LINKS = {
     "connecting": Phase.CONNECTING, "catching_up": Phase.CATCHING_UP, "live": Phase.CURRENT, "ended": Phase.ENDED,
@@ -37,8 +37,11 @@ _LINKS = {
 
 
 class RemoteStreams(FeedRunner):
-    """Implements `Streams`. registry: what streams say, as their owners tell it; `complete`:
-    whether all that there are have been told of."""
+    """Streams that owners in other processes fold; implements the service's port `Streams`.
+
+    registry: the streams as their owners publish them. complete: returns whether the registry contains all of
+    them.
+    """
 
     def __init__(
         self, spool: Spool, owners: StreamOwnerClient, market: MarketContext, registry: Registry,
@@ -47,13 +50,13 @@ class RemoteStreams(FeedRunner):
         super().__init__(spool, BusTransport(owners), market, report, rush, self._reach)
         self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
-        #: What streams said last whose feed has ended.
+        #: Last status of streams whose feed has ended.
         self._last: dict[StreamKey, StreamStatus] = {}
-        #: What is still to be said of streams that nobody brings.
+        #: Reports in progress on streams without a feed.
         self._saying: dict[StreamKey, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Keep the spool until cancelled; then end every feed."""
+        """Maintain the spool until cancelled; then end every feed."""
         keeping = asyncio.create_task(self.keep())
         try:
             await asyncio.Event().wait()
@@ -61,10 +64,10 @@ class RemoteStreams(FeedRunner):
             await cancel_all([keeping, *self._attached, *self._saying.values()])
             await self.close()
 
-    # -- what feeds become
+    # -- feeds of this process
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """See `Streams`."""
+        """Run a feed in a task, which ends with the feed."""
         for key in [key for key in self._last if (key.owner, key.feed) == (owner, feed.name)]:
             del self._last[key]
         for key in [key for key in self._saying if (key.owner, key.feed) == (owner, feed.name)]:
@@ -87,12 +90,16 @@ class RemoteStreams(FeedRunner):
             await asyncio.gather(*(self._leave(key, session) for key, session in sessions.items()))
 
     async def _leave(self, key: StreamKey, session: str) -> None:
-        with suppress(ServiceError, TimeoutError):  # then whoever comes next does without
+        with suppress(ServiceError, TimeoutError):  # the next process then waits for the run to time out
             async with asyncio.timeout(FLUSH_S / self._rush):
                 await self._owners.leave(key, session)
 
     async def _reach(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
-        """Asked until it is answered: a feed of no past waits less, for what is traded meanwhile it never brings."""
+        """Return the position of a stream, retrying until its owner answers.
+
+        A feed without history starts after `_TRIES` attempts, because it can never fetch the trades it misses
+        meanwhile.
+        """
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
             try:
@@ -101,28 +108,31 @@ class RemoteStreams(FeedRunner):
                 tries -= 1
                 if not tries:
                     return None
-            except ServiceError:  # it will not have the contract, which its pushes are told, too
+            except ServiceError:  # the owner refuses the contract, and later its pushes too
                 return None
             await asyncio.sleep(_RETRY_S / self._rush)
 
-    # -- what they say
+    # -- status
 
     def named(self, key: StreamKey) -> dict[str, str]:
-        """As the engine calls it."""
+        """Return the name of a stream for log events, in the engine's form."""
         return {"stream": key.text}
 
     def stands(self, key: StreamKey, follower: ContractFollower) -> None:
-        """An operator hears of what the engine would tell, too, and of no more."""
+        """Log the same status changes as the engine: lost and refused feeds only."""
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
-        """See `Streams`."""
+        """Return the contracts that a feed listed last."""
         return self._brought.get((owner, feed), frozenset())
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """See `Streams`. Of a feed that is up to date its stream says how it stands."""
+        """Return the status of a stream's feed here, or its last one; None if no feed here delivered it.
+
+        While the feed is current, its owner's status of the stream is returned.
+        """
         follower = self.followers.get(key)
         if follower is None:
             return self._last.get(key)
@@ -149,28 +159,28 @@ class RemoteStreams(FeedRunner):
         return channel.feed_code or reason if reason == "unsubscribed" else reason
 
     def history(self, key: StreamKey) -> str:
-        """See `Streams`."""
+        """Return the quality of a stream's history, empty if it is unknown."""
         follower = self.followers.get(key)
         return follower.seen.quality if follower else ""
 
-    # -- streams that nobody brings, or others
+    # -- streams without a feed here
 
     def feeds(self) -> Collection[tuple[int, str]] | None:
-        """See `Streams`."""
+        """Return owner and name of every feed with a stream, or None while the list is incomplete."""
         return {(key.owner, key.feed) for key in self._registry.keys()} if self._complete() else None  # noqa: SIM118
 
     def streams(self, owner: int, feed: str) -> Sequence[StreamKey]:
-        """See `Streams`."""
+        """Return the streams of a feed."""
         return [key for key in self._registry.keys(owner) if key.feed == feed]
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """See `Streams`: said to the owner of the stream, until it says so itself."""
+        """Report to a stream's owner why no feed delivers it, unless its status shows that already."""
         channel = self._registry.channel(key)
         if channel is not None and channel.availability.reason != code:
             self._say(key, lambda: self._owners.refuse(key, code))
 
     def retire(self, key: StreamKey) -> None:
-        """See `Streams`: likewise."""
+        """Ask a stream's owner to remove it from display."""
         if self._registry.channel(key) is not None:
             self._say(key, lambda: self._owners.retire(key))
 

@@ -1,7 +1,7 @@
-"""Replicates the states that engines publish into the registry of a process that answers requests.
+"""Replicate the states that engines publish into the registry of a process that answers requests.
 
-A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is stored
-as received, and computed when somebody reads it.
+A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is
+stored as received and decoded only when it is read.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ from outcry.live.partitions import partition_of_stream
 from outcry.live.registry import Channel, Registry
 from outcry.market.live_session import LiveView
 
-#: The states of a process without a heartbeat for this long are not valid any more.
+#: States of a process without a heartbeat for this long (s) become invalid.
 SILENT_S = 3.0
 _TICK_S = 0.25
-#: Number of ticks in which the market clock of every channel is set once.
+#: Number of ticks in which every channel's market clock is set once.
 _TICKS_A_ROUND = 20
 _RETRY_S = 0.25
-#: States taken before others have the loop; and a second, about a tenth of a processor, with so many at once: of more,
-#: the newest of each stream.
+#: States processed before other tasks run; states per second, about a tenth of a CPU; and the largest burst.
+#: Beyond that rate only the newest state of each stream is processed.
 _TURN, _A_SECOND, _AT_ONCE = 50, 2000, 200
 
-#: What one heartbeat covers: a process, and a partition it owns.
+#: A process and one partition that it owns: a heartbeat covers several.
 _Source = tuple[str, int]
 
 
 class _ReplicatedStream:
-    """The latest state of a stream, and when it was received, by the monotonic clock."""
+    """The latest state of a stream, and when it was received by the monotonic clock."""
 
     __slots__ = ("at_s", "channel", "order", "state")
 
@@ -55,8 +55,10 @@ class _ReplicatedStream:
 
 
 class StateReplica:
-    """Fills a registry with what engines tell. For one event loop. `key_of`: reads `StreamKey.text`, raising
-    `LookupError` or `ValueError`."""
+    """Fill a registry with the states that engines publish, on one event loop.
+
+    key_of: parses `StreamKey.text`; raises `LookupError` or `ValueError`.
+    """
 
     def __init__(
         self, registry: Registry, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
@@ -68,7 +70,7 @@ class StateReplica:
         self._sources: dict[_Source, dict[str, _ReplicatedStream]] = {}
         #: Sources with a valid heartbeat, and its time by the monotonic clock.
         self._heard_s: dict[_Source, float] = {}
-        #: Streams that a process reports as out of date.
+        #: Streams that each process reports as out of date.
         self._late: dict[str, frozenset[str]] = {}
         self._puzzled: set[str] = set()
         #: Whether every state has been received since NATS was last unavailable.
@@ -107,7 +109,8 @@ class StateReplica:
         if latest is None:
             self.complete = True
             now_s = monotonic()
-            for reflected in self._known.values():  # what went while the bus was away is let go later
+            # states deleted while the bus was unavailable expire from now on
+            for reflected in self._known.values():
                 reflected.at_s = now_s
             return
         known = self._known.get(latest.key)
@@ -163,12 +166,12 @@ class StateReplica:
         if not streams:
             del self._sources[source]
 
-    # -- signs of life
+    # -- heartbeats
 
     def _hear(self, body: bytes) -> None:
         try:
             alive = msgspec.msgpack.decode(body, type=ProcessHeartbeat)
-        except msgspec.MsgspecError:  # of another edition: then its states cannot be read either
+        except msgspec.MsgspecError:  # another edition, whose states are unreadable too
             return
         now_s = monotonic()
         for partition in alive.partitions:
@@ -212,7 +215,10 @@ class StateReplica:
             self._judge(reflected)
 
     def _judge(self, reflected: _ReplicatedStream) -> None:
-        """Say how a channel stands: as it was told, if it can be believed."""
+        """Set a channel's availability as published, if its owner confirms it.
+
+        It is `stale_link` if the owner sends no heartbeats or reports the stream as late.
+        """
         availability, source, text = (
             reflected.state.availability,
             reflected.source,

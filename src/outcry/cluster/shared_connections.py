@@ -20,13 +20,13 @@ from outcry.live.partitions import Partitions
 
 #: The name of the notification that the store has changed.
 CHANGED = "connections"
-#: A check takes `LONGEST_S`; then whoever makes it is away.
+#: Timeout of a remote check: the longest check and a margin.
 CHECK_S = CHECK_TIMEOUT_S + 3.0
 _FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...])
 
 
 class SharedConnections:
-    """A process's share of connections. The supervisor is one of `several`."""
+    """Run a process's share of the connections. The supervisor is one of `several`."""
 
     def __init__(self, supervisor: ConnectionSupervisor, partitions: Partitions, calls: Calls) -> None:
         self._supervisor, self._partitions, self._calls = supervisor, partitions, calls
@@ -77,16 +77,16 @@ class RemoteConnections:
             await self._calls.tell(CHANGED, b"")
 
     def wake(self) -> None:
-        """See `Runs`."""
+        """Notify the other processes that the store has changed, from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
     def connected_brokers(self, user_id: int) -> set[str]:
-        """See `Runs`: here nobody knows more than the store."""
+        """Return an empty set: this process knows no more than the store."""
         return set()
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """See `Runs`."""
+        """Check a connection's credentials in the process that owns it, and return the findings."""
         name, body = _name(partition_of_feed(row.user_id, row.broker)), msgspec.msgpack.encode(row)
         try:
             return _FINDINGS.decode(await self._calls.ask(name, body, CHECK_S))

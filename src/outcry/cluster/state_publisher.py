@@ -1,8 +1,8 @@
-"""Publishes the state of an engine's streams to every process that answers requests.
+"""Publish the state of an engine's streams to every process that answers requests.
 
-A state is published after the log has stored the trades in it, so it survives this process. A stream that changes is
-published up to 20 times a second (less often if there are many), and a change of its status at once. Heartbeats name
-the streams whose state could not be published, so no replica presents an old state as current.
+A state is published after the log has stored the trades in it, so it survives this process. A stream that
+changes is published up to 20 times a second (less often if there are many), and a change of its status at once.
+Heartbeats name the streams whose state could not be published, so no replica presents an old state as current.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ BEAT_S = 1.0
 #: Every state is published again at this interval, because NATS keeps states in memory and may lose them.
 AGAIN_S = KEPT_S / 10
 _SHORTEST_PAUSE_S = 0.05
-#: Pauses are so many times as long as what was done before: that is a fifth of the time, and putting about as much.
+#: Ratio of the pause to the round before it: rounds take a fifth of the time, and publishing about as much.
 _PAUSES_A_LOOK = 4
 _RETRY_S = 0.25
-#: A change that could not be told for so long is named in the sign of life; where too many are, there is none.
+#: Heartbeats name a stream whose change is unpublished for this long (s). Above this number no heartbeat is sent.
 _LATE_S, _MOST_LATE = 2.0, 256
 #: Interval at which a change of only a feed's own clock is published.
 _CLOCK_S = 1.0
@@ -44,11 +44,11 @@ _TURN = 500
 
 @dataclass(slots=True, eq=False)
 class _PublishedStream:
-    """A stream as it was last told of.
+    """A stream as last published.
 
-    channel, version: which of it; None: not yet. at_s: when. first, count: its order. since_s: since when it has moved
-    untold, 0: it has not. busy: a state of it is on the way. dropped: it left the registry, which is yet to be told;
-    gone: it was told.
+    channel, version: the published channel and its version; None: not published yet. at_s: time of publication.
+    first, count: its order. since_s: time of the first unpublished change, 0 without one. busy: a state is
+    being published. dropped: it left the registry and this is unpublished; gone: this is published.
     """
 
     key: StreamKey
@@ -76,9 +76,10 @@ class _PendingState:
 
 
 class StatePublisher:
-    """Tells of the streams of an engine, of those partitions that it took up. For its event loop.
+    """Publish the streams of the acquired partitions of an engine, on its event loop.
 
-    name: of this process, as others know it. lost: told of a stream that the log says is another process's now.
+    name: name of this process for others. lost: called with a stream that now belongs to another process
+    according to the log.
     """
 
     def __init__(
@@ -109,21 +110,23 @@ class StatePublisher:
                 task.cancel()
 
     async def take_up(self, partition: int) -> None:
-        """Tell of the streams of a partition from now on. To be called before they are put in the registry."""
+        """Publish the streams of a partition from now on. Call it before they enter the registry."""
         self._partitions.add(partition)
         await self._say_alive()
 
     def let_go(self, partition: int) -> None:
-        """Another process will own a partition: say nothing of its streams any more, not even that they left the
-        registry. To be called before they do."""
+        """Stop publishing a partition that another process will own.
+
+        Call it before the streams leave the registry, so that their removal is not published either.
+        """
         self._partitions.discard(partition)
         kept = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
         self._shown = kept
 
-    # -- what moves
+    # -- changes
 
     def _moved(self, key: StreamKey) -> None:
-        """A channel came, went or stands otherwise."""
+        """Note that a channel was added, removed or changed its status."""
         if partition_of_stream(key.text) not in self._partitions:
             return
         shown = self._shown.get(key.text)
@@ -137,7 +140,7 @@ class StatePublisher:
         self._hurry.set()
 
     async def _look(self) -> None:
-        """Take what moved: all of it now and then, and at once what stands otherwise."""
+        """Capture changed streams: all of them at intervals, and at once those with a new status."""
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         while True:
@@ -151,7 +154,7 @@ class StatePublisher:
                 next_s = loop.time() + max(_SHORTEST_PAUSE_S, _PAUSES_A_LOOK * spent_s)
 
     async def _hurry_on(self) -> None:
-        """Take what came, went or stands otherwise; what is on the way already, when it is there."""
+        """Capture the streams with a new status; those being published follow afterwards."""
         self._hurry.clear()
         for text in list(self._hurried):
             shown = self._shown.get(text)
@@ -180,7 +183,7 @@ class StatePublisher:
             return self._is_due(shown, runner, now_s) and self._take(shown, runner, now_s)
         if not shown.gone:
             self._send(_PendingState(shown, self._ordered(shown, b"")))
-        elif now_s - shown.at_s > KEPT_S:  # nor is anything of it left on the bus
+        elif now_s - shown.at_s > KEPT_S:  # its last state has expired on the bus
             del self._shown[text]
         return False
 
@@ -192,17 +195,18 @@ class StatePublisher:
         return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
 
     def _take(self, shown: _PublishedStream, runner: Runner, now_s: float) -> bool:
-        """Take a stream's state, and send it when it may be told; False where it cannot be had now."""
+        """Capture a stream's state and send it once its trades are stored.
+
+        Return False if the state is unavailable now.
+        """
         shown.since_s = shown.since_s or now_s
         channel = runner.channel
-        version = channel.version  # before looking: what moves meanwhile is looked at again
-        if (
-            runner.stream.amended and not runner.stream.history_loaded
-        ):  # the engine is about to, beside this loop
+        version = channel.version  # read first: a change during the capture is captured again
+        if runner.stream.amended and not runner.stream.history_loaded:  # the engine is about to load it
             return False
         try:
             capture = runner.stream.capture()
-        except (OSError, StoreBusy):  # the log moved on meanwhile, and is away
+        except (OSError, StoreBusy):  # the log has moved on and is unavailable
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.acquired_at)
@@ -225,7 +229,7 @@ class StatePublisher:
     async def _when_kept(self, taken: _PendingState, keeping: Awaitable[None]) -> None:
         try:
             await keeping
-        except LogTakenOver:  # whoever logged it is told so too
+        except LogTakenOver:  # the writer of these entries receives the same error
             self._free(taken.shown)
         else:
             self._send(taken)
@@ -235,7 +239,7 @@ class StatePublisher:
         self._ready.append(taken)
         self._some.set()
 
-    # -- out
+    # -- publishing
 
     async def _put(self) -> None:
         while True:
@@ -265,8 +269,11 @@ class StatePublisher:
             shown.dropped, shown.gone = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _PublishedStream, there: int) -> None:
-        """Somebody shows a newer state of a stream. Whose it is the log knows: take it up once more. Ours is the newer
-        then, though the log began anew and counts from its beginning."""
+        """Check with the log whether we still own a stream, after another process has published a newer state.
+
+        Acquire the stream again in the log. If that succeeds, our state becomes the newer one, even if the log
+        has started again from position 0. there: the log position in the order of the other state.
+        """
         text = shown.key.text
         runner = self._runners.get(text)
         try:
@@ -275,12 +282,12 @@ class StatePublisher:
                 runner.log(entries.Taken(self._name))
                 await runner.persisted()
                 runner.channel.acquired_at, shown.first = position, max(position, there + 1)
-            elif runner is None:  # let go meanwhile
+            elif runner is None:  # released in the meantime
                 self._shown.pop(text, None)
         except LogTakenOver:
             self._shown.pop(text, None)
             self._lost(text)
-        except OSError:  # refused again by and by, and asked again
+        except OSError:  # the next refusal retries
             pass
         finally:
             self._free(shown)
@@ -295,7 +302,7 @@ class StatePublisher:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    # -- beside
+    # -- heartbeats and notifications
 
     async def _beat(self) -> None:
         while True:

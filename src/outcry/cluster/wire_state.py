@@ -14,19 +14,20 @@ from outcry.market import live_view
 from outcry.market.live_session import LiveView
 from outcry.market.live_view import Capture
 
-#: Of the form of `State`, and of the captures in it.
+#: Version of the format of `State` and of the captures in it.
 EDITION = f"1.{live_view.VERSION}"
-#: The name under which signs of life are told.
+#: The call name of heartbeats.
 ALIVE = "alive"
-#: Of compression: the quickest; a capture becomes a third.
+#: Compression level: the fastest; it reduces a capture to a third.
 _LEVEL = 1
 
 
 class State(msgspec.Struct, array_like=True, frozen=True):
-    """A stream as its owner shows it. The order of fields is the form: change the edition with it.
+    """A stream as its owner publishes it. The order of fields is the wire format: change the edition with it.
 
-    by: the process that owns it. Then what `Channel` and `Availability` hold. own_clock: whether the feed has a
-    clock of its own. capture: compressed; empty before the session's first trade.
+    by: the process that owns the stream. invented: whether the market is simulated. own_clock: whether the feed
+    has its own clock. told: the feed's code. reason, market_ns, trade_date: see `Availability`. capture:
+    compressed; empty before the session's first trade.
     """
 
     edition: str
@@ -41,16 +42,16 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def availability(self) -> Availability:
-        """How it stands."""
+        """The availability of the stream."""
         return Availability(self.reason == "live", self.reason, self.market_ns, self.trade_date)
 
     def view(self) -> LiveView | None:
-        """The session as it stood; None before its first trade. Takes a millisecond or two."""
+        """Return the session; None before its first trade. Takes one or two milliseconds."""
         return Capture.load(zlib.decompress(self.capture)).view() if self.capture else None
 
 
 def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: bool) -> bytes:
-    """Write what a channel says."""
+    """Return the encoded state of a channel."""
     availability = channel.availability
     packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(
@@ -61,15 +62,17 @@ def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: b
 
 
 def read_state(body: bytes) -> State:
-    """Read what `state_of` wrote. Raises `ValueError`."""
+    """Decode the result of `state_of`. Raises `ValueError`."""
     if msgspec.msgpack.decode(body, type=tuple[object, ...])[0] != EDITION:
         raise ValueError(f"a state of another edition than {EDITION}")
     return msgspec.msgpack.decode(body, type=State)
 
 
 class ProcessHeartbeat(msgspec.Struct, array_like=True, frozen=True):
-    """A process's sign of life: of the partitions it owns, all streams are as it last said, but for those named, which
-    have moved and cannot be told of."""
+    """A heartbeat of process `by`: its last published states of the streams of `partitions` are current.
+
+    but: streams with a newer state that could not be published.
+    """
 
     by: str
     partitions: Sequence[int]

@@ -1,6 +1,7 @@
 """The client side of requests to the owners of streams.
 
-If an owner cannot be reached, the request has not been refused: the caller repeats it, and the next owner answers.
+If an owner cannot be reached, the request has not been refused. The caller repeats it, and the next owner
+answers.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from outcry.live.stream_status import StreamProgress
 from outcry.market.instruments import Universe
 from outcry.trades.push_format import OWNER_WAIT_S, Origin, Push, Usage, write_push
 
-#: An owner says by then how far it has come; one that does not is gone, and the next is about to be there.
+#: An owner reports its progress within this time (s). If it does not, it is gone and the next owner will answer.
 PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
 ASK_TIMEOUT_S = 3.0
 _REACH = msgspec.msgpack.Decoder(StreamProgress | None)
@@ -38,7 +39,7 @@ class StreamOwnerClient:
         self._calls = calls
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
-        """See `Intake.take`."""
+        """Send a push to a stream's owner; return the number of the first event not accepted."""
         key = StreamKey(owner, feed, push.contract)
         body = msgspec.msgpack.encode(ForwardedPush(owner, feed, origin, write_push(push)))
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
@@ -83,9 +84,12 @@ class ForwardingIntake:
     owners: StreamOwnerClient
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
-        """See `Intake`. Raises `StoreUnavailable` while the owner is unavailable."""
+        """Forward a push to the owner of the stream.
+
+        Raises `StoreUnavailable` while the owner is unavailable.
+        """
         return await self.owners.push(owner, feed, push, origin)
 
     async def usage(self, owner: int) -> Usage | None:
-        """See `Intake`: bytes on the bus are not counted by user."""
+        """Return None: bytes on the bus are not counted by user."""
         return None

@@ -1,7 +1,7 @@
-"""The wire form of what is asked of the owner of a stream's partition: pushes, and what goes with them.
+"""The wire format of requests to the owner of a stream's partition: pushes, and messages about a stream.
 
-Rules kept: a push travels as it does over HTTP, and is refused in the same words; what is between two processes of ours
-says who sent it, which nothing that came over HTTP can say.
+A push has the same encoding as over HTTP and is refused with the same codes. Between our processes it also
+names its origin, which a client cannot set over HTTP.
 """
 
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from outcry.trades.push_format import Origin
 
 
 class ForwardedPush(msgspec.Struct, array_like=True, frozen=True):
-    """A push on its way. `body`: as `write_push` makes it."""
+    """A push to the owner of its stream. `body`: as `write_push` encodes it."""
 
     owner: int
     feed: str
@@ -31,27 +31,27 @@ class _About(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 class AskReach(_About, frozen=True):
-    """How far is the stream? Answered with `StreamProgress`, or None where there is none."""
+    """Request the position of a stream; answered with `StreamProgress`, or None for an unknown stream."""
 
 
 class Leave(_About, frozen=True):
-    """The run of that session is over; whoever comes next need not wait for it."""
+    """Report that the run of that session has ended, so the next one need not wait for it."""
 
     session: str
 
 
 class Refuse(_About, frozen=True):
-    """Nobody brings this stream now: `code` says why."""
+    """Report that no feed delivers this stream now; `code` is the reason."""
 
     code: str
 
 
 class Retire(_About, frozen=True):
-    """Nobody is to bring this stream any more, and it is not to be shown."""
+    """Report that no feed will deliver this stream any more, and remove it from display."""
 
 
 StreamRequest = AskReach | Leave | Refuse | Retire
-#: The refusals there are between processes; any other is a fault over there, and worth trying again.
+#: The refusals between processes. Any other code is a fault of the owner, and the caller may retry.
 _REFUSALS: dict[str, tuple[type[ServiceError], str]] = {
     InvalidRequest.code: (InvalidRequest, "invalid_request"),
     Occupied.code: (Occupied, "rate_limited.ingest"),

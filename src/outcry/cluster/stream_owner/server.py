@@ -1,6 +1,7 @@
-"""The server side: the owner of partitions accepts pushes of their streams and answers requests about them.
+"""The server side: the owner of partitions accepts pushes to their streams and answers requests about them.
 
-After a partition is lost nothing is accepted for it: its push feeds end, and the pusher turns to the next owner.
+After a partition is lost, nothing is accepted for it: its push feeds end, and the pusher retries at the next
+owner.
 """
 
 import asyncio
@@ -28,11 +29,11 @@ from outcry.live.stream_status import StreamProgress
 from outcry.market.instruments import Universe, UnknownName
 from outcry.trades.push_format import Intake, read_push, refused
 
-#: A body that takes longer to read than to hand to a thread.
+#: Bodies from this size on are decoded on a thread.
 _LARGE_BYTES = 64 * 1024
-#: How long a stream that is to be shown no more is waited for until nobody follows it.
+#: Longest wait (s) for the feed of a retired stream to end.
 _LONGEST_END_S = 2.0
-#: What streams say that nobody brings now, though somebody will.
+#: Status code of a stream between two feeds.
 BETWEEN = "disconnected"
 
 T = TypeVar("T")
@@ -41,44 +42,49 @@ _ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamR
 
 
 class PushIntake(Intake, Protocol):
-    """Pushed feeds, as their owner has them."""
+    """Pushed feeds at the owner of their streams."""
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
-        """End what is pushed of a stream by a process of ours, if it is that session's or none is named: `code` says
-        why. False where nothing was."""
+        """End the pushed feed of a stream by another process of this service; return False if there was none.
+
+        code: the reason. session: end only that run; empty: any.
+        """
         ...
 
     def end(self, partition: int) -> None:
-        """End what is pushed of a partition's streams: somebody else takes it."""
+        """End the pushed feeds of a partition that another process acquires."""
         ...
 
 
 class OwnedStreams(Protocol):
-    """Streams, as the engine has them."""
+    """The engine's streams."""
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
-        """How far a stream is with what survives. Raises `LogTakenOver`."""
+        """Return the persisted position of a stream; None if it is unknown. Raises `LogTakenOver`."""
         ...
 
     async def persisted(self, key: StreamKey) -> None:
-        """Wait until all that a stream was given survives. Raises `LogTakenOver`."""
+        """Wait until all events of a stream are persisted. Raises `LogTakenOver`."""
         ...
 
     def follows(self, key: StreamKey) -> bool:
-        """Whether anybody follows a stream."""
+        """Return whether a feed follows a stream."""
         ...
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Say of a stream that nobody follows why."""
+        """Set the reason why no feed follows a stream."""
         ...
 
     def retire(self, key: StreamKey) -> None:
-        """Show a stream no more, if nobody follows it."""
+        """Remove a stream from display if no feed follows it."""
         ...
 
 
 class StreamOwnerServer:
-    """Serves partitions. `streams`: the engine they are folded on."""
+    """Serve partitions to other processes.
+
+    inlets: the pushed feeds. streams: the engine that folds them.
+    """
 
     def __init__(
         self, calls: Calls, inlets: PushIntake, streams: OwnedStreams, universe: Universe, clock: Clock
@@ -96,7 +102,7 @@ class StreamOwnerServer:
             try:
                 yield
             finally:
-                self._inlets.end(partition)  # first: pushes under way are refused, not cut off
+                self._inlets.end(partition)  # first: pushes in progress receive a refusal
 
     async def _push(self, body: bytes) -> bytes:
         carried = _decoded(_CARRIED, body)
@@ -106,7 +112,7 @@ class StreamOwnerServer:
         else:
             push = await asyncio.to_thread(read_push, carried.body, self._universe, now_ns)
         taken = await self._inlets.take(carried.owner, carried.feed, push, carried.origin)
-        if taken > push.first:  # what is acknowledged must be had again by whoever owns the stream next
+        if taken > push.first:  # the next owner must have every acknowledged event
             await self._streams.persisted(StreamKey(carried.owner, carried.feed, push.contract))
         return msgspec.msgpack.encode(taken)
 
@@ -134,14 +140,14 @@ class StreamOwnerServer:
 
 
 def _translate_errors(work: Answerer) -> Answerer:
-    """Let what is refused travel."""
+    """Convert errors of an answerer to refused calls."""
 
     async def answer(body: bytes) -> bytes:
         try:
             return await work(body)
         except ServiceError as problem:
             raise refused_call(problem) from None
-        except (StoreBusy, LogTakenOver):  # whoever has the stream now is to be asked
+        except (StoreBusy, LogTakenOver):  # the caller retries at the next owner
             raise CallRefused(StoreUnavailable.code) from None
 
     return answer
