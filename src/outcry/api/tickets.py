@@ -1,7 +1,8 @@
 """Tickets for the event stream. A page sends one instead of a key, because `EventSource` cannot send headers.
 
 A ticket opens one stream within 30 seconds, for the key that requested it. It is encrypted, so only processes that
-share the secret can create and read tickets. Each process records the tickets used there and rejects a second use. The logs never contain a ticket.
+share the secret can create and read tickets. Each process records the tickets used there and rejects a second use. The
+logs never contain a ticket.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""The web application of a process: what its roles answer, over parts that differ between one process and a cluster."""
+"""The web application of a process, for a single process and for a cluster."""
 
 import atexit
 import sys
@@ -28,8 +28,11 @@ def answering(
     installation: Installation, people: People, limiter: Limiter, live: Background, pushes: Intake,
     connections: Connections | None, degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> Served:  # fmt: skip
-    """Build the application for the roles of this process. live: what runs beside it. pushes: the receiver of pushed
-    feeds. connections: users' own feeds, for the pages. degraded: see `Services`."""
+    """Build the application for the roles of this process.
+
+    live: the live service. pushes: the receiver of pushed feeds. connections: users' own feeds, for the pages.
+    degraded: by part, whether it works only partly while requests are still answered.
+    """
     settings, roles = installation.settings, installation.settings.roles
     lines = LogWriter(sys.stderr.buffer)
     atexit.register(lines.close)

@@ -16,10 +16,10 @@ from outcry.trades.feed import Feed
 def build_application(
     installation: Installation, feeds: Sequence[tuple[int, Feed]] = (), people: People | None = None
 ) -> Served:
-    """Build the application. feeds: those of the operator, with their owner. people: users and pages for a single
+    """Build the application. feeds: the operator's feeds, with their owners. people: users and pages for a single
     process; built here if None."""
     if installation.settings.cluster:
-        # The extra `cluster` brings the libraries; a single process works without them.
+        # Needs the libraries of the extra `cluster`, which a single process does without.
         from outcry.app.cluster import part_of_cluster  # noqa: PLC0415
 
         return part_of_cluster(installation, feeds)

@@ -1,7 +1,7 @@
-"""One process among several, put together: what its roles need of the bus, beside the application it serves.
+"""One process of a cluster, built from an installation: the parts of its roles that communicate over the bus.
 
-Rule kept: a process starts whatever else is there, and each of its parts begins anew by itself when it met a fault;
-what is the same in a process by itself is put together in `house`.
+A process starts even if other processes are unavailable, and restarts each part that fails. The other modules of `app`
+build the parts that a single process has too.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from outcry.live.registry import Registry
 from outcry.trades.feed import Feed
 from outcry.trades.push_format import OWNER_WAIT_S
 
-#: After a fault of ours; and for how long it is told of by `/readyz`.
+#: Pause before a failed part restarts, and how long `/readyz` reports the failure.
 _AGAIN_S, _FAULTY_S = 1.0, 10.0
 
 Part = Callable[[], Coroutine[Any, Any, object]]
 
 
 class ClusterSide:
-    """What runs beside the answers of a process of these roles. Implements `api.app.Background`."""
+    """The background service of a process in a cluster, for the process's roles. Implements `api.app.Background`."""
 
     def __init__(self, installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> None:
         self._installation = installation
@@ -62,14 +62,14 @@ class ClusterSide:
         self.link = Link(installation.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
-        #: What all processes count together, and the same for threads beside the event loop.
+        #: The limiter that all processes share, and its interface for other threads.
         self.limiter = SharedLimiter(self.calls, self.presence)
         self.tries = ThreadSafeLimiter(self.limiter, self._here)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._log: JetStreamLog | None = None
         universe = installation.reference.universe
-        #: The registry of this process, filled by what engines report, and its alerts as they are in the store.
+        #: Replica of the state that engines report, and the newest alerts of the store.
         self._mirror = StateReplica(
             installation.registry, JetStreamLatest(self.link), self.calls,
             lambda text: StreamKey.read(text, universe), installation.market_clock, self._say,
@@ -77,17 +77,17 @@ class ClusterSide:
         self._alerts = AlertTail(installation.registry, installation.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
         self._faulty_until_s: dict[str, float] = {}
-        #: More to run: what others put together over `calls` and `presence`.
+        #: Further parts to run, added by the caller before the start.
         self.beside: list[tuple[str, Part]] = []
 
     @property
     def faulty(self) -> bool:
-        """Whether a part met a fault a moment ago, and may again."""
+        """Whether a part failed within the last `_FAULTY_S` seconds."""
         return any(monotonic() < until_s for until_s in self._faulty_until_s.values())
 
     @property
     def stuck(self) -> bool:
-        """Whether the bus does not take what this process's engine logs."""
+        """Whether the bus is connected, but does not accept the engine's log entries."""
         return self._log is not None and self._log.stuck
 
     def _here(self) -> asyncio.AbstractEventLoop:
@@ -97,10 +97,10 @@ class ClusterSide:
     def _say(self, event: LogEvent, **details: object) -> object:
         return self._report(event, **details)
 
-    # -- beside the answers
+    # -- background service
 
     async def start(self, report: Report) -> None:
-        """See `Background`."""
+        """Start all parts on the running event loop. `report(event, **details)` writes to the operator's log."""
         self._report = report
         self._loop = asyncio.get_running_loop()
         if self._roles & {"web", "deliver"} and not self._installation.settings.public_url:
@@ -112,15 +112,15 @@ class ClusterSide:
 
     @property
     def failed(self) -> bool:
-        """See `Background`."""
+        """Whether the background task has ended, for example because it could not join the cluster."""
         return self._running is not None and self._running.done()
 
     def counted(self) -> Mapping[str, int]:
-        """See `Background`."""
+        """Return the number of rows that feeds sent, by result."""
         return self._engine.counted() if self._engine is not None else {}
 
     async def stop(self) -> None:
-        """Hand over what others take up, then say goodbye."""
+        """Transfer this process's partitions to other processes, then leave the cluster."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
@@ -136,7 +136,7 @@ class ClusterSide:
             parts.append(("mirror", self._mirror.run))
         if self._roles & {"api", "web", "deliver"}:
             parts.append(("alerts", self._alerts.run))
-        # engines and feeds are counted by their partitions, until they hand over
+        # partitions announce the roles `engine` and `feeds` themselves, until they are transferred
         counted = sorted(self._roles - {"engine", "feeds"})
         mark = derived(self._installation.secret, "cluster").hex()[:16]
         async with Link(self._installation.settings.cluster, self._say) as link:
@@ -149,26 +149,26 @@ class ClusterSide:
         while True:
             try:
                 await part()
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one failed part must not end the others
                 self._faulty_until_s[name] = monotonic() + _FAULTY_S
                 self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
             if (task := asyncio.current_task()) is not None and task.cancelling():
-                return  # it met the fault as it ended
+                return  # the part failed while it was being cancelled
             await asyncio.sleep(_AGAIN_S)
 
-    # -- what the roles need, each put together anew when it begins anew
+    # -- parts of the roles, built again at each restart
 
     def _complete(self) -> bool:
-        """Whether the registry shows every stream there is."""
+        """Return whether the registry lists every stream of the cluster."""
         return self._mirror.complete
 
     async def _run_feeds(self) -> None:
-        """This process's share of people's connections, and feeds of its own."""
+        """Run this process's share of users' connections, and its own feeds."""
         partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
         await run_feeds(self._installation, self.calls, partitions, self._complete, self._feeds, self._say)
 
     async def _run_engine(self) -> None:
-        """The engine of this process, its log on a thread of its own, its registry apart from that of the answers."""
+        """Run the engine of this process. It has a separate registry, and its log uses a separate thread."""
         installation, universe = self._installation, self._installation.reference.universe
         async with _in_thread(LinkThread(installation.settings.cluster, self._say)) as thread:
             log, registry = JetStreamLog(thread, self._say), Registry()
@@ -197,7 +197,9 @@ class ClusterSide:
 
             partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
             worker = PartitionWorker(engine, log, partitions, publisher, serve)
-            async with asyncio.TaskGroup() as group:  # an engine that cannot report is none: both begin anew
+            async with (
+                asyncio.TaskGroup() as group
+            ):  # an engine without a publisher is useless, so both restart together
                 telling = group.create_task(publisher.run(), name="publisher")
                 try:
                     await worker.run()
@@ -207,7 +209,7 @@ class ClusterSide:
 
 @asynccontextmanager
 async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
-    """Enter and leave off the event loop, for it waits."""
+    """Enter and leave the link's context in a thread, because both block."""
     await asyncio.to_thread(thread.__enter__)
     try:
         yield thread
@@ -216,7 +218,7 @@ async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
 
 
 def part_of_cluster(installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> Served:
-    """Build the application of one process of a cluster. feeds: those of this process besides connections."""
+    """Build the application of one process of a cluster. feeds: the operator's feeds of this process, with owners."""
     roles, side = installation.settings.roles, ClusterSide(installation, feeds)
     degraded = {
         "bus": lambda: not side.link.connected,

@@ -1,4 +1,4 @@
-"""The role `feeds`, built from an installation: feeds run in this process, their streams in engines."""
+"""The role `feeds`, built from an installation. Feeds run in this process and send their trades to engines."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
@@ -31,8 +31,10 @@ async def run_feeds(
     installation: Installation, calls: Calls, partitions: Partitions, complete: Callable[[], bool],
     own: Sequence[tuple[int, Feed]], report: Report,
 ) -> None:  # fmt: skip
-    """Run feeds until cancelled: this process's share of connections, and its own. complete: whether the registry of
-    this process lists every stream."""
+    """Run feeds until cancelled: this process's share of users' connections, and `own`.
+
+    complete: whether the registry of this process lists every stream.
+    """
     reference = installation.reference
     market = MarketContext(reference.universe, reference.calendar, installation.clock)
     with own_spool(installation.settings.folder / SPOOL_FOLDER) as spool:
@@ -51,7 +53,7 @@ async def run_feeds(
 
 @contextmanager
 def own_spool(folder: Path, limit_bytes: int = SPOOL_BYTES) -> Generator[Spool]:
-    """Open a spool of this process alone, emptied. Vendors send again what an ended process had not passed on."""
+    """Open an empty spool for this process only. Vendors resend trades that an ended process had not passed on."""
     with ExitStack() as held:
         for number in count():
             log = FileLog(folder / str(number))

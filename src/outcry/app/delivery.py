@@ -25,7 +25,7 @@ from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import read_rule
 from outcry.people.store import SqlIdentityStore
 
-#: Slots kept free for tests of webhooks, however much is being delivered.
+#: Slots reserved for tests of webhooks, so that deliveries cannot delay them.
 _MOST_TESTS = 32
 
 
@@ -36,7 +36,7 @@ def delivery_of(
     encryptor: Encryptor,
     links: ConsentLinks,
 ) -> Delivery:
-    """Build delivery. links: links of emails to unsubscribe. Raises `BadSettings`."""
+    """Build delivery. links: unsubscribe links in emails. Raises `BadSettings`."""
     settings, clock = installation.settings, installation.clock
     egress = _egress(settings)
     senders: dict[Target, Sender] = {

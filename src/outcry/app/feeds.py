@@ -1,4 +1,4 @@
-"""Where users' connections are put together: what is kept of them, what they are sealed with, and what runs them."""
+"""Users' broker connections, built from an installation: their store, vault and supervisor."""
 
 from collections.abc import Callable, Collection
 
@@ -14,20 +14,20 @@ from outcry.live.engine import Engine
 def connections_of(
     installation: Installation, engine: Engine
 ) -> tuple[BrokerConnections, ConnectionSupervisor]:
-    """Connections over a house, and what runs them on its engine."""
+    """Build the service of users' connections, and the supervisor that runs them on the engine."""
     parts = parts_of(installation)
     supervisor = ConnectionSupervisor(engine, parts)
     return BrokerConnections(parts, supervisor, installation.registry), supervisor
 
 
 def brokers_of(installation: Installation) -> Callable[[int], Collection[str]]:
-    """Names of a user's feeds that are connections, asked of the store, which may block."""
+    """Return a function from a user id to the feed names of the user's connections. It queries the store."""
     store = SqlConnectionStore(installation.database)
     return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()
 
 
 def parts_of(installation: Installation) -> FeedFactory:
-    """What a house makes connections with."""
+    """Build the factory that creates feeds from stored connections."""
     settings = installation.settings
     return FeedFactory(
         store=SqlConnectionStore(installation.database), vault=installation.vault, adapters=adapters(),

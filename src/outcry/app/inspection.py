@@ -1,4 +1,4 @@
-"""An installation opened to be looked at: nothing is created, migrated, locked for writing or changed.
+"""Open an installation for inspection: nothing is created, migrated, locked for writing or changed.
 
 SQLite's write-ahead mode wants to create files beside the database even to read it. So a database that nothing has open
 is read as immutable, and one in use with `mode=ro`. A private copy is read where neither works (a read-only folder
@@ -27,7 +27,7 @@ _BESIDE = ("-wal", "-shm")
 
 
 class NoInstallation(Exception):
-    """A folder has no Outcry installation, or its database is missing. The message says what to do."""
+    """A folder has no Outcry installation, or its database is missing. The message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

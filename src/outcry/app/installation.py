@@ -1,4 +1,4 @@
-"""An installation opened: its data folder, database and the parts that every use of them shares.
+"""Open an installation: its data folder, its database and the parts that all its users share.
 
 `open_installation` is the one place that opens a database. It closes everything that it opened.
 """
@@ -98,11 +98,11 @@ def open_installation(
     settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
     sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Generator[Installation]:  # fmt: skip
-    """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now;
-    `steady_ns`: the monotonic clock that limits go by.
+    """Open everything, the database migrated; close it at the end. `market_clock`: builds the clock of a
+    market that does not run in real time. `steady_ns`: the monotonic clock of request limits.
 
-    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad
-    address.
+    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for an
+    invalid database URL.
     """
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -145,7 +145,7 @@ def _engine(settings: Settings) -> Engine:
     try:
         return open_engine(settings.database_url or sqlite_url(settings.folder))
     except (ModuleNotFoundError, SQLAlchemyError, ValueError) as problem:
-        # never the address itself: it may hold a password
+        # the URL is not repeated, because it may contain a password
         raise BadSettings(
             f"Invalid OUTCRY_DATABASE_URL ({type(problem).__name__}). Use a PostgreSQL URL such as "
             "postgresql://user@host/outcry, and install its driver: pip install 'outcry[cluster]'. Leave it empty for "

@@ -27,13 +27,13 @@ def live_engine(installation: Installation) -> Engine:
 def engine_over(
     installation: Installation, log: TradeLog, snapshots: Snapshots, registry: Registry, by: str = ""
 ) -> Engine:
-    """Build the engine over a log and a registry of live sessions. by: see `Recovery`."""
+    """Build the engine over a log and a registry of live sessions. by: name of this process in a cluster."""
     universe, calendar = installation.reference.universe, installation.reference.calendar
     stores = Stores(
         log, snapshots, installation.alerts, installation.store,
         Archive(lambda: installation.importer, calendar.session_at),
     )  # fmt: skip
-    # The demo simulates a morning at its start. Alerts of that morning are delivered to nobody.
+    # The demo simulates a morning at its start. Alerts of that morning are not delivered.
     since_ns = installation.market_clock.now_ns() if installation.simulated else 0
     fan_out = partial(_fan_out, installation, since_ns)
     market = Market(universe, calendar, installation.market_clock, installation.licences.of_user, fan_out)
@@ -41,12 +41,12 @@ def engine_over(
 
 
 def live_service(installation: Installation, feeds: Sequence[tuple[int, Feed]] = ()) -> LiveService:
-    """Build the engine with feeds of the operator and nothing else."""
+    """Build the engine with the operator's feeds only."""
     return LiveService(live_engine(installation), feeds, None)
 
 
 def _fan_out(installation: Installation, since_ns: int) -> FanOut:
-    """Return the recipients of alerts under the grants of this moment. Queries the store. See `FanOut.since_ns`."""
+    """Return the recipients of alerts under the current grants. Queries the store. since_ns: see `FanOut`."""
     now_ns = installation.clock.now_ns()
     installation.licences.refresh(now_ns)
     return FanOut(installation.licences.audience, now_ns, since_ns)
@@ -54,7 +54,7 @@ def _fan_out(installation: Installation, since_ns: int) -> FanOut:
 
 def tails(installation: Installation) -> list[tuple[int, Feed]]:
     """Build a feed for each growing file of the settings. Raises `FileRefused`."""
-    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - pyarrow comes with it, which only files need
+    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports pyarrow, which only files need
 
     today = datetime.fromtimestamp(installation.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
     paths = [Path(path.strip()) for path in installation.settings.tail.split(",") if path.strip()]

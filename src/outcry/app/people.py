@@ -1,6 +1,6 @@
 """Users, their sign-in and the pages, built from an installation.
 
-Each use of the server's secret has a derived key of its own.
+Each use of the server's secret has its own derived key.
 """
 
 from dataclasses import dataclass

@@ -265,7 +265,7 @@ def _shaped(name: str, value: str) -> Any:
 
 
 def _places(value: str) -> dict[str, dict[str, str]]:
-    """Parse `broker.place=address` pairs into addresses by broker and place."""
+    """Parse `broker.endpoint=address` pairs into addresses by broker and endpoint."""
     found: dict[str, dict[str, str]] = {}
     for pair in filter(None, (pair.strip() for pair in value.split(","))):
         named, _, address = pair.partition("=")

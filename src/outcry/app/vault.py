@@ -100,7 +100,7 @@ def lost_keys(store: VaultStore, keys: VaultKeys | None) -> list[str]:
 
 @contextmanager
 def exchanging(settings: Settings) -> Generator[None]:
-    """Hold the lock for a change of keys. Raises `BadVaultKeys` if another process holds it."""
+    """Lock the key file during a change of keys. Raises `BadVaultKeys` if another process holds it."""
     with (settings.folder / f".{VAULT_FILE}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

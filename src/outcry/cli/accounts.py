@@ -23,7 +23,7 @@ OPERATOR_NAME = "operator"
 BY_COMMAND = "command"
 EMBARGO_HOURS = 24
 LONGEST_HOURS = 10 * 366 * 24
-#: Most keys listed in one error message.
+#: Maximum number of keys listed in one error message.
 MOST_MATCHES = 10
 
 keys = App(name="keys", help="Create, list and revoke API keys.")

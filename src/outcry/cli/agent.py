@@ -104,7 +104,7 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
     insecure
         Allow unencrypted HTTP to a service on another machine. The key is then readable on the network.
     """
-    from outcry.cli.agent_check import findings  # noqa: PLC0415 - the other commands do without
+    from outcry.cli.agent_check import findings  # noqa: PLC0415 - only this command needs it
     from outcry.cli.agent_words import print_findings  # noqa: PLC0415
 
     try:
@@ -120,7 +120,7 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
 def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
     """Read the configuration file. Raises `BadConfig`."""
     from outcry.base.clock import SystemClock  # noqa: PLC0415
-    from outcry.feeds.adapters import adapters  # noqa: PLC0415 - the other commands need none
+    from outcry.feeds.adapters import adapters  # noqa: PLC0415 - only two commands need them
     from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
     means = Means(load_reference().universe, SystemClock(), adapters)
@@ -129,7 +129,7 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 
 async def _run(plan: Plan, means: Means, log: str) -> int:
     """Run until a signal, then stop cleanly."""
-    from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
+    from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - imports the live engine
     from outcry.agent.feed_runner import MarketContext  # noqa: PLC0415
     from outcry.agent.http_transport import HttpTransport  # noqa: PLC0415
     from outcry.agent.spool import Spool  # noqa: PLC0415

@@ -19,12 +19,12 @@ from outcry.recordings.file_model import FileRefused
 from outcry.trades.feed import Feed
 from outcry.trades.push_format import is_feed_name
 
-#: Fields of a feed table besides those of its broker.
+#: Fields of every feed table, in addition to its broker's fields.
 _OURS = frozenset({"broker", "symbols", "name", "places"})
 
 
 class BadConfig(Exception):
-    """The file is invalid. The message says where, and what to do."""
+    """The file is invalid. The message names the place and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from outcry.database.database import DATABASE_FILE
 from outcry.live.file_log import file_starts
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 
-#: A running service may replace files during the copy; then the copy is repeated.
+#: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
 _TRIES = 10
 _PLAIN = (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv")
 
@@ -161,7 +161,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _damaged(source: Path, folder: Path) -> Iterator[str]:
-    """Yield a line for each damaged file that was copied all the same."""
+    """Yield a line for each damaged file in the copy."""
     for name, digest in _digests(folder).items():
         copied = folder / TAPE_FOLDER / name
         if digest and copied.exists():

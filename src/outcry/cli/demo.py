@@ -1,6 +1,6 @@
 """`outcry serve --demo`: a simulated market that is open at any hour of any day.
 
-Simulated and real data never share a folder, and every answer says that its data is simulated. Each start deletes the
+Simulated and real data never share a folder, and every answer states that its data is simulated. Each start deletes the
 previous simulated data and revokes the demo's previous key; keys that users created stay. Webhooks can be sent to the
 demo's own receiver. Alerts from before the start of the demo are not delivered.
 """
@@ -31,12 +31,14 @@ SOURCE = "simulator"
 EMAIL = "demo@localhost.localdomain"
 SESSIONS = 20
 ROLLS_WITHIN = timedelta(days=10)
-SEED = 1848  # the year the Chicago Board of Trade was founded: any number would do
+SEED = 1848  # any number works; this is the year the Chicago Board of Trade was founded
 
 
 class Serving(NamedTuple):
-    """The object graph to serve, the feeds to run, and the message to print once the server listens (host, port,
-    users)."""
+    """The installation to serve, its feeds, and a function that prints a message once the server listens.
+
+    The function takes the host, the port and the users.
+    """
 
     house: Installation
     feeds: Sequence[tuple[int, Feed]]
@@ -78,7 +80,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         days = (
             clock.trade_date,
             clock.trade_date + ROLLS_WITHIN,
-        )  # after a roll the new contract has a past too
+        )  # the next contract needs past sessions too, for after a roll
         fronts = sorted({universe.front(root, day) for root in market.roots for day in days})
         print(
             f"Simulating {SESSIONS} sessions of {len(market.roots)} products …", file=sys.stderr, flush=True

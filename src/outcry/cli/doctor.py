@@ -23,7 +23,7 @@ from outcry.market.snapshot import SnapshotMismatch, load
 from outcry.recordings.verification import verified
 from outcry.trades.reference_tables import load_reference
 
-#: Most lines reported about one damaged database.
+#: Maximum number of lines about one damaged database.
 _MOST_LINES = 20
 _FAULT = "fault\t"
 

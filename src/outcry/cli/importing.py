@@ -22,7 +22,7 @@ from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
            "complete", "kept", "holes")  # fmt: skip
-#: Most gaps of one file that are printed as sentences. The `holes` column lists all of them.
+#: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MOST_TOLD = 5
 
 

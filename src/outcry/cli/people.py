@@ -109,7 +109,7 @@ def operator(email: str, *, data: str | None = None) -> int:
 
 
 def _identity(house: Installation) -> "Identity":
-    from outcry.app.people import people_of  # noqa: PLC0415 - the pages come with it
+    from outcry.app.people import people_of  # noqa: PLC0415 - imports the pages
 
     return people_of(house).identity
 

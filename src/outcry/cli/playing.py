@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from outcry.feeds.recording import Recording
     from outcry.feeds.replay import ReplayFeed
 
-#: Most events in the queue, over all contracts.
+#: Maximum number of events in the queue, over all contracts.
 MOST_WAITING = 64
 
 
@@ -59,7 +59,7 @@ class Player:
         self._heard_s: dict[Contract, float] = {}
 
     async def run(self, url: str, key: str) -> None:
-        """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for a bad address."""
+        """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for an invalid URL."""
         feed = self._feed
         readers: list[asyncio.Task[None]] = []
         try:
@@ -86,7 +86,7 @@ class Player:
             await self._waiting.put((contract, problem))
 
     async def _push(self, pusher: Pusher, thread: ThreadPoolExecutor, shown: Callable[[int], None]) -> None:
-        """Push events until every contract has ended. On an error, tell the service that the feed has stopped."""
+        """Push events until every contract has ended. On an error, report to the service that the feed has stopped."""
         loop = asyncio.get_running_loop()
         try:
             while self._heard_s:

@@ -39,7 +39,7 @@ _LONGEST_DAYS = 7
 
 
 class NoKey(Exception):
-    """No key to push with, and none can be created. The message says what to do."""
+    """There is no key to push with, and none can be created. The message names the remedy."""
 
 
 @Parameter(name="*")
@@ -124,9 +124,9 @@ def replay(
 def _player(
     paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
-    from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
-    from outcry.feeds.replay_pacing import pacer_for_speed  # noqa: PLC0415 - the other commands do without numpy
-    from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
+    from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - imports numpy
+    from outcry.feeds.replay_pacing import pacer_for_speed  # noqa: PLC0415 - imports numpy
+    from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - imports pyarrow
 
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
     pace = pacer_for_speed(playing.speed or None, clock)

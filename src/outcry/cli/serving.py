@@ -55,9 +55,9 @@ def serve(
         URL of PostgreSQL, such as postgresql://user@host/outcry. Default: OUTCRY_DATABASE_URL. Set the variable if the
         URL has a password: other users of the machine can see arguments.
     """
-    from outcry.app.application import build_application  # noqa: PLC0415 - the other commands do without pages
-    from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
-    from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
+    from outcry.app.application import build_application  # noqa: PLC0415 - imports the pages
+    from outcry.http.server import Binding  # noqa: PLC0415 - imports the web server
+    from outcry.http.server import serve as run  # noqa: PLC0415 - imports the web server
 
     settings = read_settings(
         data=data, host=host, port=port, role=role, cluster=cluster, database_url=database
@@ -73,7 +73,9 @@ def serve(
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
-        alone = not settings.cluster  # several processes may share a folder, which has only one address file
+        alone = (
+            not settings.cluster
+        )  # several processes may share a folder, which has room for one URL file only
 
         def started(host: str, port: int) -> None:
             if alone:
@@ -103,8 +105,8 @@ def serve(
 
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
-    """Open the service's object graph. A single process also locks the log in its data folder."""
-    from outcry.app.live import tails  # noqa: PLC0415 - the other commands do without the live engine
+    """Open the installation to serve. A single process also locks the log in its data folder."""
+    from outcry.app.live import tails  # noqa: PLC0415 - imports the live engine
 
     with ExitStack() as held:
         house = _opened(settings, held)
@@ -130,7 +132,7 @@ def _add_digests(house: Installation) -> None:
 
 
 def _opened(settings: Settings, held: ExitStack) -> Installation:
-    """Open the object graph. In a cluster, wait for the database: its parts may start in any order."""
+    """Open the installation. In a cluster, wait for the database, because processes may start in any order."""
     waits = False
     while True:
         try:

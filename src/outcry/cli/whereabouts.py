@@ -66,7 +66,7 @@ def _configured(settings: Settings) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine: a loopback address, or all addresses of the machine."""
+    """Return whether a host is this machine: a loopback IP address, or the wildcard of all interfaces."""
     try:
         number = ip_address(host)
     except ValueError:

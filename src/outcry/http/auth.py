@@ -68,7 +68,7 @@ class PageAuthenticator:
 
 
 class Authenticator:
-    """Authenticates callers from memory. It never queries the store; the revision poller brings changes in."""
+    """Authenticates callers from memory. It never queries the store: the revision poller loads changes."""
 
     def __init__(self, keys: ApiKeys, licences: Licences, pages: PageAuthenticator | None = None) -> None:
         self._keys = keys

@@ -3,9 +3,11 @@
 An entry is valid for one scope, at one revision, and until `fresh_until_ns`. Errors are not cached. The answer of a
 live session is cached once for all callers; the entries of their scopes refer to it.
 
-This is the one place where answers are cached. Around it, only parts of a request's handling are stored: the caller of
-a key (`auth.Authenticator`, valid for one generation), a parsed query string (`api.dispatch`), and the bytes of whole
-requests (`fastpath.FastPathCache`), which refer to entries here and end with them.
+Answers are cached here only. Other modules cache parts of a request's handling:
+
+- `auth.Authenticator` caches the caller of a key, for one generation.
+- `api.dispatch` caches parsed query strings.
+- `fastpath.FastPathCache` caches the bytes of whole requests. They refer to entries here and end with them.
 """
 
 import asyncio
@@ -224,9 +226,9 @@ class AnswerCache:
 
 
 def names_etag(if_none_match: str, etag: bytes) -> bool:
-    """Return whether `If-None-Match` contains an entity tag:
+    """Return whether `If-None-Match` contains an entity tag.
 
-    `*`, or a list with it, weak or strong (RFC 9110 §13.1.2).
+    It matches `*`, and a list with the tag, weak or strong (RFC 9110 §13.1.2).
     """
     text = if_none_match.strip()
     if text == "*":

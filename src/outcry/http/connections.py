@@ -1,4 +1,4 @@
-"""Limits on connections: a maximum per client, and a reserve of file descriptors for the rest of the service.
+"""Limits on connections: a maximum per client, and a reserve of file descriptors.
 
 The reserve is for the database, the log and feeds. Refusals are logged at most once per event in ten seconds. Trusted
 proxies and this machine have no limit, because a proxy forwards the connections of all clients.
@@ -31,7 +31,7 @@ _FULL = Problem("starting", "starting.full", headers=((b"retry-after", b"5"), _C
 class Connections:
     """Counts the connections of one server.
 
-    `most_per_client`: 0 for no limit. `uncapped`: comma-separated addresses and networks without a limit.
+    `most_per_client`: 0 for no limit. `uncapped`: comma-separated IP addresses and networks without a limit.
     `descriptors`: files the process may have open, None if unknown.
     """
 
@@ -110,7 +110,7 @@ class Connections:
         self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:
-        """Return whether an address has no limit. Only called for clients at the limit."""
+        """Return whether an IP address has no limit. Only called for clients at the limit."""
         try:
             found = ip_address(address)
         except ValueError:  # a Unix domain socket has no address
@@ -135,12 +135,13 @@ def most_descriptors() -> int | None:
 
 
 def _reserved(descriptors: int) -> int:
-    """Return the number of descriptors reserved for the rest of the service: an eighth, between 64 and 1,024, at most
-    half.
+    """Return the number of file descriptors reserved for the database, the log and feeds.
+
+    It is an eighth of all, at least 64, at most 1,024, and never more than half.
     """
     return min(max(descriptors // 8, 64), 1024, descriptors // 2)
 
 
 def _networks(text: str) -> Sequence[IPv4Network | IPv6Network]:
-    """Parse comma-separated addresses and networks. Raises `ValueError`."""
+    """Parse comma-separated IP addresses and networks. Raises `ValueError`."""
     return [ip_network(one.strip(), strict=False) for one in text.split(",") if one.strip()]

@@ -28,8 +28,8 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
-#: Scope extension by which a server offers to write a response at once, its head given in parts; it returns False if it
-#: cannot.
+#: Scope extension: a function of the server that writes a whole response at once, its head given in parts. It returns
+#: False if it cannot.
 WHOLE = "outcry.whole"
 #: Scope extension with the server's transport, for long-running responses.
 TRANSPORT = "outcry.transport"
@@ -46,7 +46,7 @@ VARY_PAGE = (b"vary", b"cookie, accept, accept-language")
 
 @dataclass(slots=True)  # not frozen: that would triple the construction time
 class Reply:
-    """A response with what is counted and logged of it.
+    """A response, with the route and caller for metrics and logs, and the state of the caller's limit.
 
     `headers`: of this representation only. `head`: the same encoded, if already available.
     """
@@ -156,7 +156,7 @@ class Edge:
             scope["outcry.request"] = request
             try:
                 await app(scope, receive, dressed)
-            except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+            except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
                 reply = self.failed(request, "*", error, caller)
                 if status is None:
                     await self.send(request, reply, started_ns, send)

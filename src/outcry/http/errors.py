@@ -44,8 +44,10 @@ _RESERVED = frozenset({"code", "message", "status", "request_id"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error before it is put into words. `details` are JSON values sent in the body; `words` only fill the
-    message."""
+    """An error, before its message is rendered.
+
+    `details`: JSON values sent in the body. `words`: values that only appear in the message.
+    """
 
     code: str
     message_id: str

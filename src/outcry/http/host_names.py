@@ -1,7 +1,7 @@
 """Check the host name under which a browser reached this service.
 
-A foreign name that resolves to this service (DNS rebinding) gets neither pages nor what only this machine may read. An
-IP address cannot be redirected this way.
+A foreign name that resolves to this service (DNS rebinding) gets no pages, and no endpoints reserved for this machine.
+An IP address cannot be redirected this way.
 """
 
 import ipaddress
@@ -14,12 +14,12 @@ _HOST = re.compile(r"[0-9A-Za-z._\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,
 def host_name(header: str) -> str:
     """Return the name in a `Host` header, in lower case; empty if the header is invalid.
 
-    Frameworks replace an invalid name by the address they listen on, which is this machine's.
+    Frameworks replace an invalid name by the IP address they listen on, which would pass as this machine.
     """
     try:
         found = urlsplit(f"//{header}")
         readable = _HOST.fullmatch(header) is not None and (found.port is None or found.port > 0)
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # an invalid port or IPv6 address
         return ""
     return (found.hostname or "").lower() if readable else ""
 

@@ -1,7 +1,7 @@
 """Prometheus metrics of the service.
 
 Counting a request costs two additions, and a bisection if it was slow. The exposition is built when it is read. Labels
-are route templates, statuses and tiers, never an address, a symbol or a key.
+are route templates, statuses and tiers, never an IP address, a symbol or a key.
 """
 
 from bisect import bisect_left

@@ -1,8 +1,12 @@
 """One client connection: uvicorn's httptools protocol with the fast path and stricter limits.
 
-Added: the fast path (`fastpath`), our error body for malformed HTTP, timeouts for clients that send nothing or never
-finish a request, an exact maximum of a request's head, and rules of RFC 9112 that the parser leaves to the server
-(white space around header values, one `Host`).
+It adds to uvicorn's class:
+
+- the fast path (`fastpath`),
+- our error body for malformed HTTP,
+- timeouts for clients that send nothing or never finish a request,
+- an exact maximum of a request's head,
+- rules of RFC 9112 that the parser leaves to the server: white space around header values, exactly one `Host`.
 
 The fast path is only used between messages: not while a request is parsed, answered or pipelined, nor while the client
 reads slowly. Requests before malformed bytes are answered first; bytes after them are not read. This depends on private
@@ -70,8 +74,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._head_done = False
         self._begun = 0
         self._offer: OfferedBytes | None = None
-        #: Bytes of the current message so far, the end of its head, and the rest of its body in bytes; None if only the
-        #: parser knows.
+        #: Bytes of the current message so far, the end of its head, and the remaining bytes of its body; None if
+        #: only the parser knows.
         self._message_bytes = 0
         self._head_tail = b""
         self._body_left: int | None = 0
@@ -111,7 +115,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer from the fast path if the bytes are known and no request is in progress; otherwise parse them."""
+        """Answer from the fast path if it has cached the bytes and no request is in progress; otherwise parse them."""
         if self._refused:
             return
         fast_path = self.fast_path
@@ -142,7 +146,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._set_request_timeout(on=True)
 
     def _feed(self, data: bytes) -> bytes:
-        """Pass the bytes of one head or one body to the parser, and return the rest.
+        """Pass the bytes of one head or one body to the parser, and return the remaining bytes.
 
         Heads are therefore measured exactly, however requests are split into packets. After a chunked body, whose end
         only the parser knows, the next head starts with the next packet.
@@ -211,7 +215,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Start to answer, unless the head is refused. Raises `_Refused`."""
+        """Start the answer, unless the head is refused. Raises `_Refused`."""
         self._look_at_head()
         super().on_headers_complete()
         self._head_done = True
@@ -245,7 +249,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     @property
     def _upgrades(self) -> bool:
-        """Whether the head asks for another protocol. We ignore that (RFC 9110 §7.8), so its body is a normal body."""
+        """Whether the head requests a protocol upgrade. We ignore it (RFC 9110 §7.8), so its body is a normal body."""
         return cast("HttpRequestParser", self.parser).should_upgrade()
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
@@ -293,7 +297,7 @@ class EdgeProtocol(HttpToolsProtocol):
         """Keep the timer: it checks the time when it fires, which is cheaper than a new timer for each request."""
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection if it was idle long enough; otherwise start the timer for the rest."""
+        """Close the connection if it was idle long enough; otherwise restart the timer for the remaining time."""
         self.timeout_keep_alive_task = None
         if self._in_message or self._unanswered:
             return
@@ -304,7 +308,7 @@ class EdgeProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser refused."""
+        """Refuse a request that the parser rejected."""
         self._refuse(self._refusal or _NOT_HTTP)
 
     def _refuse(self, problem: Problem) -> None:
@@ -323,7 +327,7 @@ class EdgeProtocol(HttpToolsProtocol):
         """Drop a request with a malformed body if its answer has not begun: the 400 replaces it."""
         cycle = self.cycle
         if cycle.response_started:
-            self._refusal = None  # it has an answer, and gets no second one
+            self._refusal = None  # its answer has begun, and a second one would corrupt the connection
             return
         if self.pipeline and self.pipeline[0][0] is cycle:
             self.pipeline.popleft()
@@ -355,7 +359,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._request_timer = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _write_refusal(self, problem: Problem) -> None:
-        """Write an error response for something that is no readable request."""
+        """Write an error response for a request that could not be parsed."""
         edge = self.edge
         scope: dict[str, Any] = {
             "method": "GET",

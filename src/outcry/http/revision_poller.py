@@ -1,8 +1,8 @@
 """Poll the store's revision several times a second, so that requests need not.
 
-Answers only use knowledge less than a second old. A revocation by another process therefore takes effect within a
-second, and a store that does not respond is noticed as fast. While the disk is stalled, no process can commit a change,
-so answers continue from memory.
+Answers only use keys, grants and a revision that were checked within the last second. A revocation by another process
+therefore takes effect within a second, and the service detects an unresponsive store as fast. While the disk is
+stalled, no process can commit a change, so answers continue from memory.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ STALE_NS = 1_000_000_000
 
 
 class RevisionPoller:
-    """Runs `look`, which returns the store's revision, in a thread of its own.
+    """Runs `look`, which returns the store's revision, in a separate thread.
 
     `on_change(error)`: called when polling starts to fail, and with None when it succeeds again. `registry`: live
-    feeds, whose changes take effect at once. `frozen`: whether the store's disk is stalled; what is known then stays
+    feeds, whose changes take effect at once. `frozen`: whether the store's disk is stalled; then the last poll stays
     valid.
     """
 
@@ -47,7 +47,7 @@ class RevisionPoller:
         #: The store's revision at the last poll.
         self.store_revision = -1
         self.seen_ns: int | None = None
-        #: What is known is fresh until this time of the monotonic clock.
+        #: The last poll is fresh until this time (ns of the monotonic clock).
         self.fresh_until_ns = 0
 
     @property
@@ -65,7 +65,7 @@ class RevisionPoller:
 
     @property
     def fresh(self) -> bool:
-        """Whether what is known is less than a second old, or cannot have changed since."""
+        """Whether the last poll is less than a second old, or the store cannot have changed since."""
         return monotonic_ns() < self.fresh_until_ns or (self.started and self._frozen())
 
     @property
@@ -74,7 +74,7 @@ class RevisionPoller:
         return float("inf") if self.seen_ns is None else (monotonic_ns() - self.seen_ns) / 1e9
 
     async def ensure(self, timeout_s: float) -> bool:
-        """Poll now if what is known is old, for example after the process was suspended; return whether it is fresh."""
+        """Poll now if the last poll is outdated, for example after a suspension. Return whether it is fresh."""
         if not self.fresh:
             await asyncio.wait([self._start_poll()], timeout=timeout_s)
         return self.fresh
