@@ -1,8 +1,8 @@
-"""The queue of one contract between a pushing program and its reader, which may be on different threads and loops.
+"""Queue of one contract between a pushing program and its reader, which may be on different threads and event loops.
 
-An event counts as taken once its reader asks for the next one. A new reader receives an event again whose processing is
-unknown, after the trades of the last seconds, by which it recognises duplicates. While the pusher is silent nothing is
-delivered.
+An event counts as taken once its reader requests the next one. If it is unknown whether an event was processed, a new
+reader receives it again. Before that it receives the trades of the last seconds, by which it recognises duplicates.
+While the pusher is idle, nothing is delivered.
 """
 
 import asyncio
@@ -49,9 +49,9 @@ def _complete(waiting: asyncio.Future[None]) -> None:
 class PushQueue:
     """Events of one contract and run that were pushed and not yet taken. All state is guarded by `lock`.
 
-    taken: number of the first event not taken. over: why the queue ended, empty while it is open. handed: the oldest
-    event was delivered, and it is unknown whether it was processed. origin: kind of pusher. replaces: the run this one
-    replaced, empty if none.
+    taken: number of the first event not taken. over: reason why the queue ended, empty while it is open. handed: the
+    oldest event was delivered, and it is unknown whether it was processed. origin: type of pusher. replaces: the run
+    that this one replaced, empty if none.
     """
 
     def __init__(self, push: Push, origin: Origin = Origin.PROGRAM, replaces: str = "") -> None:
@@ -82,7 +82,7 @@ class PushQueue:
 
     @property
     def in_use(self) -> bool:
-        """Return whether another run must wait, because this one is neither finished nor silent."""
+        """Return whether another run must wait, because this one is neither finished nor idle."""
         through = self.over or (self.ended is not None and not self.pending)
         return not through and self.idle_s < SILENCE_S
 
@@ -143,7 +143,7 @@ class PushQueue:
 
     def _refuse_if_over(self) -> None:
         if self.over == STOPPING:
-            raise StoreUnavailable("upstream_unavailable")  # worth retrying: another process takes over
+            raise StoreUnavailable("upstream_unavailable")  # another owner follows, so retry
         if self.over:
             raise refused(self.over, next=self.taken)
 
@@ -163,7 +163,7 @@ class PushQueue:
             return list(self.kept), again
 
     async def awake(self, reader: object) -> bool:
-        """Wait until the pusher is not silent; return False if the feed was closed. Raises `FeedLost`."""
+        """Wait until the pusher is active; return False if the feed was closed. Raises `FeedLost`."""
         while True:
             with self.lock:
                 if self._is_through(reader):

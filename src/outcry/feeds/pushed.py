@@ -1,8 +1,8 @@
 """Feeds that other processes push into this one: `PushedFeeds` accepts pushes, a `PushedFeed` yields their events.
 
-An event is acknowledged once its reader asks for the next one, so an acknowledged event has been journalled. At most
-one push of a contract waits, which limits the pusher to the service's speed. One run at a time feeds a contract. Pushes
-may arrive on another thread and event loop than the reader's.
+An event is acknowledged once its reader requests the next one, so an acknowledged event has been logged. At most one
+push of a contract waits, which limits the pusher to the service's speed. One run at a time feeds a contract. Pushes may
+arrive on another thread and event loop than the reader's.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from outcry.trades.push_format import WAIT_S, Origin, Push, Usage, is_feed_name,
 
 #: Limit on contracts an owner pushes at a time, above the number of front and next contracts.
 MAX_PUSH_QUEUES = 256
-#: Limit on a user's streams. Each has its own log and stays when nothing is pushed any more.
+#: Limit on a user's streams. Each has its own log, which remains when pushes end.
 MAX_STREAMS = 64
 SIMULATOR = "simulator"
 
@@ -45,9 +45,9 @@ class PushedFeed:
         return sorted(self.inlets)
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. A new reader replaces the previous one.
+        """Stream a contract. A new reader replaces the previous one.
 
-        A pusher silent for `SILENCE_S` raises `FeedLost`; a later reader waits for its next push.
+        A pusher idle for `SILENCE_S` raises `FeedLost`; a later reader waits for its next push.
         """
         inlet = self.inlets.get(contract)
         if inlet is None:
@@ -72,7 +72,7 @@ class PushedFeed:
                     yield caught_up
                 inlet.done(
                     reader
-                )  # before it is yielded: after the last event the reader does not ask for another
+                )  # before it is yielded: after the last event the reader does not request another
                 yield event
                 return
             if isinstance(event, CaughtUp) and caught_up is not None:
@@ -139,7 +139,7 @@ class PushedFeeds:
             listener(*found)
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
-        """See `Intake`. May raise `StoreBusy`."""
+        """Queue events and wait until they are taken. Raises the errors of `Intake.take`, and `StoreBusy`."""
         if (
             origin is Origin.PROGRAM
             and self._is_new(owner, feed, push)
@@ -161,7 +161,7 @@ class PushedFeeds:
             inlet.release()
 
     async def usage(self, owner: int) -> Usage | None:
-        """See `Intake`."""
+        """Return how many streams an owner has, and the limit."""
         return None if self._quotas is None or owner == OPERATOR else await self._quotas.usage(owner)
 
     async def _logged(self, key: StreamKey, deadline_s: float) -> None:
@@ -246,12 +246,12 @@ class PushedFeeds:
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
-        """Create a queue, replacing one that has ended or is silent."""
+        """Create a queue, replacing one that has ended or is idle."""
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
         if origin is Origin.RUNNER:
             if held is not None and held.replaces == push.session:
-                raise refused("replaced")  # the replaced run must be told so before it may return
+                raise refused("replaced")  # the replaced run must receive this refusal before it may return
             followed = True
         if held is not None and held.in_use and not followed:
             raise refused("occupied")

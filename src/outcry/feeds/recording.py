@@ -1,8 +1,8 @@
 """Market data files merged for replay: rows by contract and UTC day, in order.
 
 The rules are those of import. Files of one source are merged as multisets, and a contract never mixes sources. Bars are
-dropped where trades cover the same time. A file is complete between its first and last row; between two files is a gap
-(`trades.coverage`). Rows are kept in an unnamed temporary file, so memory holds one day of one contract.
+dropped where trades cover the same time. A file is complete between its first and last row; the time between two files
+is a gap (`trades.coverage`). Rows are stored in an unnamed temporary file, so memory contains one day of one contract.
 """
 
 import os
@@ -28,8 +28,8 @@ from outcry.trades.dedupe import join
 from outcry.trades.feed import Bars, Event, FeedLost, FeedRefused, RowFlag, Trades
 from outcry.trades.records import Quality, Rows
 
-#: How long after a close the replay goes on: the five minutes after which a session is completed, and the time that
-#: late trades are waited for.
+#: The replay continues this long after a close: five minutes until the session is completed, and the time allowed for
+#: late trades.
 TAIL_NS = GRACE_NS + 3 * NANOS_PER_SECOND
 
 
@@ -133,8 +133,8 @@ class _Spool:
 class Recording:
     """Files read through. Times are ns UTC.
 
-    contracts: in order; rows: how many of each were read. origin_ns: where replayed time begins. timeline: the
-    stretches that are replayed: hours of trading for which there are recordings, and `TAIL_NS` after each close.
+    contracts: in order; rows: number of rows read for each. origin_ns: where replayed time begins. timeline: the
+    replayed stretches: recorded trading hours, and `TAIL_NS` after each close.
     """
 
     def __init__(self, spool: _Spool, calendar: Calendar) -> None:
@@ -197,7 +197,7 @@ class Recording:
 
 
 def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
-    """Cut runs of several qualities so that they follow each other."""
+    """Cut runs of several qualities so that they do not overlap."""
     if len(runs) < 2:
         yield from runs
         return
@@ -213,7 +213,7 @@ def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
 
 
 def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Segment]:
-    """Segments of sessions that touch what is recorded, each with its own open and close."""
+    """Return the segments of sessions that overlap the recorded spans, each with its session's open and close."""
     first = EPOCH.date() + timedelta(days=spans[0][0] // NANOS_PER_DAY - 1)
     last = EPOCH.date() + timedelta(days=spans[-1][1] // NANOS_PER_DAY + LONGEST_CLOSURE_DAYS)
     sessions = calendar.sessions(root, first, last)
@@ -222,7 +222,7 @@ def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Seg
 
 
 def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """What is recorded: a span that begins or ends within the grace of an open or a close reaches it."""
+    """Extend recorded spans that begin or end within the grace period of an open or close to that open or close."""
     found: list[Segment] = []
     for first, last in spans:
         start = next((o for o, c in trading if o < first < c and first - o <= GRACE_NS), first)
@@ -232,7 +232,7 @@ def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segme
 
 
 def _played(spans: tuple[Segment, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """The stretches of a product that are replayed; what lies outside its hours altogether, as it is."""
+    """Return the replayed stretches of a product. A span entirely outside its trading hours stays unchanged."""
     parts = [part for start, end in spans for part in clipped(trading, start, end)]
     parts += [
         (close, close + TAIL_NS) for start, end in spans for _, close in trading if start < close <= end

@@ -86,7 +86,7 @@ class ReplayFeed:
         self._begun = self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """See `Feed`. Raises `FeedRefused` for files that cannot be read, `FeedLost` where there is no room."""
+        """Return the recorded contracts. Raises `FeedRefused` for unreadable files, `FeedLost` if the disk is full."""
         return list((await self.recording()).contracts)
 
     async def recording(self) -> Recording:
@@ -116,7 +116,7 @@ class ReplayFeed:
             raise
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. All rows are sent as live trades, none as history."""
+        """Stream a contract. All rows are sent as live trades, none as history."""
         recording = await self.recording()
         if contract not in recording.rows:
             raise FeedRefused("unknown_contract", f"{contract.key} is not in the files")
@@ -135,7 +135,7 @@ class ReplayFeed:
                 yield event
 
     async def close(self) -> None:
-        """See `Feed`."""
+        """End every stream and delete the temporary file."""
         self._closed = True
         self._pace.stop()
         if self._recording is not None:

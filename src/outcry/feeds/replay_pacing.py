@@ -106,11 +106,11 @@ class FreePacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pacer`."""
+        """Start replayed time at `at_ns` (ns UTC)."""
 
     @contextmanager
     def stream(self) -> Generator[None]:
-        """See `Pacer`."""
+        """Register a stream for the duration of the context."""
         self._streams += 1
         try:
             yield
@@ -119,7 +119,7 @@ class FreePacer:
             self._let_go()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pacer`. Returns the largest time once it is this stream's turn."""
+        """Wait until it is this stream's turn; return the largest time."""
         await asyncio.sleep(0)
         self._asked += 1
         mine = at_ns, self._asked, asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ class FreePacer:
         return _NEVER
 
     def stop(self) -> None:
-        """See `Pacer`."""
+        """Release every waiting stream at once."""
         self._stopped = True
         self._let_go()
 
@@ -163,16 +163,16 @@ class WallClockPacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pacer`."""
+        """Start replayed time at `at_ns` (ns UTC)."""
         self._timeline, self._zero = timeline, timeline.played(at_ns)
         self._elapsed, self._seen = 0, self._clock.now_ns()
 
     def stream(self) -> AbstractContextManager[None]:
-        """See `Pacer`."""
+        """Do nothing: streams need not be registered."""
         return nullcontext()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pacer`."""
+        """Wait until replayed time reaches `at_ns`; return the replayed time then."""
         await self._sleep(0)
         if self._timeline is None:
             raise RuntimeError("replayed time has not begun")
@@ -183,7 +183,7 @@ class WallClockPacer:
         return max(at_ns, self._timeline.at(played))
 
     def stop(self) -> None:
-        """See `Pacer`."""
+        """Release every waiting stream at once."""
         self._stopped = True
 
     def _played(self) -> int:
@@ -205,11 +205,11 @@ class StepPacer:
         self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
-        """See `Pacer`."""
+        """Do nothing: `advance` alone controls replayed time."""
 
     @contextmanager
     def stream(self) -> Generator[None]:
-        """See `Pacer`."""
+        """Register a stream for the duration of the context."""
         self._streams += 1
         try:
             yield
@@ -218,7 +218,7 @@ class StepPacer:
             self._poke()
 
     async def reach(self, at_ns: int) -> int:
-        """See `Pacer`."""
+        """Wait until `advance` releases a time; return the latest time released."""
         self._held.append(at_ns)
         self._poke()
         try:
@@ -236,7 +236,7 @@ class StepPacer:
             await self._changed.wait()
 
     def stop(self) -> None:
-        """See `Pacer`."""
+        """Release every waiting stream at once."""
         self._stopped = True
         self._poke()
 

@@ -82,7 +82,7 @@ class GrowingScid:
             records = self._records(self._done, min(whole - self._done, CHUNK_RECORDS))
             more = self._done + len(records) < whole
             decoder = self._told() if len(records) else None
-            if decoder is None:  # too little is written to tell what it is
+            if decoder is None:  # too few bytes to detect the format
                 limit_ns = int(unix_ns(records[:1])[0]) if len(records) else settled_ns
                 return self._read([], settled_ns, limit_ns, more=False)
             limit_ns = settled_ns

@@ -57,14 +57,14 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
 class ScidTail:
     """Implements `Feed` for one file of one contract.
 
-    poll_s: seconds between two looks at the file. flush_s: how late Sierra may write a trade; heartbeats are that far
-    behind the clock, for until then earlier trades are still to come.
+    poll_s: seconds between two reads of the file. flush_s: longest delay of Sierra's writes (s). Heartbeats lag the
+    clock by as much, because earlier trades may still be written.
     """
 
     caps = FeedCaps(
         resolution_ns=1_000_000, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=2**62,
         resume=Resume.BY_TIME, has_volume_counter=False,
-        lag_ns=round((FLUSH_S + 1) * NANOS_PER_SECOND),  # and a look at the file each second
+        lag_ns=round((FLUSH_S + 1) * NANOS_PER_SECOND),  # plus one read of the file each second
     )  # fmt: skip
     run = ""
 
@@ -78,15 +78,15 @@ class ScidTail:
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """See `Feed`."""
+        """Return the file's contract."""
         return [self._contract]
 
     async def close(self) -> None:
-        """See `Feed`. A stream ends at its next look at the file."""
+        """Close the feed; a stream ends at its next read of the file."""
         self._closed = True
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. The whole file can be had; what is in it when it is opened is history."""
+        """Stream the contract from a cursor. Records in the file when it is opened are history."""
         self._check(contract)
         tail = await asyncio.to_thread(self._begin, since.since_ns)
         try:

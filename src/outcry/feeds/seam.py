@@ -1,8 +1,8 @@
 """Joins a vendor's history request and its live subscription into one stream of events.
 
 The cut time is chosen after the subscription is confirmed, and history is requested after that, so no trade is lost.
-Trades before the cut are taken from history, and those from the cut on from the live stream. Nothing is counted twice,
-and identical trades are kept, since no trades are compared.
+Trades before the cut are taken from history, and later ones from the live stream. No trade is counted twice. Identical
+trades are retained, because trades are never compared.
 """
 
 import asyncio

@@ -151,5 +151,5 @@ class SharedSession(Generic[S]):
 
 
 def _again(problem: FeedRefused) -> FeedRefused:
-    """The same for another who asks: an exception has one way it was raised."""
+    """Return a copy of an error for another caller, because an exception carries one traceback."""
     return type(problem)(problem.code, str(problem))

@@ -34,7 +34,7 @@ class StreamChannel(Inbox[Event]):
         self._over = asyncio.Event()
 
     def fail(self, problem: Exception) -> None:
-        """See `Inbox`."""
+        """End the channel with an error; only the first error counts."""
         super().fail(problem)
         self._over.set()
 
@@ -121,7 +121,7 @@ class DeliveryLag:
 
 
 def silence_loggers(*names: str) -> logging.Logger:
-    """Silence these loggers at every level, even if logging is configured later; return the last one."""
+    """Disable these loggers at every level, even if logging is configured later; return the last one."""
     found = [logging.getLogger(name) for name in names]
     for logger in found:
         logger.addFilter(lambda _record: False)

@@ -42,7 +42,7 @@ class TokenSource:
     async def token(self) -> str:
         """Return a valid token, renewing it if needed.
 
-        A failed renewal is raised to all callers that waited for it. A later call tries again.
+        All callers that waited for a failed renewal receive its error. A later call retries.
         """
         failures = self._failures
         async with self._lock:
@@ -58,6 +58,6 @@ class TokenSource:
             return self._token.text
 
     def refused(self, text: str) -> None:
-        """Discard a token that the vendor rejected, so that the next call renews it; a newer token is kept."""
+        """Discard a token that the vendor rejected, so that the next call renews it; a newer token is retained."""
         if self._token is not None and self._token.text == text:
             self._token = None

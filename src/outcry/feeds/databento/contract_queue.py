@@ -1,6 +1,6 @@
-"""The queue of one contract of a gateway session.
+"""Queue of one contract in a gateway session.
 
-It follows `feeds.inbox`, except that the session limits the waiting rows of all its contracts together.
+It works like `feeds.inbox`, but the session limits the waiting rows of all its contracts together.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ RowsTaken = Callable[[], None]
 
 
 class ContractQueue(Inbox[Event]):
-    """Events of one contract from `since_ns` on. Without a reader it holds events for one expected to return."""
+    """Events of one contract from `since_ns` on (ns UTC), also for a reader that is expected to return."""
 
     def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ContractQueue(Inbox[Event]):
         self.put(Heartbeat(at_ns))
 
     def drop(self, problem: Exception) -> None:
-        """See `Inbox`."""
+        """Discard waiting events and end the stream with an error."""
         super().drop(problem)
         self.rows = 0
 
@@ -69,7 +69,7 @@ class ContractQueue(Inbox[Event]):
                 yield event
 
     def _wanted(self, event: Trades) -> Trades | None:
-        """Return the rows from the cursor on, since a replay begins a little before it; None if there are none."""
+        """Return rows from the cursor on; None if there are none. A replay begins a little before the cursor."""
         if self.begin_ns >= self.since_ns and event.rows["flags"][-1] & RowFlag.BACKFILL == 0:
             return event
         rows = event.rows[event.rows["ts_event"] >= self.since_ns]

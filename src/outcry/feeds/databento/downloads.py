@@ -1,7 +1,8 @@
 """Downloads past sessions from Databento's historical service for import: plan, cost estimate and files.
 
-Each file holds one trade date of one contract, so an interrupted download keeps its finished files. Sessions already
-stored complete are not bought again. Near a roll both contracts are downloaded, so that the roll by volume is found.
+Each file contains one trade date of one contract, so an interrupted download leaves its finished files usable. Sessions
+that are stored complete are not bought again. Near a roll both contracts are downloaded, so that the roll by volume can
+be determined.
 """
 
 from collections.abc import Container, Sequence
@@ -39,7 +40,7 @@ class TradeDateDownload:
 
 
 class FetchRefused(Exception):
-    """The service refused a download. The text says why and what to do."""
+    """The service refused a download. The message states the reason and the remedy."""
 
 
 def plan_downloads(
@@ -69,7 +70,7 @@ def _near(universe: Universe, root: str, day: date) -> list[Contract]:
 
 
 class HistoricalDownloader:
-    """The historical service with an API key. `place`: replaces the vendor's address."""
+    """The historical service with an API key. `place` replaces the vendor's host."""
 
     def __init__(self, key: str, place: str = "") -> None:
         self._key = key

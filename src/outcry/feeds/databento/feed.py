@@ -25,7 +25,7 @@ from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Gap, RowFla
 
 #: Length of the replay requested from the gateway, which keeps 24 hours.
 REPLAY_NS = (23 * 60 + 30) * NANOS_PER_MINUTE
-#: Shortest replay requested. After a weekend the gateway may keep less; the length is halved each time it says so.
+#: Shortest replay requested. After a weekend the gateway may retain less; each such refusal halves the length.
 LEAST_REPLAY_NS = 10 * NANOS_PER_MINUTE
 #: A returning reader may start this long before the newest trade it received.
 EXPECTED_NS = NANOS_PER_MINUTE

@@ -22,7 +22,7 @@ from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.trades.feed import FeedLost, FeedRefused
 
-#: The vendor's address.
+#: Host and port of the vendor.
 GATEWAY = "glbx-mdp3.lsg.databento.com:13000"
 #: Heartbeat interval requested from the vendor, the shortest it allows.
 HEARTBEAT_S = 5

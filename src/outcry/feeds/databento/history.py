@@ -1,7 +1,7 @@
 """Downloads trades older than the gateway's replay from Databento's historical service, one contract day at a time.
 
-The service charges by volume, so only what a cursor needs is requested. It selects by its own receive time, a moment
-after the trade. The rows are therefore cut by exchange time here, as the replay is.
+The service charges by volume, so only the range after the cursor is requested. It selects by its own receive time,
+slightly after the trade. The rows are therefore cut by exchange time here, as the replay is.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost
 
-#: The vendor's address.
+#: Base URL of the vendor.
 HISTORICAL = "https://hist.databento.com"
 #: Largest difference between a trade's time and the vendor's receive time.
 RECEIPT_NS = NANOS_PER_SECOND

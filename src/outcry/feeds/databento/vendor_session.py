@@ -21,7 +21,7 @@ from outcry.trades.records import Quality
 
 #: Time a session waits for further contracts after one has joined.
 GATHER_S = 0.3
-#: Silence beyond the heartbeat interval after which the link counts as dead.
+#: Time without data, beyond the heartbeat interval, after which the connection counts as lost.
 SILENCE_S = 10.0
 #: Longest interval between two heartbeats to the readers.
 PULSE_S = 1.0
@@ -208,7 +208,7 @@ class DatabentoSession:
             self._gateway.pause(on=False)
 
     async def _watch(self) -> None:
-        """Start once all contracts have joined; then watch for silence and slow readers."""
+        """Start once all contracts have joined; then check for a stalled connection and slow readers."""
         rush = self._context.rush
         while self.open and not self._gathered():
             await asyncio.sleep(GATHER_S / 10 / rush)

@@ -1,6 +1,6 @@
 """Maps Interactive Brokers' message codes to errors of the feed port.
 
-Error texts are our own with the vendor's code, so that they contain no account number or host.
+Error texts are our own with the vendor's code, so they contain no account number or host.
 """
 
 from enum import Enum, auto

@@ -55,7 +55,7 @@ class IbkrFeed:
         self._limiter = HistoryRequestLimiter(context.rush)
         self._greeted = False
         self._subscribed_s: dict[int, float] = {}
-        #: Minutes (ns UTC) for which only bars were received so far; kept when a stream ends.
+        #: Minutes (ns UTC) for which only bars have been received; retained when a stream ends.
         self._owed: dict[Contract, list[int]] = {}
 
     async def contracts(self) -> list[Contract]:
@@ -73,7 +73,7 @@ class IbkrFeed:
         except FeedRefused as problem:
             if (
                 self._greeted and problem.code == "wrong_entry"
-            ):  # our previous connection, whose end TWS has not noticed yet
+            ):  # our previous connection, whose end TWS has not detected yet
                 raise FeedLost("disconnected", "TWS still has the previous connection open") from problem
             raise
         self._greeted = True

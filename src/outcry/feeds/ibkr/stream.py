@@ -40,8 +40,8 @@ class Stream:
     async def events(self, since_ns: int, answered_ns: int) -> AsyncGenerator[Event, None]:
         """Subscribe and yield events from `since_ns` on; trades replace bars from `answered_ns` on (ns UTC).
 
-        With `answered_ns` 0 they do from the beginning of the vendor's trade date. Raises `NoSubscriptionFree`, and
-        what `Feed.open` does.
+        If `answered_ns` is 0, trades replace bars from the beginning of the vendor's trade date. Raises
+        `NoSubscriptionFree` and the errors of `Feed.open`.
         """
         self._since_ns = since_ns
         channel = self._session.subscribe(self._found)
@@ -71,7 +71,7 @@ class Stream:
             yield await channel.take()
 
     async def _settled(self, channel: TickSubscription) -> None:
-        """Wait until a subscription is accepted, as far as known. Raises its refusal."""
+        """Wait until a subscription counts as accepted. Raises its refusal."""
         try:
             async with asyncio.timeout(SETTLE_S / self._rush):
                 await channel.began.wait()

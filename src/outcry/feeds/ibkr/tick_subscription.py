@@ -56,7 +56,7 @@ class TickSubscription(Inbox[Event]):
             self.put(Trades(rows))
 
     def put(self, item: Event) -> None:
-        """See `Inbox`. Beyond the limit the queue ends, but its waiting events stay readable."""
+        """Queue an event. Beyond the limit the queue ends, but its waiting events stay readable."""
         super().put(item)
         if self.weight > MAX_ROWS:
             self.fail(
@@ -78,13 +78,13 @@ class TickSubscription(Inbox[Event]):
         self.put(event)
 
     def fail(self, problem: Exception) -> None:
-        """See `Inbox`."""
+        """End the queue with an error; only the first error counts."""
         super().fail(problem)
         self.began.set()
         self._taken.set()
 
     async def take(self) -> Event:
-        """See `Inbox`."""
+        """Wait for the oldest event. Raises the error that ended the queue once no event waits."""
         event = await super().take()
         self._taken.set()
         return event

@@ -1,8 +1,8 @@
 """One connection to TWS, shared by all streams of a feed: requests and replies, subscriptions and the clock.
 
-TWS sends no heartbeats, so it is asked for its time regularly; silence shows a dead link. While the connection behind
-TWS is broken, no heartbeats are passed on. When it is restored, every stream restarts where it was, since TWS does not
-send the trades made meanwhile.
+TWS sends no heartbeats, so the session requests its time regularly; a missing reply reveals a lost connection. While
+the connection behind TWS is broken, no heartbeats are passed on. When it is restored, every stream restarts at its last
+event, because TWS does not send the trades made meanwhile.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from outcry.trades.feed import FeedLost, FeedRefused, Heartbeat, Status
 
 #: Interval between two requests for TWS's time.
 BEAT_S = 2.0
-#: Silence after which the link counts as broken.
+#: Time without data after which the connection counts as broken.
 SILENCE_S = BEAT_S + 10.0
 #: Time limits for TWS's greeting, and for a reply.
 GREETING_S, ANSWER_S = 15.0, 60.0
@@ -87,7 +87,7 @@ class IbkrSession:
         await self._tws.close()
 
     async def _beat(self) -> None:
-        """Request the time regularly, and end the session after too long a silence."""
+        """Request the time regularly, and end the session if TWS does not reply."""
         loop = asyncio.get_running_loop()
         while self._lost is None:
             if loop.time() - self._heard_s > SILENCE_S / self._rush:
@@ -117,7 +117,7 @@ class IbkrSession:
     # -- requests
 
     async def contracts(self, query: ContractQuery) -> list[IbContractDetails]:
-        """Return the contracts that match a query. Raises `FeedRefused` (`unknown_contract`) if TWS says so."""
+        """Return the contracts that match a query. Raises `FeedRefused` (`unknown_contract`) if there are none."""
         return await self._answer(lambda: self._tws.ask_contracts(query))
 
     async def bars(self, found: IbContractDetails, until: str, duration: str) -> list[Any]:
@@ -125,7 +125,7 @@ class IbkrSession:
         return await self._answer(lambda: self._tws.ask_bars(found, until, duration))
 
     async def ticks(self, found: IbContractDetails, since: str, most: int) -> list[Tick]:
-        """Return the first `most` trades at or after a time, and the rest of the last one's second."""
+        """Return the first `most` trades at or after a time, plus all other trades of the last one's second."""
         return await self._answer(lambda: self._tws.ask_ticks(found, since, most))
 
     async def _answer(self, ask: Callable[[], int]) -> list[Any]:
@@ -187,7 +187,7 @@ class IbkrSession:
     # -- implements `Listener`
 
     def on_bytes(self) -> None:
-        """See `Listener`."""
+        """Record when bytes were last received."""
         self._heard_s = asyncio.get_running_loop().time()
 
     def on_batch_end(self) -> None:
@@ -197,7 +197,7 @@ class IbkrSession:
             channel.flush(received_ns)
 
     def on_trade(self, request: int, tick: Tick) -> None:
-        """See `Listener`."""
+        """Queue a live trade for its stream."""
         channel = self._channels.get(request)
         if channel is None:
             return
@@ -216,7 +216,7 @@ class IbkrSession:
                 channel.put(Heartbeat(self._tws_time_ns - LAG_NS))
 
     def on_reply(self, request: int, parts: Sequence[Any], *, done: bool) -> None:
-        """See `Listener`."""
+        """Collect part of a reply; complete the request with its last part."""
         pending = self._requests.get(request)
         if pending is not None and not pending.done.done():
             pending.parts.extend(parts)
@@ -224,7 +224,7 @@ class IbkrSession:
                 pending.done.set_result(pending.parts)
 
     def on_message(self, request: int, code: int, text: str) -> None:
-        """See `Listener`."""
+        """Handle a message: the error of a request, a change of a connection, or a notice."""
         channel, pending = self._channels.get(request), self._requests.get(request)
         if channel is None and pending is None:
             self._on_connection_message(code, text)
@@ -262,20 +262,20 @@ class IbkrSession:
             channel.mark_doubtful(_BROKEN)
 
     def _restore(self, what: str) -> None:
-        """Restart every stream, to load what was missed."""
+        """Restart every stream, to load the trades missed meanwhile."""
         self._broken.discard(what)
         self._end_streams(_missed())
 
     def on_unreadable(self) -> None:
-        """See `Listener`."""
+        """End the session, because a message cannot be read."""
         self._fail(FeedLost("protocol", "TWS sent unreadable data"))
 
     def on_disconnected(self) -> None:
-        """See `Listener`."""
+        """End the session, because TWS closed the connection."""
         self._fail(FeedLost("disconnected", "TWS closed the connection"))
 
 
-#: Stands for all servers: TWS's own connection.
+#: Name for all servers: TWS's own connection.
 _ALL = ""
 _BROKEN = Status(
     subscribed=False, code="unsubscribed", text="TWS lost its own connection and is reconnecting"

@@ -50,7 +50,7 @@ class DuplicateFilter:
         """Return rows not passed on before, by multiset: each recorded trade removes one equal row."""
         counts = self._counts if counts is None else counts
         if not len(rows) or not counts or int(rows["ts_event"].min()) > self.newest_ns:
-            return rows  # as nearly always
+            return rows  # the usual case
         keep = np.ones(len(rows), bool)
         old = np.flatnonzero(rows["ts_event"] <= self.newest_ns)
         for at, identity in zip(old.tolist(), _identities(rows[old]), strict=True):

@@ -129,7 +129,7 @@ def _rows(
         ValueError,
         TypeError,
         OverflowError,
-    ):  # a set has no place for a number that signals that it is none
+    ):  # a set cannot contain a signalling NaN
         raise FeedLost("protocol", "Massive sent an invalid trade") from None
     rows["ts_event"] -= rows["ts_event"] % NANOS_PER_MS
     rows["side"] = b"N"

@@ -2,7 +2,7 @@
 
 The feed subscribes first and then chooses the cut, a whole second of the vendor's clock. Everything before the cut
 comes as bars; those of the last seconds are requested once the seconds are over. Trades received meanwhile wait, so
-that the stream never has a hole. After an interruption, bars replace what was known of the seconds missed.
+that the stream has no gap. After an interruption, bars replace the rows of the missed seconds.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class ProjectXFeed:
         self._ids: dict[Contract, str] = {}
 
     async def contracts(self) -> list[Contract]:
-        """Return the contracts that are wanted."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
@@ -153,7 +153,8 @@ class ProjectXFeed:
         """Yield bars of the past, then live trades."""
         first_ns = since.since_ns - since.since_ns % NANOS_PER_SECOND
         recent_ns = self._rest.vendor_ns()
-        await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLING_NS, recent_ns))  # for the date
+        # only for the `Date` header of the response
+        await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLING_NS, recent_ns))
         now_ns = self._rest.vendor_ns() // NANOS_PER_SECOND * NANOS_PER_SECOND
         first_ns, kept_ns = min(first_ns, now_ns), now_ns - self.caps.reach_ns
         if first_ns < kept_ns:

@@ -19,7 +19,7 @@ def _hosted(name: str) -> Firm:
     return Firm(f"https://api.{name}.projectx.com", f"https://rtc.{name}.projectx.com")
 
 
-#: By the name the firm is find_listed by.
+#: By the firm name that a connection form lists.
 FIRMS: Mapping[str, Firm] = {
     "topstepx": Firm("https://api.topstepx.com", "https://rtc.topstepx.com"),
     "alphaticks": _hosted("alphaticks"),

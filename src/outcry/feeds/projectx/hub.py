@@ -133,7 +133,7 @@ class Hub:
 
     @property
     def open(self) -> bool:
-        """Whether the connection can still be used."""
+        """Return whether the connection can still be used."""
         return self.board.problem is None
 
     async def connected(self) -> None:

@@ -63,7 +63,7 @@ class DayScript:
     """Script of one day.
 
     `early` is the direction of the first move, 1 or -1. `noise` is the standard deviation of the walk, in usual ranges.
-    `poor_high` and `poor_low` ask for a flat extreme that several brackets touch. `news` are phases. `busy` is the
+    `poor_high` and `poor_low` request a flat extreme that several brackets touch. `news` are phases. `busy` is the
     number of trades relative to a usual day. `drift` scales the opening gap, in standard deviations.
     """
 
@@ -120,8 +120,8 @@ def draw(rng: np.random.Generator) -> DayScript:
 def gap(script: DayScript, before: DayScript) -> float:
     """Return the distance from the close of one session to the open of the next, in usual ranges.
 
-    An open auction out of range starts beyond the extremes of the day before. An open test drive starts where its first
-    move reaches one of those extremes or the midpoint. Any other open is near the last close.
+    An open auction out of range starts beyond the extremes of the previous day. An open test drive starts where its
+    first move reaches one of those extremes or the midpoint. Any other open is near the last close.
     """
     last = before.close
     if script.opens is OpenType.AUCTION_OUT:

@@ -15,12 +15,12 @@ BATCH_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Faults a feed shall have; none by default.
+    """Faults that a feed simulates; none by default.
 
-    gap: leave out the trades of this span (ns UTC, half-open) and report a gap after it. repair: send them after the
-    gap was reported. late_every: delay every n-th trade to the end of its batch. cancel_every: cancel every n-th trade
-    after it was sent. lose_after: break the connection after this many trades; reopened from a cursor, the feed sends
-    the trades after it again.
+    gap: omit the trades of this span (ns UTC, half-open) and report a gap after it. repair: send them after the gap was
+    reported. late_every: delay every n-th trade to the end of its batch. cancel_every: cancel every n-th trade after it
+    was sent. lose_after: break the connection after this many trades; reopened from a cursor, the feed sends the later
+    trades again.
     """
 
     gap: Segment | None = None

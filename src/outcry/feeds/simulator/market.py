@@ -94,7 +94,7 @@ class SimulatedMarket:
         return block, at
 
     def _block(self, root: str, number: int) -> _Block:
-        """Chain the scripts of a block; spread what is left to the next block's level over the opening gaps."""
+        """Chain the scripts of a block; spread the distance to the next block's level over the opening gaps."""
         trait = self._traits[root]
         drawn = [
             day_script.draw(self._generator(root, number * BLOCK + at, _STREAM_SCRIPT))

@@ -57,12 +57,12 @@ class DxLinkConnection:
 
     @property
     def open(self) -> bool:
-        """Whether the connection can still be used."""
+        """Return whether the connection can still be used."""
         return self._failure is None
 
     @property
     def alive(self) -> bool:
-        """Whether a message was received recently."""
+        """Return whether a message was received recently."""
         silent_s = asyncio.get_running_loop().time() - self._received_s
         return self.open and silent_s <= 2 * self.timeouts.s(PING_INTERVAL_S)
 

@@ -37,11 +37,11 @@ class TastytradeFeed:
         self._history_support = HistorySupport()
 
     async def contracts(self) -> list[Contract]:
-        """Return the contracts that are wanted."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """TastytradeStream a contract. Raises `FeedLost` and `FeedRefused`."""
+        """Stream a contract. Raises `FeedLost` and `FeedRefused`."""
         connection = await self._link.session()
         future = await self._future(contract)
         channel = await connection.channel()

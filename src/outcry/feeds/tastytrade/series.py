@@ -34,7 +34,7 @@ MAX_SALES, MAX_STORED_SALES = 500_000, 1_000_000
 MAX_CANDLES = 100_000
 #: Sales converted to rows at a time.
 _CHUNK = 4096
-#: Remembered ids of sent sales, to send amendments made while no stream was open.
+#: Number of ids of sent sales that are stored, so that amendments made while no stream was open can be sent.
 MAX_SENT_IDS = 512
 
 _SNAPSHOT_OVER = SNAPSHOT_END | SNAPSHOT_SNIP

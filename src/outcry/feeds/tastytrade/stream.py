@@ -1,11 +1,10 @@
 """Stream of one contract: its history, as detailed as the server has it, then live trades.
 
-The stream requests candles first. From their counts it requests as many sales as are reasonable, with history. If the
-server has that history, it is used as trades, back to where the candles show older ones.
+The stream requests candles first. From their counts it derives how many sales to request with history. If the server
+has that history, the stream uses it as trades, back to where the candles show older ones.
 
-Without history of sales, the stream sends one-minute bars of completed minutes. The time since the last of them is
-reported as a gap. The candles of those minutes fill the gap once they are over, even where some of their trades are
-known.
+Without history of sales, the stream sends one-minute bars of completed minutes. It reports the time since the last of
+them as a gap. The candles of those minutes fill the gap once they are over, even if some of their trades are known.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
 from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
 
-#: How far back ticks are asked for. The vendor says nothing of how long it keeps them.
+#: How far back ticks are requested. The vendor does not document how long it retains them.
 REACH_NS = 7 * NANOS_PER_DAY
 ENVIRONMENTS = ("live", "demo")
 
@@ -41,7 +41,7 @@ class TradovateAdapter:
     library = ""
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """See `BrokerAdapter`. Raises `InvalidCredential`."""
+        """Create a feed without connecting yet. Raises `InvalidCredential`."""
         from outcry.feeds.tradovate.feed import TradovateFeed  # noqa: PLC0415 - loaded when one is made
         from outcry.feeds.tradovate.login import Entries  # noqa: PLC0415
 
@@ -49,7 +49,7 @@ class TradovateAdapter:
         for name, text in entries.items():
             if not text:
                 raise InvalidCredential("missing", name)
-        entries["password"] = given["password"]  # blanks at its ends may be meant
+        entries["password"] = given["password"]  # surrounding blanks may be part of a password
         if not (entries["cid"].isascii() and entries["cid"].isdecimal()):
             raise InvalidCredential("rejected", "cid")
         if entries["environment"] not in ENVIRONMENTS:

@@ -1,12 +1,12 @@
 """Cache of the aggressor side of recent ticks.
 
-Bid and ask of a tick are optional and may be missing when the vendor sends it again. A repeated tick must be
-identical to be recognised, so it keeps its first side.
+Bid and ask of a tick are optional and may be missing when the vendor sends it again. A repeated tick must be identical
+to be recognised, so its first side is reused.
 """
 
 from outcry.trades.records import Rows
 
-#: Ticks remembered: far more than two seconds bring, which is what may come again.
+#: Number of ticks stored: far more than arrive in two seconds, the span that may be repeated.
 _RETAINED = 5000
 
 
@@ -17,7 +17,7 @@ class AggressorCache:
         self._known: dict[int, bytes] = {}
 
     def apply(self, rows: Rows) -> None:
-        """Set the sides of repeated ticks to their first values, and remember those of new ticks."""
+        """Set the sides of repeated ticks to their first values, and store those of new ticks."""
         newest = rows[-_RETAINED:]
         for at, (number, side) in enumerate(zip(newest["id"].tolist(), newest["side"].tolist(), strict=True)):
             before = self._known.setdefault(number, side)

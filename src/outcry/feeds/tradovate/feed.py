@@ -48,7 +48,7 @@ class TradovateFeed:
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """Return the contracts that are wanted."""
+        """Return the contracts to subscribe to now."""
         return list(self._context.select_contracts())
 
     async def close(self) -> None:
@@ -107,7 +107,8 @@ class TradovateFeed:
         if self._login is None:
             entries, context = self._entries, self._context
             api = context.endpoints.get("api") or API[entries.environment]
-            # the same each time, for the vendor wants a person to approve each new device; it tells nothing
+            # the same each time, because the vendor asks the user to approve each new device; the hash does not reveal
+            # the entries
             device = hashlib.sha256(f"outcry\0{entries.user}\0{entries.cid}".encode()).hexdigest()
             self._login = Login(entries, self._client(), api.rstrip("/"), device, context.clock, context.rush)
         return self._login

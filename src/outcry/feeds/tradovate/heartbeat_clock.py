@@ -1,7 +1,7 @@
 """Times for heartbeats, because Tradovate's own heartbeats have none.
 
-A heartbeat must never be later than a trade still to come. It is our time minus the lag of the vendor's clock and one
-second, within which ticks may be reordered.
+A heartbeat must not be later than any trade still to come. Its time is our clock minus the lag of the vendor's clock
+and one second, within which ticks may be reordered.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Heartbeat
 
-#: Ticks arrive out of order, as the vendor says, within less than this.
+#: Ticks may arrive out of order by less than this, according to the vendor.
 REORDERING_NS = NANOS_PER_SECOND
-#: A heartbeat at least this often while frames come; where they are the vendor's beats, whenever a second has passed.
+#: Longest interval between heartbeats while frames arrive. After a vendor heartbeat, one second is enough.
 MAX_INTERVAL_S = 2.0
 _DELAYS_RETAINED = 256
 
@@ -33,7 +33,7 @@ class HeartbeatClock:
 
     @property
     def at_ns(self) -> int:
-        """Time (ns UTC) before which no more trades will come."""
+        """Return the time (ns UTC) before which no more trades will arrive."""
         behind_ns = max(0, min(self._delays_ns, default=0))
         return self._clock.now_ns() - behind_ns - REORDERING_NS
 

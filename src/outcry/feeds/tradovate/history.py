@@ -1,8 +1,8 @@
 """Past ticks, which Tradovate returns in pages from the newest back, sorted by time.
 
-A response has the newest ticks of the requested window. The vendor decides how many and does not say whether there
-are more. A window is complete once a page starts before it or adds nothing new. Windows are sent oldest first, so
-that an interrupted stream can continue. Tick ids tell duplicates at page edges from identical trades.
+A response has the newest ticks of the requested window. The vendor decides how many, and does not report whether there
+are more. A window is complete once a page starts before it or adds nothing new. Windows are sent oldest first, so that
+an interrupted stream can continue. Tick ids distinguish duplicates at page edges from identical trades.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from outcry.trades.records import Rows
 #: Requests reach back this far before the wanted start: a tick from there shows that the page is complete.
 LOOKBACK_NS = NANOS_PER_MINUTE
 FIRST_WINDOW_NS, MAX_WINDOW_NS = NANOS_PER_HOUR, 24 * NANOS_PER_HOUR
-#: A stretch that took more pages than this is followed by a shorter one.
+#: If a window took more pages than this, the next one is shorter.
 MAX_PAGES = 4
-#: Requests that may be made at once, and how far they are apart beyond that: five thousand an hour are let through.
+#: Requests allowed at once, and the interval between later ones (s): the vendor allows five thousand an hour.
 BURST, REQUEST_INTERVAL_S = 30, 0.8
 
-#: Fetches a page: the newest ticks between two instants (ns UTC), in no order.
+#: Fetches a page: the newest ticks between two times (ns UTC), in no order.
 Fetch = Callable[[int, int], Awaitable[Rows]]
 
 
@@ -70,7 +70,7 @@ async def _fetch_window(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, i
     """Return the ticks of a complete window, and the number of pages it took."""
     pieces: list[Rows] = []
     known: set[int] = set()
-    # a millisecond more, whether the vendor means up to an instant or before it
+    # a millisecond more, because the vendor may include or exclude the end
     newest_ns, pages = to_ns + NANOS_PER_MS, 0
     while True:
         page = await fetch(from_ns - LOOKBACK_NS, newest_ns)
@@ -80,7 +80,7 @@ async def _fetch_window(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, i
         known |= fresh
         if not fresh or covers_start(page, from_ns):
             break
-        # the rest of the millisecond that the page broke off in is asked for again
+        # request the last millisecond again, because the page may have ended within it
         newest_ns = int(page["ts_event"].min()) + NANOS_PER_MS
     rows = sorted_unique(np.concatenate(pieces))
     return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)], pages

@@ -20,7 +20,7 @@ from outcry.feeds.tradovate.protocol import parse, to_ns
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused
 
-#: Where the vendor is reached, by environment: its web requests, and its market data.
+#: Base URL of the web requests and URL of the market data, by environment.
 API = {"live": "https://live.tradovateapi.com/v1", "demo": "https://demo.tradovateapi.com/v1"}
 MARKET = {
     "live": "wss://md.tradovateapi.com/v1/websocket",
@@ -28,9 +28,9 @@ MARKET = {
 }
 VERSION = "1.0"
 TIMEOUT_S = 20.0
-#: After the answer 429 nobody is to ask for an hour.
+#: After HTTP 429 no request may be sent for an hour.
 RATE_LIMIT_PAUSE_S = 3600.0
-#: A token lives for eighty minutes. What the vendor says is believed within these, for its clock may be off.
+#: A token lives for eighty minutes. The vendor's expiry is limited to this range, because its clock may differ.
 MIN_LIFE_NS, MAX_LIFE_NS = 5 * NANOS_PER_MINUTE, 90 * NANOS_PER_MINUTE
 _MAX_TEXT = 200
 
@@ -72,8 +72,8 @@ class ContractAnswer(msgspec.Struct):
 class Login:
     """Login of one user.
 
-    `api` is the base URL without a trailing slash. `device` is the same each time, because the vendor asks the user
-    to approve each new device. Waits are divided by `rush`.
+    `api` is the base URL without a trailing slash. `device` is the same each time, because the vendor asks the user to
+    approve each new device. Waits are divided by `rush`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Login:
             raise FeedLost("rate_limited", "Tradovate limits logins for now")
 
     async def renew(self, last: Token | None) -> Token:
-        """Return a valid token: the last one renewed, or one of a new login. Raises what a `sign_in` may raise."""
+        """Return a valid token: the last one renewed, or one of a new login. Raises the errors of a `sign_in`."""
         self.check_pause()
         if last is not None:
             try:
@@ -116,7 +116,7 @@ class Login:
         return self._granted(await self._ask("POST", "/auth/accesstokenrequest", body=body))
 
     async def number(self, name: str, token: str) -> int:
-        """Return the vendor's id of a contract. Raises `FeedRefused("unknown_contract")`, and as `renew`."""
+        """Return the vendor's id of a contract. Raises `FeedRefused("unknown_contract")` and the errors of `renew`."""
         self.check_pause()
         raw = await self._ask("GET", "/contract/find", token=token, query={"name": name})
         found = parse(msgspec.Raw(raw), ContractAnswer) if raw is not None else ContractAnswer()
@@ -157,7 +157,7 @@ class Login:
         query: dict[str, str] | None = None,
         body: dict[str, str] | None = None,
     ) -> bytes | None:
-        """Return the body of a response; None for HTTP 404. Raises as `renew`."""
+        """Return the body of a response; None for HTTP 404. Raises the errors of `renew`."""
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             async with self._http.request(
@@ -165,7 +165,7 @@ class Login:
             ) as response:
                 status, raw = response.status, await read_body(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            # what the client says of a request may quote it: only what kind of fault it was goes on
+            # the client's error text may quote the request, so only the error type is reported
             raise FeedLost("unreachable", f"cannot reach Tradovate ({type(problem).__name__})") from None
         return None if status == 404 else raw if status == 200 else self._refused(status)
 

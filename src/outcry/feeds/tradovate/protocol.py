@@ -18,13 +18,13 @@ from outcry.market.units import NANOS_PER_MS, PRICE_SCALE
 from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.trades.records import Rows
 
-#: What a client sends to say that it lives.
+#: Heartbeat that a client sends.
 CLIENT_HEARTBEAT = "[]"
-#: What the vendor sends for the same.
+#: Heartbeat that the vendor sends.
 SERVER_HEARTBEAT = "h"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_LOTS = 2**31
-#: Modes of an answer in which what comes is not of now.
+#: Modes of a response whose data is delayed.
 _DELAYED_MODES = frozenset({"None", "Delayed", "DelayedOnly"})
 
 
@@ -52,13 +52,13 @@ class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time",
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Ids of its packets; history and live packets may have one each, or share one."""
+        """Return the ids of its packets; history and live packets may have one each, or share one."""
         found = (self.historicalId, self.realtimeId, self.subscriptionId)
         return frozenset(number for number in found if number is not None)
 
     @property
     def withheld(self) -> bool:
-        """Whether the user has no real-time access. The vendor reports such a contract as an unknown symbol."""
+        """Return whether the user has no real-time access. The vendor reports such a contract as an unknown symbol."""
         return self.mode in _DELAYED_MODES or self.errorCode == "UnknownSymbol"
 
 

@@ -30,9 +30,9 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Quality, Rows
 
-#: Between two packets of history on a link that lives.
+#: Time limit between two packets of history while the connection is alive.
 PACKET_TIMEOUT_S = 30.0
-#: A live tick this much later than history's last is none that history brought.
+#: A live tick this much later than the last history tick cannot be a duplicate of one.
 _SEAM_NS = 10 * NANOS_PER_SECOND
 
 
@@ -59,7 +59,7 @@ class TradovateStream:
             await self._session.quote(chart, self._name, self._number)
             newest = await self._history(chart)
             if not covers_start(newest, from_ns):
-                # the page may have broken off within a millisecond
+                # the page may have ended within a millisecond
                 edge_ns = int(newest["ts_event"].min()) + NANOS_PER_MS
                 async with aclosing(fetch_windows(self._page, from_ns, edge_ns)) as older:
                     async for rows in older:
@@ -105,7 +105,7 @@ class TradovateStream:
     async def _subscribe(self, chart: TickSubscription, first_ns: int, last_ns: int | None = None) -> None:
         await self._turn()
         if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).withheld:
-            # the contract has a number, so it is not unknown: it is withheld
+            # the contract has an id, so it is not unknown but withheld
             text = f"Tradovate offers this user no real-time data of {self._name} through its API"
             raise FeedRefused("not_entitled", text)
 

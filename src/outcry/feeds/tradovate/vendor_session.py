@@ -21,19 +21,19 @@ from outcry.feeds.tradovate.tick_subscription import HISTORY_END, TickSubscripti
 from outcry.trades.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
 
 HEARTBEAT_S = 2.5
-#: Without any frame for this long the link is dead.
+#: Time without any frame after which the connection counts as lost.
 SILENCE_LIMIT_S = HEARTBEAT_S + 10.0
-#: An answer that does not come within this on a link that lives is a fault of the vendor's.
+#: A missing response within this time on a live connection is an error of the vendor.
 ANSWER_TIMEOUT_S = 15.0
-#: A vendor that does not say goodbye is not waited for any longer.
+#: Time limit for the vendor's closing handshake.
 CLOSE_TIMEOUT_S = 1.0
 MAX_FRAME_BYTES = 1 << 24
-#: Packets kept that no subscription is known for yet.
+#: Maximum number of stored packets whose subscription is not known yet.
 _MAX_UNCLAIMED = 1000
-#: How often it is looked whether the token is to be renewed.
+#: Interval at which the token's age is checked.
 _RENEW_CHECK_S = 10.0
 
-#: Codes of a login that was refused.
+#: Error codes of a refused login.
 _LOGIN = frozenset({"login_refused", "login_expired"})
 _CONNECTION_LOST = "disconnected", "the connection to Tradovate was lost"
 _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
@@ -78,7 +78,7 @@ class TradovateSession:
 
     @property
     def open(self) -> bool:
-        """Whether the session can still be used."""
+        """Return whether the session can still be used."""
         return self._lost is None
 
     async def begin(self, token: str) -> None:
@@ -112,7 +112,7 @@ class TradovateSession:
         self._lost = problem
         if not self._opened.done():
             self._opened.set_exception(copy_error(problem))
-            self._opened.exception()  # nobody may be waiting for it any more
+            self._opened.exception()  # mark the exception as retrieved, because no task may be waiting
         for asked in self._pending.values():
             if not asked.answer.done():
                 asked.answer.set_exception(copy_error(problem))
@@ -184,7 +184,7 @@ class TradovateSession:
         finally:
             del self._pending[number]
             if asked.answer.done() and not asked.answer.cancelled():
-                asked.answer.exception()  # seen, whether or not anybody still waits
+                asked.answer.exception()  # mark the exception as retrieved, because no task may be waiting
             if not any(asked.chart for asked in self._pending.values()):
                 self._unclaimed.clear()
 
@@ -321,5 +321,5 @@ class TradovateSession:
                 self._lose(problem)
             except FeedLost as problem:
                 if problem.code in _LOGIN:
-                    return  # what goes on as long as the vendor lets it is not risked by insisting
-                # else there is a fifth of its life to try again in
+                    return  # a failed renewal must not end a session that still works
+                # otherwise a fifth of the token's lifetime remains for another attempt
