@@ -30,16 +30,16 @@ from outcry.trades.records import Batch, Quality
 from outcry.trades.rows import in_order, on_tick, volume_of
 from outcry.trades.validation import MOST_BAR_LOTS
 
-#: A file is refused if more than one row in this many is off the tick: its contract or unit is wrong.
+#: A file is refused if more than one row in this many is off-tick: its contract or price unit is wrong.
 MAX_OFF_TICK_SHARE = 10
-#: So few off-tick rows say nothing about the contract.
+#: Too few off-tick rows to judge the contract.
 FEW_ROWS = 10
 #: Lots in one file; sums stay within a signed 64-bit integer.
 MAX_VOLUME = 2**62
 
 
 class FileImport:
-    """The import of one file or of one live recording."""
+    """Import of one file or of one live recording."""
 
     def __init__(self, context: ImportContext, owner: int, reading: Reading) -> None:
         self._context, self._owner, self._reading = context, owner, reading
@@ -59,7 +59,7 @@ class FileImport:
         recording, which may be imported again when it has grown.
         """
         reading, store = self._reading, self._context.store
-        if digest:  # a replayed recording has times of its own
+        if digest:  # timestamps of a replay depend on the clock
             self._latest_possible_ns = now_ns + GRACE_NS
         for batch in reading.batches():
             self._route(batch)
@@ -122,7 +122,7 @@ class FileImport:
         times = rows["ts_event"]
         first_ns, last_ns = int(times[0]), int(times[-1])
         self._latest[contract, quality] = max(latest_ns, last_ns)
-        # before the calendar is computed: a flipped bit can name another century
+        # before the calendar is computed, because a corrupt timestamp may be centuries off
         for at_ns in (first_ns, last_ns):
             self._check_lifetime(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
         if last_ns > self._latest_possible_ns:
@@ -161,7 +161,7 @@ class FileImport:
         return self._folds[key]
 
     def _check_lifetime(self, batch: Batch, trade_date: date) -> None:
-        """Refuse trades of a contract that had expired or was not listed yet: its label or year is wrong."""
+        """Refuse trades of a contract that had expired or was not listed yet, because its label or year is wrong."""
         first, last = contract_lifetime.lifetime_days(self._context.universe, batch.contract)
         if not first <= trade_date <= last:
             end = self._context.universe.expiry(batch.contract)
@@ -172,7 +172,7 @@ class FileImport:
             )  # fmt: skip
 
     def _check_volume(self, batch: Batch) -> None:
-        """Refuse an impossible number of lots: the column is another one, or a bit is flipped."""
+        """Refuse an impossible number of lots, because the column is wrong or the data is corrupt."""
         self._volume += volume_of(batch.rows, batch.quality)
         most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
         if most <= MOST_BAR_LOTS and self._volume <= MAX_VOLUME:
@@ -219,7 +219,7 @@ class FileImport:
     def _folded(
         self, builder: SessionBuilder, days: list[StagedDay]
     ) -> Iterator[tuple[SessionFold, list[StagedDay], FoldedSession]]:
-        """Yield each session of the file in order of time, folded with all the tape has of it."""
+        """Yield each session of the file in order of time, folded with all its rows on the tape."""
         of_contract: dict[tuple[Contract, Quality], list[StagedDay]] = {}
         for day in days:
             of_contract.setdefault((day.contract, day.quality), []).append(day)

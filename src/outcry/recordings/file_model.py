@@ -29,10 +29,10 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the user states about the files where they do not say it themselves.
+    """Options with which the user describes the files where the content is ambiguous.
 
-    `contract` is a key such as `ESZ3`; `format` a name of `file_library.FORMATS`; `tz` the IANA zone of naive
-    timestamps; `stamp` which end of a bar its timestamp names, `open` or `close`. `today` decides the decade of
+    `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of naive
+    timestamps. `stamp` is the end of a bar that its timestamp names, `open` or `close`. `today` decides the decade of
     one-digit years.
     """
 
@@ -70,17 +70,17 @@ class Reading(Protocol):
 
     @property
     def covered(self) -> tuple[tuple[int, int], ...]:
-        """Spans (ns UTC) of which it has all trades; empty: from its first row to its last."""
+        """Return the spans (ns UTC) for which it has all trades; empty means from its first row to its last."""
         ...
 
     @property
     def replaces(self) -> bool:
-        """Whether it accounts for busted trades, so that its rows replace those on the tape instead of being joined."""
+        """Return whether its rows account for busted trades and replace rows on the tape, not join them."""
         ...
 
     @property
     def bytes_read(self) -> int:
-        """Progress in bytes of the file on disk, at most `bytes_total`."""
+        """Return the bytes of the file read so far, at most `bytes_total`."""
         ...
 
     def batches(self) -> Iterator[Batch]:
@@ -96,5 +96,5 @@ class Library(Protocol):
         ...
 
     def open(self, path: Path, universe: Universe, options: ReadOptions) -> Reading | None:
-        """Start reading a file; None if it is recognised to hold no trades (quotes, definitions)."""
+        """Start reading a file; return None if it is recognised to contain no trades (quotes, definitions)."""
         ...

@@ -30,11 +30,11 @@ from outcry.trades.session_index import SessionIndex, SessionSlice
 #: Open (ns UTC), source and quality of a session of one product, for any of its contracts.
 RecordingKey = tuple[int, str, Quality]
 
-LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
+LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over several holidays
 
 
 class ImportContext:
-    """What an import works with: the store, the tape, and the session index of each product."""
+    """Context of an import: the store, the tape, and the session index of each product."""
 
     def __init__(self, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
@@ -73,16 +73,16 @@ class SessionFold:
 
     @property
     def minutes(self) -> Minutes:
-        """Minutes since 1970 with any trade, ascending."""
+        """Return the minutes since 1970 with at least one trade, ascending."""
         return by_minute(self._minutes)
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedSession:
-    """A folded session whose completeness and holes are not judged yet.
+    """A folded session before its completeness and holes are determined.
 
-    `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings
-    are of a live feed, which was unavailable in those spans.
+    `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings are
+    of a live feed, which was unavailable in those spans.
     """
 
     row: SessionRow
@@ -94,12 +94,12 @@ class FoldedSession:
 
     @property
     def recording(self) -> RecordingKey:
-        """The recording it belongs to."""
+        """Return the key of its recording."""
         return self.row.open_ns, self.row.source, self.row.quality
 
 
 class CompletenessCheck:
-    """Judges which sessions are complete, in order of time, by the recent sessions of their product.
+    """Determines which sessions are complete, in order of time, by the recent sessions of their product.
 
     `stored`: include the sessions of the store; otherwise only those judged by this object.
     """
@@ -131,7 +131,7 @@ class CompletenessCheck:
         return replace(row, holes=holes, complete=not holes)
 
     def note(self, row: SessionRow) -> None:
-        """Add a judged session to the recorded ones if it is complete."""
+        """Add a session to the recorded ones if it is complete."""
         if row.complete:
             known = self._of(row.root, row.trade_date)
             known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
@@ -214,7 +214,7 @@ class SessionBuilder:
             for row in self._context.store.sessions_of(self._owner, contract.key, first, last)
             if (row.source, row.quality) == (self._source, quality)
         }
-        for fold in folds.values():  # rows that were not written to the tape are known only from the import
+        for fold in folds.values():  # rows that were not written to the tape are known only during the import
             known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
             fold.counts.off_tick, fold.counts.out_of_order = known
         found = (
@@ -261,7 +261,7 @@ class SessionBuilder:
         self, fold: SessionFold, parts: Sequence[StagedDay | RecordingRow]
     ) -> FoldedSession | None:
         ladder, session, counts = fold.fold.ladder(), fold.session, fold.counts
-        if ladder is None:  # prints of size 0 alone
+        if ladder is None:  # only trades of size 0
             return None
         minutes, zone = fold.minutes, self._context.universe.products[session.root].zone
         row = SessionRow(

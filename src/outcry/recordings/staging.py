@@ -18,7 +18,7 @@ from outcry.trades.coverage import Span, joined
 from outcry.trades.dedupe import Times, join
 from outcry.trades.records import Quality, Rows
 
-_MAX_OPEN = 64  # files being written at a time: each holds a compressor's memory
+_MAX_OPEN = 64  # maximum files being written: each has a compressor's memory
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class StagingArea:
         return list(self._days.values())
 
     def _readable(self, day: StagedDay, kept: RecordingRow) -> Rows | None:
-        """Return the rows on tape of a day; None if the file is damaged, which marks it to be set aside."""
+        """Return the rows on tape of a day; None if the file is damaged, which marks it for renaming."""
         try:
             return self._load([kept.file], day.quality)
         except TapeDamaged:

@@ -33,10 +33,10 @@ _BAR_RECORD = np.dtype(dbn.OHLCVMsg._dtypes)  # noqa: SLF001
 _SCHEMAS = {Quality.TICKS: "trades", Quality.BARS_1S: "ohlcv-1s", Quality.BARS_1M: "ohlcv-1m"}
 _RTYPES = {Quality.TICKS: 0, Quality.BARS_1S: 32, Quality.BARS_1M: 33}
 _INSTRUMENT_ID = 1
-_LEVEL = 1  # on trades level 3 saves one byte in a hundred and costs a third more time
+_LEVEL = 1  # level 3 saves one percent of trades and takes a third more time
 _CHUNK_RECORDS = 1 << 16
 _MAX_METADATA = 1 << 20
-_MAX_WAITING = 8  # chunks a writer may be ahead of its compression: what keeps memory flat
+_MAX_WAITING = 8  # maximum chunks waiting for compression, which limits memory
 
 
 class TapeFolder:
@@ -148,11 +148,11 @@ class _HashedFile(io.RawIOBase):
         self.hash = hashlib.sha256()
 
     def writable(self) -> bool:
-        """See `io.RawIOBase`."""
+        """Return True."""
         return True
 
     def write(self, data: Any, /) -> int:
-        """See `io.RawIOBase`."""
+        """Write and hash bytes; return their number."""
         written = self._file.write(data)
         self.hash.update(data)
         return written
@@ -163,13 +163,13 @@ class _HashedFile(io.RawIOBase):
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """See `io.RawIOBase`."""
+        """Close the file."""
         self._file.close()
         super().close()
 
 
 class DbnWriter:
-    """Implements `TapeWriter`."""
+    """Writer of one tape file, compressed in the background. Implements `TapeWriter`."""
 
     def __init__(
         self, path: Path, relative: str, metadata: bytes, quality: Quality, thread: ThreadPoolExecutor
@@ -204,7 +204,7 @@ class DbnWriter:
         """Delete the unfinished file."""
         for chunk in self._waiting:
             chunk.cancel()
-        with suppress(OSError):  # a full disk refuses the last bytes, which are not wanted anyway
+        with suppress(OSError):  # a full disk refuses the last bytes, which are no longer needed
             self._thread.submit(self._file.close).result()  # after any chunk in progress
         self._path.unlink(missing_ok=True)
 

@@ -1,6 +1,6 @@
-"""Verify that a tape file still has what was stored.
+"""Verify that a tape file still has its stored content.
 
-A file with a stored digest is compared with it. A file of an earlier version has none; it is read completely, and
+A file with a stored digest is compared with it. A file of an earlier version has none. It is read completely, and its
 rows, lots, first and last time are compared with its row in the store. Prices cannot be verified then.
 """
 
@@ -17,7 +17,8 @@ def verified(row: RecordingRow, tape: Tape) -> tuple[str, str]:
         found = tape.digest(row.path)
         if row.digest:
             if row.digest != found:
-                next(iter(tape.read(row.file, row.quality)), None)  # raises, and says what differs
+                # raises an error that states the difference
+                next(iter(tape.read(row.file, row.quality)), None)
             return found, ""
         return found, _counted(row, tape)
     except TapeDamaged as problem:

@@ -1,1 +1,1 @@
-"""Recordings in files: DBN, Sierra Chart, LEAN, Parquet and tables of text, behind `library.FileLibrary`."""
+"""Recordings in files: DBN, Sierra Chart, LEAN, Parquet and text tables, behind `file_library.FileLibrary`."""

@@ -22,11 +22,11 @@ from outcry.recordings.formats.zstd_frames import FrameWalk
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 GZIP_MAGIC = b"\x1f\x8b"
 SKIPPABLE_MAGIC = 0x184D2A50
-#: Real trades pack at most about 50:1; ten times that, beyond the first 64 MiB, is a bomb.
+#: Real trades compress at most about 50:1. A ratio ten times that, after the first 64 MiB, is a decompression bomb.
 RATIO_LIMIT = 500
 RATIO_FREE = 64 << 20
 TOTAL_LIMIT = 64 << 30
-#: zstd's own default for decoders: a frame may not ask for a larger window.
+#: zstd's default limit for decoders: a frame may not require a larger window.
 WINDOW_LIMIT = 1 << 27
 _READ_SIZE = 1 << 20
 
@@ -43,34 +43,34 @@ class CountedFile(io.RawIOBase):
         self.size = os.fstat(self._handle).st_size
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say that it can be moved in."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer; return the bytes read, 0 at the end."""
+        """Read into a buffer; return the number of bytes read, 0 at the end."""
         got = os.readv(self._handle, [buffer])
         self.position = self.tell()
         self.furthest = max(self.furthest, self.position)
         return got
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move to a byte."""
+        """Set the read position."""
         return os.lseek(self._handle, offset, whence)
 
     def tell(self) -> int:
-        """Return the byte it stands at."""
+        """Return the read position."""
         return os.lseek(self._handle, 0, os.SEEK_CUR)
 
     def fileno(self) -> int:
-        """Return the handle, to ask the system about the file."""
+        """Return the file descriptor."""
         return self._handle
 
     def close(self) -> None:
-        """Close it and what it reads from."""
+        """Close the file."""
         if not self.closed:
             os.close(self._handle)
         super().close()
@@ -109,11 +109,11 @@ class BoundedStream(io.RawIOBase):
         self.given = 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer; return the bytes read, 0 at the end."""
+        """Read into a buffer; return the number of bytes read, 0 at the end."""
         got = self._fill(buffer)
         self.given += got
         if self.given > RATIO_FREE and self.given > RATIO_LIMIT * max(1, self._taken()):
@@ -131,7 +131,7 @@ class BoundedStream(io.RawIOBase):
         )
 
     def close(self) -> None:
-        """Close it and what it reads from."""
+        """Close the stream and its input."""
         self._inner.close()
         super().close()
 
@@ -167,7 +167,7 @@ class _FrameTap:
         return chunk
 
     def close(self) -> None:
-        """Close it and what it reads from."""
+        """Close the tap and its input."""
         self.packed.close()
 
 
@@ -219,21 +219,21 @@ class NonClosingFile(io.RawIOBase):
         self._file = file
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say that it can be moved in."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer; return the bytes read, 0 at the end."""
+        """Read into a buffer; return the number of bytes read, 0 at the end."""
         return self._file.readinto(buffer)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move to a byte."""
+        """Set the read position."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the byte it stands at."""
+        """Return the read position."""
         return self._file.tell()

@@ -1,6 +1,6 @@
 """Untyped access to pyarrow, in one module so that type checking stays strict elsewhere.
 
-`Array` and `RecordBatch` document what a value is.
+`Array` and `RecordBatch` document the type of a value.
 """
 
 from importlib import import_module
@@ -14,6 +14,6 @@ pq: Any = import_module("pyarrow.parquet")
 Array = Any
 RecordBatch = Any
 
-#: What Arrow raises for values that are not what they should be, and for everything it raises at all.
+#: Base class of Arrow's errors, including those for invalid values.
 ArrowInvalid: type[Exception] = pa.ArrowInvalid
 ArrowError: type[Exception] = pa.ArrowException

@@ -15,7 +15,7 @@ from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused
 from outcry.trades.records import Quality
 
-#: Bars in a row whose volume never falls before it is taken for a running total, and how far it must grow.
+#: Number of bars whose volume never falls, and the growth factor, from which the volume counts as a running total.
 RISING_BARS = 50
 RISING_FACTOR = 3
 
@@ -49,7 +49,7 @@ def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[in
 def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quality | None = None) -> Quality:
     """Detect one-second or one-minute bars by the greatest common divisor of their distances.
 
-    `hint` is the length in the file's name, for series too short or thin to tell. Refuses every other length.
+    `hint` is the length in the file's name, for series with too few bars to decide. Refuses every other length.
     """
     steps = np.unique(np.abs(np.diff(stamps)))
     steps = steps[steps > 0]

@@ -12,7 +12,7 @@ from outcry.market.units import PRICE_SCALE
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
 
 DECIMAL = pa.decimal128(38, 9)
-#: Units of 10⁻⁹ that 64 bits hold.
+#: Limit of a price in units of 10⁻⁹, as a 64-bit integer.
 LARGEST = float(1 << 63)
 _SHOWN = 40
 
@@ -64,7 +64,7 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
     if pa.types.is_float64(cells.type):
         return _float_e9(cells.to_numpy(), what)
     if pa.types.is_floating(cells.type):
-        cells = pc.cast(cells, pa.string())  # the shortest text that is this float: 1.07125
+        cells = pc.cast(cells, pa.string())  # the shortest text that yields this float: 1.07125
     if not _is_text(cells):
         return decimal_e9(_typed(cells, what), what)
     return decimal_e9(convert(cells, lambda a: pc.cast(a, DECIMAL), what), what)

@@ -1,7 +1,7 @@
 """Apply `--contract` to a file.
 
-In a file that names its contracts, the option selects one of them. In a file that does not, it names the only one. It
-never overrides what the file says.
+If a file names its contracts, the option selects one of them. Otherwise it names the only contract. It never overrides
+the file's content.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class ContractFilter:
     _given: Contract | None = None
 
     def given(self, near: date) -> Contract | None:
-        """The contract of `--contract`, its year told by a date of the data."""
+        """Return the contract of `--contract`; a date of the data decides its year."""
         if self.text is not None and self._given is None:
             contract = self.names.contract(self.text, near)
             if not isinstance(contract, Contract):
@@ -36,7 +36,7 @@ class ContractFilter:
         return self._given
 
     def admits(self, contract: Contract, near: date, rows: int, counts: ReadCounts) -> bool:
-        """Return whether rows of a contract are wanted; count those that are not."""
+        """Return whether rows of a contract are wanted; count unwanted rows."""
         given = self.given(near)
         if given is None or given == contract:
             self._seen.add(contract)
@@ -47,15 +47,17 @@ class ContractFilter:
         return False
 
     def finish(self, rows: int) -> None:
-        """Refuse a file that has only other contracts than the one selected."""
+        """Refuse a file that contains only other contracts than the selected one."""
         if self._given is not None and not rows and self._seen:
             held = ", ".join(sorted(c.key for c in self._seen)[:5])
             raise FileRefused(self.path, "", f"the file has {held}, not {self._given.key}",
                               "correct or omit --contract")  # fmt: skip
 
     def named_by_file(self, near: date) -> Contract:
-        """The contract of a file whose rows name none: by its own name or by the person; refused if neither
-        tells, or if they disagree."""
+        """Return the contract of a file whose rows name none: by the file's name or the option.
+
+        The file is refused if neither names a contract, or if they disagree.
+        """
         by_name, given = self.names.in_file_name(self.path, near), self.given(near)
         if by_name is not None and given is not None and by_name != given:
             raise FileRefused(self.path, "", f"the file name says {by_name.key}, but --contract is {given.key}",

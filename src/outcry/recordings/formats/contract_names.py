@@ -12,7 +12,7 @@ from pathlib import Path
 from outcry.market.instruments import MONTH_CODES, Contract, Universe
 from outcry.market.symbols import Named, read_symbol
 
-#: An expiry worked out from rules may be off by a holiday; trades a few days past it are still of that one.
+#: A computed expiry may be off by a holiday, so trades a few days after it still belong to the contract.
 EXPIRY_SLACK = timedelta(days=5)
 
 SPREAD = "trades of spreads and combinations"

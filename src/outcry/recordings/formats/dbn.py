@@ -43,7 +43,7 @@ _TOP: Final = 1
 _MBO: Final = 160
 _BAR_1S: Final = 32
 _BAR_1M: Final = 33
-#: Kinds of record that hold trades, the best first: the order in which a mixed capture is read.
+#: Types of records with trades, best first. A capture with several schemas is read by the first type it has.
 _LAYOUTS: Final[dict[int, np.dtype[Any]]] = {
     _TRADES: np.dtype(dbn.TradeMsg._dtypes),  # noqa: SLF001 - the library's published layout has no other name
     _TOP: np.dtype(dbn.MBP1Msg._dtypes),  # noqa: SLF001
@@ -54,7 +54,7 @@ _LAYOUTS: Final[dict[int, np.dtype[Any]]] = {
 _QUALITY: Final = {_BAR_1S: Quality.BARS_1S, _BAR_1M: Quality.BARS_1M}
 _OF_SCHEMA: Final = {"trades": _TRADES, "tbbo": _TOP, "mbp-1": _TOP, "mbo": _MBO,
                      "ohlcv-1s": _BAR_1S, "ohlcv-1m": _BAR_1M}  # fmt: skip
-#: Sides by their byte; whatever is neither B nor A is N.
+#: Aggressor side by byte; any byte other than B and A becomes N.
 _SIDES: Final = np.where(np.isin(np.arange(256), (ord("B"), ord("A"))), np.arange(256), ord("N")).astype(
     np.uint8
 )
@@ -86,13 +86,13 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
 
 
 def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
-    """Read a capture of several schemas once and return its best kind of record with trades."""
+    """Read a capture of several schemas once and return its best record type with trades."""
     found = {run.rtype for _, runs in record_chunks(stream, path, ReadProgress(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
 
 
 class _RecordReader:
-    """Converts the records of one kind to batches."""
+    """Converts the records of one type to batches."""
 
     def __init__(self, path: Path, wanted: int, selection: ContractFilter, progress: ReadProgress) -> None:
         self._path, self._wanted, self._selection = path, wanted, selection

@@ -20,7 +20,7 @@ from outcry.recordings.formats.archive import CountedFile, decompress, is_skippa
 DBN_MAGIC = b"DBN"
 DBZ_MAGIC = b"DBZ"
 NEWEST_VERSION = 3
-#: A header of every symbol of a venue for ten years stays below this.
+#: A header with every symbol of a venue for ten years is smaller.
 HEADER_LIMIT = 64 << 20
 
 #: DBZ's fixed part: magic and version, dataset, schema, start, end, limit, records, compression, symbol types.
@@ -43,8 +43,11 @@ class SymbolMapping:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header. `schema` is None for a live capture of several schemas; `given_by_number` tells whether
-    `SymbolMapping.given` holds instrument numbers."""
+    """Header of a file.
+
+    `schema` is None for a live capture of several schemas. `given_by_number` is whether `SymbolMapping.given` contains
+    instrument numbers.
+    """
 
     schema: str | None
     start: date

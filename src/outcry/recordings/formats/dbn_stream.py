@@ -20,8 +20,7 @@ from outcry.recordings.formats.file_reading import ReadProgress
 
 CHUNK = 2 << 20
 HEADER_SIZE: Final = 16
-#: Room before a buffer for the part of a record left over from the one before: a record's length is one byte
-#: of four bytes each.
+#: Space before a buffer for an incomplete record of the previous buffer. A record has at most 255 times four bytes.
 _ROOM: Final = 1024
 
 

@@ -1,7 +1,7 @@
 """Translate errors of decoders to `FileRefused`.
 
-Whatever bytes a file has, reading it ends in rows or in a `FileRefused` that names file and place. The decoder's
-error is its cause.
+Reading a file of any content ends in rows or in a `FileRefused` that names the file and the place. The decoder's error
+is its cause.
 """
 
 import struct
@@ -17,8 +17,8 @@ import zstandard
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.formats.arrow import ArrowError
 
-#: Everything the decoders in use raise for malformed input. RuntimeError and NotImplementedError are
-#: zipfile's, for encrypted members and methods it does not know; DBNError derives from Exception alone.
+#: All exceptions that the decoders raise for malformed input. zipfile raises RuntimeError for encrypted members and
+#: NotImplementedError for unknown methods. DBNError derives from Exception only.
 DECODER_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError,
     EOFError,

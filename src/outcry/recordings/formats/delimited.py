@@ -78,12 +78,12 @@ class Table(Protocol):
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         ...
 
     @property
     def inside(self) -> str:
-        """The member's name for error messages; empty for a whole file."""
+        """Return the member's name for error messages; empty for a whole file."""
         ...
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
@@ -91,12 +91,12 @@ class Table(Protocol):
         ...
 
     def place(self, row: int) -> str:
-        """The place of a row as errors name it."""
+        """Return the place of a row for error messages."""
         ...
 
 
 class TableReader:
-    """Reads one table. `contract` is given if the context determines it, for example a member's name."""
+    """Reader of one table. `contract` is set if the context determines it, for example a member's name."""
 
     def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip

@@ -17,7 +17,7 @@ NEW_YORK = "America/New_York"
 BAR_ROLES = ("open", "high", "low", "close", "volume")
 GENERIC = "csv"
 
-#: Names a column goes by, whatever its case; `_utc` after a time's name says its zone.
+#: Accepted column names, in lower case. `_utc` after a time column's name sets its zone.
 NAMES = {
     "stamp": ("timestamp", "datetime", "date_time", "ts_event", "ts", "time", "date"),
     "open": ("open", "o"), "high": ("high", "h"), "low": ("low", "l"), "close": ("close", "c"),
@@ -42,12 +42,12 @@ _TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One kind of table. `columns`: role → column number, `stamp` and perhaps `clock` among them.
+    """Layout of a table. `columns`: role → column number, including `stamp` and optionally `clock`.
 
-    zone: IANA zone of naive stamps. ends: whether a bar's stamp names its end. fixed: prices are whole
-    numbers of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, where the form says it.
-    zero_sizes: prints of size 0 are prints too. says_utc: the time column is named so. written_zone: the zone that
-    each stamp names.
+    zone: IANA zone of naive timestamps. ends: whether a bar's timestamp is its end. fixed: prices are integers in units
+    of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, if the layout determines it. zero_sizes:
+    trades of size 0 are kept. says_utc: the time column's name ends in `_utc`. written_zone: the zone that each
+    timestamp names.
     """
 
     format: str
@@ -69,7 +69,7 @@ class Dialect:
 
     @property
     def bars(self) -> bool:
-        """Whether the rows are bars."""
+        """Return whether the rows are bars."""
         return "open" in self.columns
 
 
@@ -167,7 +167,7 @@ def sniff(head: Head) -> Dialect:
 
 
 def _databento(head: Head) -> Dialect | None:
-    """Databento's CSV, as downloaded or written by its client: `ts_event` and instrument or record kind."""
+    """Detect Databento's CSV, downloaded or written by its client: `ts_event` and an instrument or record type."""
     if "ts_event" not in head.names or not {"rtype", "publisher_id", "instrument_id"} & head.names.keys():
         return None
     roles = BAR_ROLES if {"open", "close", "volume"} <= head.names.keys() else ("price", "size")
@@ -184,7 +184,7 @@ def _databento(head: Head) -> Dialect | None:
 
 
 def _kibot(head: Head) -> Dialect | None:
-    """No header; US date and clock in two columns; New York time; a bar's stamp names its opening."""
+    """Detect Kibot: no header; US date and time in two columns; New York time; bars stamped at their open."""
     if len(head.first) < 4 or not (_US_DATE.fullmatch(head.first[0]) and _CLOCK.fullmatch(head.first[1])):
         return None
     shapes = {7: ("", "", *BAR_ROLES), 6: ("", "", "price", "", "", "size"), 4: ("", "", "price", "size")}
@@ -196,7 +196,7 @@ def _kibot(head: Head) -> Dialect | None:
 
 
 def _ninjatrader(head: Head) -> Dialect | None:
-    """No header, semicolons, `yyyyMMdd HHmmss`; UTC; a minute's stamp names its END."""
+    """Detect NinjaTrader: no header, semicolons, `yyyyMMdd HHmmss`; UTC; minute bars stamped at their END."""
     if head.delimiter != ";" or not _COMPACT.fullmatch(head.first[0]):
         if head.delimiter == ";" and re.fullmatch(r"\d{8}", head.first[0]):
             raise head.refuse("daily bars are too coarse for 30-minute brackets", "export 1-minute bars")
@@ -212,7 +212,7 @@ def _ninjatrader(head: Head) -> Dialect | None:
 
 
 def _tradingview(head: Head) -> Dialect | None:
-    """`time,open,high,low,close,…,Volume`; unix or ISO time with an offset; the stamp names the opening."""
+    """Detect TradingView: `time,open,high,low,close,…,Volume`; Unix time or offset; bars stamped at their open."""
     names = {name: index for index, name in enumerate(head.first)}
     if head.first[0] != "time" or not {"open", "high", "low", "close"} <= names.keys() or not head.second:
         return None
@@ -227,10 +227,10 @@ def _tradingview(head: Head) -> Dialect | None:
 
 
 def _firstrate(head: Head) -> Dialect | None:
-    """ISO stamp in New York time, then open, high, low, close, volume; the stamp names the opening.
+    """Detect FirstRate: ISO timestamp in New York time, then OHLC and volume; bars stamped at their open.
 
-    Without a header the form is nobody's in particular, so the name must say it (`ES_H24_1min.txt`, or
-    FirstRate in it) unless the person does.
+    Without a header this layout is ambiguous. The file's name (`ES_H24_1min.txt`, or FirstRate in it) or the user must
+    then identify it.
     """
     name = head.path.name.lower()
     named = head.format_name or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
@@ -243,7 +243,7 @@ def _firstrate(head: Head) -> Dialect | None:
 
 
 def _generic(head: Head) -> Dialect | None:
-    """Any table with a header that names its columns."""
+    """Detect any table with a header that names its columns."""
     columns = generic_columns(head.names)
     if columns is None:
         return None
@@ -305,7 +305,7 @@ def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, sta
                    stamps, zone, ends, fixed)  # fmt: skip
 
 
-#: Tried in this order, the most specific first.
+#: Detectors in the order in which they are tried, most specific first.
 DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
     "databento-csv": _databento,
     "kibot": _kibot,

@@ -31,11 +31,11 @@ from outcry.recordings.formats.rdata import is_named_so, refuse_rdata
 from outcry.recordings.formats.scid import open_scid
 from outcry.recordings.formats.zip_members import list_members
 
-#: Names for `--format`.
+#: Values of `--format`.
 FORMATS = ("dbn", "scid", "lean", "parquet", *DETECTORS)
-#: What a folder is searched for.
+#: Suffixes of the files that a folder is searched for.
 SUFFIXES = frozenset((".dbn", ".dbz", ".zst", ".scid", ".zip", ".csv", ".txt", ".gz", ".parquet"))
-#: Plain bytes looked at to tell a format.
+#: Number of decompressed bytes used to detect a format.
 HEAD = 1 << 16
 _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 
@@ -44,9 +44,9 @@ class FileLibrary:
     """Implements `Library`."""
 
     def expand(self, path: Path) -> list[Path]:
-        """The files below a folder that could hold market data, in order of name; the file itself for a file.
+        """Return the files below a folder that may contain market data, sorted by name; for a file, the file itself.
 
-        Links are not followed and hidden names are passed over. Raise `FileRefused` where there is nothing.
+        Skips links and hidden files. Raises `FileRefused` if there are none.
         """
         if not path.is_dir():
             with refuse_decoder_errors(path):
@@ -59,7 +59,7 @@ class FileLibrary:
         return found
 
     def open(self, path: Path, universe: Universe, options: ReadOptions) -> FileReading | None:
-        """Begin to read; None where the file is recognised as holding no trades (quotes, definitions)."""
+        """Start reading a file; return None if it is recognised to contain no trades (quotes, definitions)."""
         if options.format is not None and options.format not in FORMATS:
             raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
                               f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
@@ -113,7 +113,7 @@ def _packed(raw: bytes) -> bool:
 
 
 def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
-    """What the bytes are: dbn, scid, parquet, zip or text."""
+    """Return the type of the content: dbn, scid, parquet, zip or text."""
     if head.startswith(DBN_MAGIC) or (is_skippable(raw) and raw[8:11] == DBZ_MAGIC):
         return "dbn"
     if packed and head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")):

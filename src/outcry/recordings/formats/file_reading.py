@@ -41,11 +41,11 @@ class FileReading:
 
     @property
     def bytes_read(self) -> int:
-        """Progress in bytes of the file on disk."""
+        """Return the bytes of the file on disk read so far."""
         return min(self._file.position, self.bytes_total) if self._file else 0
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
+        """Yield the rows in file order. Raises `FileRefused`, also if the file contains none."""
         self.counts.rows = 0
         self.counts.skipped.clear()
         progress = ReadProgress(self.counts)

@@ -1,8 +1,8 @@
 """Read LEAN zips of futures: ticks, seconds or minutes of one UTC day, one member per expiry.
 
-Times are milliseconds of the UTC day in the member's name, and bars have the time of their start. Grains and
-livestock, which LEAN stores in dollars, are converted to the quoted cents. Trades of size 0 are kept as rows, as in
-LEAN, but change no level.
+Times are milliseconds of the UTC day in the member's name, and bars are stamped at their start. LEAN stores grains and
+livestock in dollars; they are converted to the quoted cents. Trades of size 0 are stored as rows, as in LEAN, but
+change no level.
 """
 
 import re
@@ -29,7 +29,7 @@ _MEMBER = re.compile(
     r"(_(?P<month>\d{6}))?(_[a-z]+)*\.csv"
 )
 _COARSE = re.compile(r"[a-z0-9]{1,6}_([a-z]+_)*(hour_|daily_)?trade_\d{6}\.csv")
-#: Kept in dollars, quoted in cents (LEAN symbol-properties: ZC .0025, LE .00025).
+#: Products that LEAN stores in dollars and the exchange quotes in cents (LEAN symbol-properties: ZC .0025, LE .00025).
 _IN_DOLLARS = frozenset(("ZC", "ZW", "ZS", "ZL", "LE", "HE", "GF"))
 _CENTS = 100
 _QUALITY = {"second": Quality.BARS_1S, "minute": Quality.BARS_1M}
@@ -49,7 +49,7 @@ class Member:
 
     @property
     def symbol(self) -> str:
-        """The name of its contract, `ES_201312`."""
+        """Return the name of its contract, `ES_201312`."""
         return f"{self.root.upper()}_{self.month}"
 
 

@@ -23,14 +23,14 @@ from outcry.recordings.formats.timestamp_parsing import TimeFormat
 from outcry.trades.records import Batch
 
 BATCH_ROWS = 100_000
-#: A footer of thousands of row groups stays below this.
+#: A footer with thousands of row groups is smaller.
 FOOTER_LIMIT = 64 << 20
 _DATABENTO = {"rtype", "publisher_id", "instrument_id"}
 _DATABENTO_EXTRA = ("side", "sequence", "flags", "action", "symbol", "instrument_id", "rtype")
 
 
 class ParquetTable:
-    """The rows of a Parquet file, as `delimited.TableReader` reads them."""
+    """Rows of a Parquet file, for `delimited.TableReader`."""
 
     inside = ""
 
@@ -48,12 +48,12 @@ class ParquetTable:
                     before += batch.num_rows
 
     def place(self, row: int) -> str:
-        """A row, counted from 1."""
+        """Return the place of a row for error messages, counted from 1."""
         return f"row {row + 1:,}"
 
 
 def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
-    """Begin to read a Parquet file."""
+    """Start reading a Parquet file."""
     with CountedFile(path) as file:
         reader = _open(file)
         dialect = apply_options(_dialect(path, reader.schema_arrow), options.tz, options.stamp)
@@ -69,7 +69,7 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
 
 
 def _open(file: CountedFile) -> Any:
-    """Open the file once its footer has been found to be no larger than it can be."""
+    """Open the file after checking the size of its footer."""
     file.seek(max(0, file.size - 8))
     tail = file.read(8) or b""
     if tail[4:] != b"PAR1":

@@ -1,8 +1,8 @@
 """Convert prices stored as floats to exact prices.
 
-A float within its own precision of a tick becomes that tick; any other keeps its value and counts as off-tick. The
-multiplier is the power of ten that makes prices ticks, with some of them one tick apart. This tells 165,575 as a
-price of ES from 1,655.75 times 100.
+A float within its own precision of a tick becomes that tick. Any other keeps its value and counts as off-tick. The
+multiplier is the power of ten that makes stored values ticks, with at least two of them one tick apart. This
+distinguishes 165,575 as a price of ES from 1,655.75 times 100.
 """
 
 from pathlib import Path
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from outcry.market.units import PRICE_SCALE, price_text
 from outcry.recordings.file_model import FileRefused
 
-#: Tried in this order; Sierra keeps some products as whole numbers of a hundredth, or of a millionth.
+#: Powers of ten in the order in which they are tried. Sierra stores some products as integers of a hundredth or a
+#: millionth.
 _POWERS = (0, -1, -2, -3, -4, -5, -6, -7, 1, 2, 3)
 _ON_TICK = 0.999
-#: Beyond this the units of 10⁻⁹ no longer fit 64 bits.
+#: Larger prices do not fit in 64 bits as units of 10⁻⁹.
 _LARGEST = 9e9
 
 
@@ -27,11 +28,11 @@ class PriceScale:
         self.multiplier, self.tick_e9 = multiplier, tick_e9
 
     def possible(self, stored: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Whether a stored price is a number that 64 bits of 10⁻⁹ hold."""
+        """Return whether a stored price is a number that fits in 64 bits as units of 10⁻⁹."""
         return np.isfinite(stored) & (np.abs(stored) < np.float32(_LARGEST / self.multiplier))
 
     def ticks(self, stored: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The nearest tick of each stored price, and whether the float cannot be told from it."""
+        """Return the nearest tick of each stored price, and whether the float equals it within its precision."""
         prices = stored.astype(np.float64) * self.multiplier
         nearest = np.rint(prices * (PRICE_SCALE / self.tick_e9))
         precision = np.spacing(np.abs(stored)).astype(np.float64) * self.multiplier
@@ -39,7 +40,7 @@ class PriceScale:
         return nearest.astype(np.int64), near
 
     def price_e9(self, stored: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Units of 10⁻⁹, exact on the tick."""
+        """Return prices in units of 10⁻⁹, exact on a tick."""
         nearest, near = self.ticks(stored)
         between = np.rint(stored.astype(np.float64) * self.multiplier * PRICE_SCALE).astype(np.int64)
         return np.where(near, nearest * self.tick_e9, between)
@@ -68,7 +69,7 @@ def are_plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
 
 
 def _judge(stored: NDArray[np.float32], multiplier: float, tick_e9: int) -> tuple[bool, bool]:
-    """Whether a multiplier makes prices of what is stored, and whether they come as near as one tick."""
+    """Return whether a multiplier makes stored values prices, and whether two of these are one tick apart."""
     if not len(stored) or np.abs(stored).max() * multiplier > _LARGEST:
         return False, False
     nearest, near = PriceScale(multiplier, tick_e9).ticks(stored)

@@ -1,6 +1,6 @@
-"""Recognise R data files, whole or in parts, to refuse them with a helpful message.
+"""Recognise R data files, complete or partial, to refuse them with a helpful message.
 
-Only the first bytes are read: R files can contain any object, not only tables.
+Only the first bytes are read, because R files can contain any object, not only tables.
 """
 
 import bz2
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused
 
-#: How `save` and `saveRDS` begin: workspaces of two versions, binary or as text, and single objects.
+#: First bytes written by `save` and `saveRDS`: workspaces of two versions, binary or text, and single objects.
 _MAGICS = (b"RDX2\n", b"RDX3\n", b"RDA2\n", b"RDA3\n", b"X\n\0\0\0", b"A\n2\n", b"A\n3\n")
 _NAME = re.compile(
     r"\.(rdata|rda|rds)(?P<part>$|[._-]?(part)?[._-]?([0-9]+|(?!gz|xz|bz)[a-z]{2})$)", re.IGNORECASE
@@ -21,13 +21,15 @@ _PEEK = 64
 
 
 def is_named_so(path: Path) -> bool:
-    """Whether a name is one of R's data files, or of a part of one."""
+    """Return whether a file name is that of an R data file, or of a part of one."""
     return _NAME.search(path.name) is not None
 
 
 def refuse_rdata(path: Path, head: bytes) -> None:
-    """Raise `FileRefused` for a data file of R, for a part of one, and for what is packed with bzip2 or xz. head: the
-    file's first bytes, as they are."""
+    """Raise `FileRefused` for an R data file or a part of one, and for bzip2 or xz compression.
+
+    head: the first bytes of the file, not decompressed.
+    """
     name = _NAME.search(path.name)
     start = _unpacked(head)
     if start.startswith(_MAGICS):
@@ -48,7 +50,7 @@ def refuse_rdata(path: Path, head: bytes) -> None:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """The first bytes of what is packed in `head`; `head` itself if it is not packed, or damaged."""
+    """Return the first decompressed bytes of `head`; `head` itself if it is not compressed or damaged."""
     try:
         if head.startswith(_BZIP2):
             return bz2.BZ2Decompressor().decompress(head, _PEEK) or head

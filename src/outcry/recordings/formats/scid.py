@@ -1,9 +1,9 @@
 """Read Sierra Chart intraday files (`.scid`): ticks, or bars of one second or one minute.
 
-Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30 UTC;
-their µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a
-power of ten. A price becomes a tick only if float32 cannot tell the two apart; any other is passed on unchanged, for
-the importer to count.
+Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30 UTC. Their
+µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a power
+of ten. A price becomes a tick only if float32 cannot distinguish the two. Any other is passed on unchanged, for the
+importer to count.
 """
 
 from collections.abc import Generator, Iterator
@@ -35,15 +35,15 @@ RECORD = np.dtype(
 #: µs from 1899-12-30 to 1970-01-01.
 EPOCH_US = 2_209_161_600_000_000
 LATEST_MS = 4_102_444_800_000
-#: Open of a tick: 0, or that it is the first or the last part of a trade reported in parts.
+#: Value of Open in a tick: 0, or a marker for the first or last part of a trade reported in parts.
 FIRST_PART = np.float32(-1.99900095e37)
 LAST_PART = np.float32(-1.99900197e37)
 CHUNK_RECORDS = 100_000
 SAMPLE_RECORDS = 50_000
-#: Trades after which a file that is still being written is taken for what it looks like.
+#: Number of trades from which the type of a growing file is decided.
 ENOUGH_TRADES = 200
 
-#: Whose record of the market such files are.
+#: Source name of these recordings.
 SOURCE = "sierra"
 QUOTES = "quotes without a trade"
 NO_PRICE = "invalid prices"
@@ -53,7 +53,7 @@ Records = NDArray[Any]
 
 
 def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
-    """Begin to read a Sierra Chart file; its contract is in its name."""
+    """Start reading a Sierra Chart file; its name contains the contract."""
     with CountedFile(path) as file:
         start = read_header(file)
         sample = read_sample(file, start)
@@ -70,7 +70,7 @@ def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileRea
 
 
 def read_header(file: CountedFile) -> int:
-    """Check the header; return where the records begin. Raises `FileRefused`."""
+    """Check the header; return the offset of the first record. Raises `FileRefused`."""
     raw = file.read(HEADER.itemsize) or b""
     if len(raw) < HEADER.itemsize:
         raise FileRefused(file.path, f"byte {len(raw)}", "the file ends inside its header")
@@ -89,7 +89,7 @@ def read_header(file: CountedFile) -> int:
 
 
 def read_sample(file: CountedFile, start: int) -> Records:
-    """Records of the beginning and the end, from which the scale of prices and the kind of records are told."""
+    """Return records of the beginning and the end, from which the price scale and the record type are detected."""
     whole = max(0, file.size - start) // RECORD.itemsize
     parts: list[Records] = []
     for first in sorted({0, max(0, whole - SAMPLE_RECORDS)}):
@@ -101,7 +101,7 @@ def read_sample(file: CountedFile, start: int) -> Records:
 
 
 def is_conclusive(sample: Records, tick_e9: int) -> bool:
-    """Whether records already tell the scale of prices and whether they are ticks or bars, however the file goes on."""
+    """Return whether records determine the price scale and record type, regardless of later records."""
     traded = sample[sample["volume"] > 0]
     if len(traded) >= ENOUGH_TRADES:
         return True
@@ -111,18 +111,18 @@ def is_conclusive(sample: Records, tick_e9: int) -> bool:
 
 
 def unix_ns(records: Records) -> NDArray[np.int64]:
-    """Times of records, in ns UTC to the millisecond."""
+    """Return the times of records in ns UTC, truncated to milliseconds."""
     return (records["at"] - EPOCH_US) // 1_000 * NANOS_PER_MS
 
 
 def _plain_tick(records: Records) -> Records:
-    """Whether a record says by its Open that it is a tick."""
+    """Return whether a record's Open marks it as a tick."""
     opens = records["open"]
     return (records["trades"] == 1) & ((opens == 0) | (opens == FIRST_PART) | (opens == LAST_PART))
 
 
 def _flat(records: Records) -> Records:
-    """Whether a record may be a tick as well as a bar: one trade, one price."""
+    """Return whether a record may be a tick or a bar: one trade, one price."""
     same = (records["open"] == records["high"]) & (records["high"] == records["low"])
     return (records["trades"] == 1) & same & (records["low"] == records["close"])
 
@@ -135,7 +135,7 @@ def _day(record: Any, path: Path) -> Any:
 
 
 def _read(file: CountedFile, decoder: "ScidDecoder", progress: ReadProgress) -> Generator[Batch]:
-    """A file from its first record to its last whole one."""
+    """Yield a file's rows from its first to its last complete record."""
     start = read_header(file)
     file.seek(start)
     whole, rest = divmod(file.size - start, RECORD.itemsize)
@@ -151,10 +151,10 @@ def _read(file: CountedFile, decoder: "ScidDecoder", progress: ReadProgress) -> 
 
 
 class ScidDecoder:
-    """Turns records into batches of ticks and of bars.
+    """Converts records to batches of ticks and of bars.
 
-    sample: records from which the scale of prices and the kind of records are told; raises `FileRefused` where they
-    are no prices of the contract. bars: how long bars are, where it is known; else the first ones tell.
+    sample: records from which the price scale and the record type are detected; raises `FileRefused` if they are not
+    prices of the contract. bars: length of bars, if known; otherwise the first bars determine it.
     """
 
     def __init__(
@@ -166,18 +166,18 @@ class ScidDecoder:
         multiplier = detect_multiplier(traded["close"], tick_e9, path)
         self._scale = PriceScale(multiplier, tick_e9)
         ticks = _plain_tick(traded)
-        #: Where no record says that it is a tick, a flat one among bars is a bar of one trade.
+        #: If no record is marked as a tick, a flat one among bars is a bar of one trade.
         self._flat_is_tick = bool(ticks.any()) or bool(_flat(traded).all())
         self.bars = bars
         self._last: int | None = None
 
     def are_bars(self, records: Records) -> NDArray[np.bool_]:
-        """Which records are bars with a volume."""
+        """Return which records are bars with volume."""
         ticks = _plain_tick(records)
         return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
 
     def decode(self, records: Records, number: int) -> Iterator[Batch]:
-        """Yield the rows of records that follow the `number` records before them; raise `FileRefused`."""
+        """Yield the rows of records that follow the first `number` records. Raises `FileRefused`."""
         self._progress.place = f"record {number + 1:,}"
         ms = (records["at"] - EPOCH_US) // 1_000
         wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))

@@ -17,7 +17,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """One table of text: a file, or a member of an archive (`inside`). `opener` begins it anew."""
+    """One text table: a file, or a member of an archive (`inside`). `opener` opens it from the start."""
 
     path: Path
     opener: Callable[[CountedFile], io.RawIOBase]
@@ -49,7 +49,7 @@ class TextTable:
             self._explain(fault, before)
 
     def place(self, row: int) -> str:
-        """The line of a data row, counted in the file as a person would."""
+        """Return the line number of a data row for error messages, counted in the file from 1."""
         for number, line in self._lines():
             if number > self.skip_lines and line.strip(b"\r\n"):
                 if not row:
@@ -58,7 +58,7 @@ class TextTable:
         return self.at_line(0)
 
     def at_line(self, number: int) -> str:
-        """A place as errors name it."""
+        """Return a place for error messages."""
         where = f"line {number:,}" if number else "the end"
         return f"{self.inside}, {where}" if self.inside else where
 
@@ -70,7 +70,7 @@ class TextTable:
                 yield number, line
 
     def _explain(self, fault: Exception, before: int) -> None:
-        """Find the line that the reader could not take, and refuse the file for it."""
+        """Find the line that cannot be parsed, and refuse the file."""
         for number, line in self._lines():
             if number <= self.skip_lines or not line.strip(b"\r\n"):
                 continue

@@ -14,29 +14,29 @@ from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
 from outcry.recordings.formats.cell_parsing import InvalidCell, convert, refuse_nulls, whole
 
-#: A time outside 1980 to 2100 is a number in another unit.
+#: A time outside 1980 to 2100 has another unit.
 EARLIEST_NS = 315_532_800 * 1_000_000_000
 LATEST_NS = 4_102_444_800 * 1_000_000_000
-#: Going back by more than this inside an hour that occurs twice means its second passage has begun.
+#: A step back by more than this, in an hour that occurs twice, starts the second passage.
 _SECOND_PASSAGE = NANOS_PER_HOUR // 2
 
 
 class TimeFormat(StrEnum):
     """Format of a file's timestamps."""
 
-    ISO = "iso"  # 2024-01-02 09:30:00[.123], naive
+    ISO = "iso"  # 2024-01-02 09:30:00[.123], without a zone
     ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
     EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
     US = "us"  # 01/02/2024 and 09:30[:00]
-    IB = "ib"  # 20240102 09:30:00, one blank or two, perhaps with a zone's name
+    IB = "ib"  # 20240102 09:30:00, one blank or two, optionally followed by a zone name
     COMPACT = "compact"  # 20240102 093000[ 1234567]
     TIMESTAMP = "timestamp"  # a typed column without a zone
     TIMESTAMP_ABSOLUTE = "timestamp with zone"
-    MS_OF_DAY = "ms of day"  # LEAN: the date stands in the name
+    MS_OF_DAY = "ms of day"  # LEAN: the date is in the file name
 
     @property
     def naive(self) -> bool:
-        """Whether a zone must be known."""
+        """Return whether a zone must be known."""
         return self in (
             TimeFormat.ISO,
             TimeFormat.US,
@@ -55,7 +55,7 @@ class ZonedTimes:
         self._second = False
 
     def utc(self, naive: Array) -> NDArray[np.int64]:
-        """Nanoseconds UTC of naive stamps; raise `InvalidCell` for times the zone's clocks skipped."""
+        """Return ns UTC of naive timestamps. Raises `InvalidCell` for times skipped by a clock change of the zone."""
         if self.zone == "UTC":
             return _numbers(naive)
         first = self._assume(naive, "earliest")
@@ -109,7 +109,7 @@ def parse_timestamps(
     elif stamps is TimeFormat.ISO_ABSOLUTE:
         at = _numbers(convert(first, lambda a: pc.cast(a, pa.timestamp("ns", "UTC")), "time with an offset"))
     else:
-        if stamps is TimeFormat.IB:  # a row that names another zone than the first is no time
+        if stamps is TimeFormat.IB:  # all rows must have the zone of the first
             columns = [pc.replace_substring(first, f" {local.zone}", "")]
         at = local.utc(convert(_iso(columns, stamps), _naive, "time"))
     _inside(at, EARLIEST_NS, LATEST_NS, "time")
@@ -117,7 +117,7 @@ def parse_timestamps(
 
 
 def _nanoseconds(stamps: Array, zone: str | None) -> Array:
-    """A typed column in ns; raise `InvalidCell` for times beyond what 64 bits of ns hold."""
+    """Convert a typed column to ns. Raises `InvalidCell` for times that do not fit in 64 bits of ns."""
     try:
         return stamps.cast(pa.timestamp("ns", zone))
     except ArrowInvalid as fault:
@@ -137,7 +137,7 @@ def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
 
 
 def _epoch(cells: Array) -> NDArray[np.int64]:
-    """Epoch numbers; their unit is told by their size, which must be the same for all."""
+    """Convert epoch numbers. Their size determines the unit, which must be the same for all."""
     numbers = whole(cells, "time")
     unit = epoch_unit(int(numbers[0]))
     _inside(numbers, EARLIEST_NS // unit, LATEST_NS // unit, "time in the unit of the first row")
@@ -145,13 +145,13 @@ def _epoch(cells: Array) -> NDArray[np.int64]:
 
 
 def epoch_unit(number: int) -> int:
-    """Nanoseconds in one unit of an epoch number: seconds, ms, µs or ns by the count of digits."""
+    """Return the ns per unit of an epoch number: seconds, ms, µs or ns, by its number of digits."""
     digits = len(str(abs(number)))
     return 10**9 if digits <= 11 else 10**6 if digits <= 14 else 1_000 if digits <= 17 else 1
 
 
 def _iso(columns: list[Array], stamps: TimeFormat) -> Array:
-    """Rewrite a stamp's digits as `YYYY-MM-DD hh:mm:ss`, which Arrow reads and checks."""
+    """Rewrite the digits of timestamps as `YYYY-MM-DD hh:mm:ss`, which Arrow parses and validates."""
     cut: Any = pc.utf8_slice_codeunits
     if stamps is TimeFormat.ISO:
         return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")

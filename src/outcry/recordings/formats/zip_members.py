@@ -13,7 +13,7 @@ from typing import IO, cast
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.formats.archive import BoundedStream, CountedFile, NonClosingFile, read_exactly
 
-#: Bytes of the central directory: some 100,000 members.
+#: Maximum bytes of the central directory: about 100,000 members.
 DIRECTORY_LIMIT = 16 << 20
 _END = b"PK\x05\x06"
 _END64 = b"PK\x06\x06"
@@ -22,7 +22,7 @@ _ARCHIVES = (".zip", ".gz", ".zst", ".7z", ".rar", ".bz2", ".xz", ".tar", ".tgz"
 
 
 def list_members(file: CountedFile) -> list[zipfile.ZipInfo]:
-    """The members that are files; raise `FileRefused` for a zip that is not safe to read."""
+    """Return the members that are files. Raises `FileRefused` for a zip that is not safe to read."""
     _bound_directory(file)
     file.seek(0)
     with zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(NonClosingFile(file)))) as archive:
@@ -51,7 +51,7 @@ class ZipMembers:
         self._last: BoundedStream | None = None
 
     def open(self, file: CountedFile, name: str) -> io.RawIOBase:
-        """The bytes of one member, counted while they inflate."""
+        """Open a member; its decompressed bytes are counted against the limit."""
         if self._archive is None or self._file is not file:
             file.seek(0)
             self._file, self._last = file, None
@@ -79,7 +79,7 @@ def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
 
 
 def _bound_directory(file: CountedFile) -> None:
-    """Refuse a directory too large to be held in memory, by the end record the zip reader will follow."""
+    """Refuse a directory too large for memory, by the end record that the zip reader uses."""
     file.seek(max(0, file.size - _END_REACH))
     tail = read_exactly(file, _END_REACH)
     at = tail.rfind(_END)

@@ -8,7 +8,7 @@ _SKIPPABLE = 0x184D2A50
 
 
 class FrameWalk:
-    """Follows frames through chunks of packed bytes; `whole` is true between frames."""
+    """Follows frames through chunks of compressed bytes; `whole` is true between frames."""
 
     def __init__(self) -> None:
         self._skip = 0
@@ -19,11 +19,11 @@ class FrameWalk:
 
     @property
     def whole(self) -> bool:
-        """Whether the bytes so far end where a frame ends."""
+        """Return whether the bytes so far end at the end of a frame."""
         return not self._skip and not self._held and self._at == self._frame
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes. Bytes that are no frame are left to the decoder to refuse."""
+        """Process the next bytes. The decoder refuses bytes that are not a frame."""
         self.seen += len(chunk)
         start = 0
         while start < len(chunk):
@@ -41,7 +41,7 @@ class FrameWalk:
             start += need - held
 
     def _frame(self, head: bytes) -> int:
-        """Bytes the frame header takes; -1 where more must be seen."""
+        """Return the length of the frame header; -1 if more bytes are needed."""
         if len(head) < 8:
             return -1
         magic = int.from_bytes(head[:4], "little")
