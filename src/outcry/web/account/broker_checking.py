@@ -1,6 +1,6 @@
-"""The check of a connection: what works and what is missing, step by step, begun here and shown on its page.
+"""Connection check of a broker: `/account/brokers/{id}/check`. Tests each step and reports the failed ones.
 
-Rule kept: a check that is under way holds up nothing; its page shows how far it is whoever looks.
+A check runs in the background, so no request waits for it. The connection's page shows its progress.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from outcry.people.audit import Event
 from outcry.web.account.broker_page import LIST, ONE, back, note, own
 from outcry.web.page_context import Page, PageContext, PageRequest
 
-#: In any minute: each may sign in with the vendor, and vendors count that.
+#: Checks per user and minute. Each may sign in with the vendor, and vendors limit sign-ins.
 _CHECKS = 3
 
 
 async def check(context: PageContext, request: PageRequest) -> Response:
-    """Begin to look at what works and what is missing."""
+    """Start a check in the background and redirect to the connection's page."""
     user, row = await own(context, request)
     await context.form(request)
     place = f"{LIST}/{row.id}"
@@ -33,7 +33,7 @@ async def check(context: PageContext, request: PageRequest) -> Response:
             return await context.services.connections.check(user.id, row.id)
         except (StoreBusy, StoreUnavailable):
             return None
-        except Exception as problem:  # noqa: BLE001 - nobody waits for it; the log gets it, the page that it was lost
+        except Exception as problem:  # noqa: BLE001 - log the error; the page shows the check as lost
             context.services.event_log.error(
                 LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem
             )

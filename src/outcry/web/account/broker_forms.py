@@ -1,7 +1,7 @@
-"""What is typed about a connection, read and judged: the entries a broker asks for, and the products to bring.
+"""Connection forms: read and validate a broker's credentials, the connection's name and its symbols.
 
-Rules kept: what is typed into a secret field is never given back; what a broker asks for is the adapter's to say, and
-worded in the reader's language.
+The value of a secret field is never sent back to the browser. The broker's adapter defines the fields; labels and hints
+are translated here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from outcry.web.page_context import PageContext, PageRequest
 
 LONGEST_LABEL = 60
 _LONGEST_ENTRY = 4000
-#: Entries of the form that are not the broker's.
+#: Form entries that the connection form has for every broker.
 OURS = frozenset({"csrf", "label", "roots"})
 _MISSING = later("This field is required.")
 _REJECTED = later("The broker rejected these entries. Check them and try again.")
@@ -35,7 +35,7 @@ _REFUSALS: Mapping[str, str] = {
         "Your own program already sends a feed with this name. Stop it first, then connect here."
     ),
 }
-#: What a valid entry looks like, by broker and field.
+#: Format of a valid entry, by broker and field. Shown when the adapter rejects the entry.
 _FORMATS: Mapping[tuple[str, str], str] = {
     ("databento", "key"): later("Databento keys start with db- and have 32 characters."),
 }
@@ -43,7 +43,7 @@ _FORMATS: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something to be entered, as a form asks for it."""
+    """Form field of a broker, with translated label and hint. `usual` is the default value."""
 
     name: str
     label: str
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Sector:
-    """Products to choose among: of one sector, by root."""
+    """Products of one sector that a form offers: names by root."""
 
     name: str
     products: Mapping[str, str]
@@ -64,7 +64,11 @@ class Sector:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a form held. `kept`: what may be given back, without secrets; `roots` apart by blanks."""
+    """Entries of a submitted form.
+
+    `given`: the broker's fields, secrets included. `kept`: entries that may be shown again, without secrets. Spaces
+    separate the roots in it.
+    """
 
     given: Mapping[str, str]
     label: str
@@ -74,7 +78,7 @@ class Typed:
 
 
 def entries_of(words: Words, broker: Broker) -> list[Entry]:
-    """What a broker asks for, in the reader's language."""
+    """Return the form fields of a broker in the reader's language."""
     return [
         Entry(
             field.name, words(field.label), _sentence(words(field.hint)), field.secret, field.options,
@@ -85,12 +89,12 @@ def entries_of(words: Words, broker: Broker) -> list[Entry]:
 
 
 def _sentence(hint: str) -> str:
-    """A hint as a sentence that others may follow."""
+    """Return a hint with a final period, so that another sentence can follow."""
     return f"{hint}." if hint and hint[-1] not in ".!?" else hint
 
 
 def sectors_of(context: PageContext, words: Words) -> list[Sector]:
-    """The full-size products there are, by sector."""
+    """Return the full-size products by sector."""
     found: dict[str, dict[str, str]] = {}
     products = context.services.universe.products
     for root, name in offered(context).items():
@@ -99,7 +103,7 @@ def sectors_of(context: PageContext, words: Words) -> list[Sector]:
 
 
 async def typed_in(context: PageContext, request: PageRequest, broker: Broker | None) -> Typed:
-    """What was typed: a broker's entries, if one is asked about, a name, and products."""
+    """Read a submitted form: name, symbols and, if a broker is given, the fields of that broker."""
     form = await context.form(request)
     fields = broker.fields if broker else ()
     given = {field.name: form.line(field.name, _LONGEST_ENTRY) for field in fields}
@@ -110,7 +114,7 @@ async def typed_in(context: PageContext, request: PageRequest, broker: Broker | 
 
 
 def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) -> None:
-    """Find what is missing, and what is not of the list."""
+    """Add a fault for each missing required field and each value that is not an option of its field."""
     for field in broker.fields:
         entry = typed.given[field.name]
         if not entry and not field.optional:
@@ -122,14 +126,17 @@ def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) ->
 def judge_roots(
     context: PageContext, roots: Sequence[str], faults: Faults, words: Words, kept: Sequence[str] = ()
 ) -> None:
-    """Find fault with products that cannot be brought. `kept`: what it brings already may stay."""
+    """Add a fault if the number of roots is out of range or a root is unknown.
+
+    `kept`: roots of the existing connection, allowed even if the service no longer offers them.
+    """
     known = {*offered(context), *kept}
     if not 0 < len(roots) <= MAX_ROOTS or any(root not in known for root in roots):
         faults.setdefault("roots", refusal_words(words, "roots"))
 
 
 def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Faults, words: Words) -> None:
-    """Show a refusal at the field it is about, or above the form if it is about no field."""
+    """Add a fault at the field that a refusal names, or above the form if it names none."""
     field = "roots" if refusal.code == "roots" else refusal.field
     expected = _FORMATS.get((broker, field)) if refusal.code == "rejected" else None
     text = words(expected) if expected else refusal_words(words, refusal.code)
@@ -137,12 +144,12 @@ def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Fault
 
 
 def refusal_words(words: Words, code: str) -> str:
-    """Why a connection is refused."""
+    """Return the text of a refusal code."""
     return words(_REFUSALS.get(code, _REJECTED), **({"most": MAX_ROOTS} if code == "roots" else {}))
 
 
 def usual_of(broker: Broker) -> dict[str, str]:
-    """What stands in an empty form."""
+    """Return the default values of a new connection form, secret fields excluded."""
     return {field.name: field.usual for field in broker.fields if not field.secret} | {
         "label": "",
         "roots": "",
@@ -150,5 +157,5 @@ def usual_of(broker: Broker) -> dict[str, str]:
 
 
 def chosen_of(row: ConnectionRow) -> dict[str, str]:
-    """What stands in the form of products and name of a connection."""
+    """Return the values for the form that edits a connection's name and symbols."""
     return {"label": row.label, "roots": " ".join(row.symbols)}

@@ -37,14 +37,17 @@ ONE = f"{LIST}/{{connection_id}}"
 _RUNS = frozenset(
     {ConnectionPhase.CONNECTING, ConnectionPhase.CATCHING_UP, ConnectionPhase.LIVE, ConnectionPhase.DEGRADED}
 )
-#: States of a stream for which its feed may have a code of its own.
+#: Stream states for which the feed may report a more specific code.
 _SAID_BY_FEEDS = frozenset({"unsubscribed", "disconnected"})
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection as its user is shown it. `ends_here`: whether it can be changed and ended on the page; `runs`: it
-    can be paused, else it can be told to try again."""
+    """A connection for a page.
+
+    `ends_here`: whether the page can edit and disconnect it; false for a feed that the user's own program sends.
+    `runs`: whether the page offers Pause; if false it offers Restart.
+    """
 
     row: ConnectionRow
     broker: str
@@ -62,8 +65,11 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of a feed. `market`: the feed's own time, None before it has told any; `cure`: what to do about it, said
-    at `href`, where the vendor refuses it."""
+    """A stream of a feed for a page.
+
+    `market`: the feed's latest market time, None before the first one. `cure`: instruction for the user, with `href`
+    as its place in the guide; both empty unless the stream has an error.
+    """
 
     feed: str
     contract: str
@@ -75,8 +81,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class CheckShown:
-    """A check for a page. `ended`: None while under way; `wrong`: how many findings are not as they should be; `lost`:
-    it came to no end."""
+    """A connection check for a page.
+
+    `ended`: None while the check runs. `wrong`: number of failed findings. `lost`: the check ended without a result.
+    """
 
     began: LocalTime | None
     ended: LocalTime | None
@@ -86,7 +94,7 @@ class CheckShown:
 
 
 def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
-    """A connection for a page. `names`: of brokers, by id."""
+    """Return a connection for a page. `names`: names of brokers by id."""
     pushed = row.broker == PUSHED
     name = request.words("Your own program") if pushed else names.get(row.broker, row.broker)
     return Connected(
@@ -96,7 +104,7 @@ def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]
 
 
 def stream_of(request: PageRequest, channel: Channel) -> Stream:
-    """A stream for a page. Where its feed says itself why it sends nothing, that is told."""
+    """Return a stream for a page. The code of its feed, if known, replaces the general reason for missing data."""
     availability, feed = channel.availability, channel.key.feed
     state, code = status_label(request.words, availability.reason), availability.reason
     said = code_means(request.words, channel.feed_code) if code in _SAID_BY_FEEDS else None
@@ -119,7 +127,10 @@ def names_of(context: PageContext) -> dict[str, str]:
 
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, ConnectionRow]:
-    """Who asks, and the connection of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
+    """Return the signed-in user and the connection with the id in the path.
+
+    Raises `NotSignedIn`, and `PageMissing` unless the user owns the connection.
+    """
     user, wanted = context.user(request), id_in_path(request, "connection_id")
     rows = await context.ask(context.services.connections.connections, user.id)
     row = next((row for row in rows if row.id == wanted and row.broker != PUSHED), None)
@@ -144,7 +155,7 @@ async def one(
     faults: Faults,
     status: int = 200,
 ) -> Response:
-    """The page of one: `typed` stands in its form, refused for `faults`."""
+    """Render the page of a connection. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
     names = await context.ask(names_of, context)
     seen = context.services.registry.channels(Scope(row.user_id, ()))
     own_streams = [

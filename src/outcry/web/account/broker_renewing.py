@@ -1,6 +1,6 @@
-"""Other entries for a connection: all of them, in the place of those kept.
+"""Update the credentials of a broker connection: `/account/brokers/{id}/renew`.
 
-Rules kept: what was entered is never given back, and is entered anew only by a user who has just proved who it is.
+The form replaces all stored credentials and never shows them. It needs a recent confirmation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from outcry.web.page_context import NotProved, Page, PageContext, PageMissing, P
 
 
 async def renew_form(context: PageContext, request: PageRequest) -> Response:
-    """Where other entries are given to it."""
+    """Show the form for new credentials."""
     _, row = await own(context, request)
     context.confirmed(request)
     broker = await _broker_of(context, row)
@@ -26,7 +26,7 @@ async def renew_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def renew(context: PageContext, request: PageRequest) -> Response:
-    """Give it other entries, all of them, and have it try again."""
+    """Replace the stored credentials and reconnect."""
     context.sender(request)
     try:
         user, row = await own(context, request)

@@ -42,14 +42,16 @@ from outcry.web.sign_in_flow import site_of
 
 MADE = f"{LIST}/key-made"
 
-#: How a broker can be connected: here, here once the operator has installed what it needs, by the agent on the user's
-#: own machine; or it is connected already, or not at all, where the market is simulated.
+#: How a user can connect a broker.
+#: `here`: on this page. `not_installed`: on this page, once the operator installs its adapter.
+#: `agent`: with the agent on the user's own computer. `connected`: a connection exists.
+#: `closed`: not at all, because the market is simulated.
 Way = Literal["here", "not_installed", "agent", "connected", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A broker as a way to connect. `example`: entries of the agent's configuration, in its form."""
+    """A broker in the list of brokers to connect. `example`: names and values for the agent's configuration."""
 
     broker: Broker
     way: Way
@@ -57,7 +59,7 @@ class Offered:
 
 
 async def list_connections(context: PageContext, request: PageRequest) -> Response:
-    """All of this user's, and the ways there are."""
+    """List the user's connections, keys that send trades, and brokers to connect."""
     return await _list(context, request, {}, {})
 
 
@@ -110,16 +112,16 @@ def _offers(context: PageContext, rows: Sequence[ConnectionRow]) -> list[Offered
     return found
 
 
-# -- a key that sends trades
+# -- keys that send trades
 
 
 async def make_key(context: PageContext, request: PageRequest) -> Response:
-    """Make a key that sends trades as this user's own feed, to be shown once."""
+    """Create a key that sends trades as a feed of the user, and show it once."""
     return await key_by_form(context, request, "ingest", LIST, MADE, partial(_list, context, request))
 
 
 async def show_made(context: PageContext, request: PageRequest) -> Response:
-    """The key just made, the only time it is on a page."""
+    """Show the new key, once."""
     return await show_once(context, request, "account/key_made.html", MADE, LIST, site=site_of(request))
 
 
@@ -198,7 +200,7 @@ async def disconnect(context: PageContext, request: PageRequest) -> Response:
 
 
 async def _broker(context: PageContext, request: PageRequest) -> Broker:
-    """The broker of the address, which this service can connect. Raises `PageMissing`."""
+    """Return the broker named in the path. Raises `PageMissing` if this service cannot connect it."""
     wanted, connections = str(request.http.path_params["broker"]), context.services.connections
     brokers = await context.ask(connections.brokers)
     found = next((broker for broker in brokers if broker.id == wanted), None)

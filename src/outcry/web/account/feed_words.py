@@ -1,7 +1,7 @@
-"""How feeds and connections stand, in words: what it means for the answers, and the one step that changes it.
+"""Texts for the status of feeds and connections: the effect on the user's symbols, and the next step.
 
-Rule kept: a stream's state is worded as a symbol's is (`states`); a connection's phase has a word and a shape of its
-own, and its code the same reason everywhere.
+A stream uses the status labels of symbols (`status_labels`). A connection has its own label for each phase. A code has
+the same reason on every page.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from outcry.web.account.vendor_words import code_means, cure_of, guide_address
 from outcry.web.language import Words, later
 from outcry.web.status_labels import Kind, StatusLabel, status_label
 
-#: Shape and colour of a phase, and its word.
+#: Style and label of each phase.
 _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
     ConnectionPhase.CONNECTING: ("connecting", later("Connecting")),
     ConnectionPhase.CATCHING_UP: ("connecting", later("Catching up")),
@@ -23,13 +23,13 @@ _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
     ConnectionPhase.FAILED: ("error", later("Failed")),
     ConnectionPhase.PAUSED: ("closed", later("Paused")),
 }
-#: In which nothing more is tried until a person acts, who did not want it so.
+#: Phases that wait for the user. `PAUSED` is not one, because the user chose it.
 WAITING = frozenset({ConnectionPhase.NEEDS_SIGN_IN, ConnectionPhase.FAILED})
 PHASE_WORDS: Mapping[ConnectionPhase, str] = {phase: word for phase, (_, word) in _PHASES.items()}
 _DELAYED = later(
     "Until then, its symbols show completed sessions (delayed) unless another feed provides them."
 )
-#: What a phase means for the answers.
+#: What each phase means for the symbols of the connection.
 _ANSWERS: Mapping[ConnectionPhase, str] = {
     ConnectionPhase.CONNECTING: _DELAYED,
     ConnectionPhase.CATCHING_UP: _DELAYED,
@@ -39,7 +39,7 @@ _ANSWERS: Mapping[ConnectionPhase, str] = {
     ConnectionPhase.FAILED: _DELAYED,
     ConnectionPhase.PAUSED: _DELAYED,
 }
-#: What the reader can do about a state, and where; one that passes by itself is not here.
+#: Next step and URL for each code. Codes that end without the user are not listed.
 _STEPS: Mapping[str, tuple[str, str]] = {
     "no_connection": (later("Connect a broker or send trades"), "/account/brokers"),
     "unsubscribed": (later("View incoming data"), "/account/brokers"),
@@ -56,16 +56,16 @@ _STEPS: Mapping[str, tuple[str, str]] = {
         (later("View the vendor's error and how to fix it"), "/account/brokers"),
     ),
 }  # fmt: skip
-#: Steps that are the reader's own to take, whichever feed it is.
+#: Codes for which the connection page shows the step from `_STEPS`, because no vendor remedy exists.
 _OF_THE_READER = frozenset({"no_prior", "ended"})
-#: What a check looks at.
+#: Steps of a connection check.
 STEPS: Mapping[CheckStep, str] = {
     CheckStep.SIGN_IN: later("Sign-in"),
     CheckStep.SUBSCRIBED: later("Contract data"),
     CheckStep.HISTORY: later("Trade history"),
     CheckStep.LIVE: later("Current data"),
 }
-#: What came of it, beside the codes of connections.
+#: Findings of a check that are not connection codes.
 _FOUND: Mapping[str, str] = {
     "ok": later("OK."),
     "ticks": later("Individual trades: levels are exact."),
@@ -79,7 +79,7 @@ _FOUND: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A code for a page: what it means, what it means for the answers, what to do, and where the guide says more."""
+    """A code for a page: its meaning, its effect on the symbols, the remedy, and its place in the guide."""
 
     code: str
     means: str
@@ -90,7 +90,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding of a check for a page. `passed`: None where it could not be tried."""
+    """A finding of a check for a page. `passed`: None if the step was not tested."""
 
     step: str
     contract: str
@@ -102,7 +102,10 @@ class Found:
 
 
 def connection_state(words: Words, row: ConnectionRow) -> StatusLabel:
-    """How a connection stands, for a chip; one that nobody paused is over."""
+    """Return the status label of a connection.
+
+    A feed that has ended is in phase `PAUSED` although no user paused it, so its label is "Ended".
+    """
     kind, word = _PHASES[row.phase]
     named = words("Ended") if row.code == "ended" else words(word)
     return StatusLabel(
@@ -111,7 +114,7 @@ def connection_state(words: Words, row: ConnectionRow) -> StatusLabel:
 
 
 def explained(words: Words, row: ConnectionRow) -> Explained:
-    """How a connection stands, and what to do."""
+    """Return the meaning and remedy of a connection's code."""
     vendor = vendor_of(row)
     cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
     if not cure and row.code in _OF_THE_READER:
@@ -120,12 +123,12 @@ def explained(words: Words, row: ConnectionRow) -> Explained:
 
 
 def vendor_of(row: ConnectionRow) -> str:
-    """Whose feed it is: the agent pushes one under the name of its broker."""
+    """Return the vendor of a feed. A pushed feed has the vendor's id as its label."""
     return row.label if row.broker == PUSHED else row.broker
 
 
 def found(words: Words, broker: str, finding: Finding) -> Found:
-    """A finding in words."""
+    """Return a finding of a check for a page."""
     said = _FOUND.get(finding.code)
     return Found(
         words(STEPS[finding.step]), finding.contract, finding.passed, finding.code,
@@ -140,6 +143,6 @@ def _reason(words: Words, code: str) -> str:
 
 
 def next_step(words: Words, code: str) -> tuple[str, str] | None:
-    """What the reader can do about a state, and the address where; None where it passes by itself."""
+    """Return the next step for a code and its URL; None if the user need not act."""
     known = _STEPS.get(code)
     return (words(known[0]), known[1]) if known else None

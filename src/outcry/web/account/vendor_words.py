@@ -1,14 +1,14 @@
-"""What a connection's codes mean, and what ends each: for all vendors, and where one of them has a remedy of its own.
+"""Texts for connection codes: what each code means, and its remedy, in general or for one vendor.
 
-Rules kept: a code is the adapter's, its words are the pages'; the same words stand on a connection's page and in the
-broker guide, at the address given here. What is known of a vendor's terms from others only is said to be asked there.
+The adapters define the codes. A connection's page and the broker guide show the same text; `guide_address` links them.
+If only third parties describe a vendor's terms, the text refers the user to the vendor.
 """
 
 from collections.abc import Mapping
 
 from outcry.web.language import Words, later
 
-#: Of every vendor: what a code means, and what to do; nothing where it passes by itself.
+#: Meaning and general remedy of each code.
 _CODES: Mapping[str, tuple[str, str]] = {
     "disconnected": (
         later("The connection was lost."),
@@ -105,7 +105,7 @@ _CODES: Mapping[str, tuple[str, str]] = {
         later("Free disk space. Recording resumes automatically."),
     ),
 }
-#: Where a vendor has a remedy of its own.
+#: Remedies of single vendors, by vendor and code. They replace the general remedy.
 _CURES: Mapping[str, Mapping[str, str]] = {
     "databento": {
         "login_refused": later(
@@ -253,9 +253,9 @@ _CURES: Mapping[str, Mapping[str, str]] = {
         ),
     },
 }
-#: Codes there are words for, and vendors with remedies of their own.
+#: Codes that have texts, and vendors that have their own remedies.
 CODES, VENDORS = frozenset(_CODES), frozenset(_CURES)
-#: What ends them by themselves, without anybody's doing.
+#: Codes of conditions that end without any action of the user.
 PASSING = frozenset(
     {
         "disconnected",
@@ -271,30 +271,30 @@ GUIDE = "/broker-guide"
 
 
 def code_means(words: Words, code: str) -> str | None:
-    """What a code means; None of one that is not of a connection."""
+    """Return the meaning of a code; None if it is not a connection code."""
     found = _CODES.get(code)
     return words(found[0]) if found else None
 
 
 def cure_of(words: Words, broker: str, code: str) -> str:
-    """What to do about a code; empty where there is nothing to do."""
+    """Return the remedy for a code; empty if there is none."""
     found = _CURES.get(broker, {}).get(code) or _CODES.get(code, ("", ""))[1]
     return words(found) if found else ""
 
 
 def guide_address(broker: str, code: str) -> str:
-    """Where the guide says it."""
+    """Return the URL path of a code's section in the broker guide."""
     if code in _CURES.get(broker, {}):
         return f"{GUIDE}#{broker}-{code}"
     return f"{GUIDE}#vendor-{code}" if code in _CODES else f"{GUIDE}#state-{code}"
 
 
 def own_codes(broker: str) -> tuple[str, ...]:
-    """Codes for which a vendor has a remedy of its own, in the order in which they are met."""
+    """Return the codes for which a vendor has its own remedy, in the order of the guide."""
     kept = _CURES.get(broker, {})
     return tuple(code for code in _CODES if code in kept)
 
 
 def common_codes() -> tuple[str, ...]:
-    """Codes that every vendor may give."""
+    """Return the codes that any vendor may report."""
     return tuple(_CODES)
