@@ -1,6 +1,6 @@
-"""The log of a webhook's deliveries, a page of it at a time.
+"""Delivery log of a webhook, one page at a time.
 
-Rule kept: what a receiver answered is shown as text and nothing else.
+The response of an endpoint is untrusted and is shown as plain text only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,22 @@ from outcry.web.language import Words
 from outcry.web.page_context import PageContext, PageRequest
 
 PER_PAGE = 20
-#: The type of the alert a test sends.
+#: Alert type of a test message.
 TEST = "webhook-test"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An attempt for a page. `next`: when its message is tried again, if this was its last try; `alert`: what its first
-    alert was about; `diagnosis`: why it did not arrive, empty if it did; `times`: where its time went; `excerpt`: of
-    the answer, all of it to be seen; `went`: where it was sent, if that is not where alerts go now; `again`: whether it
-    can be asked for again; `outcome`: in words."""
+    """A delivery attempt for a page.
+
+    - `next`: time of the next attempt, if this is the newest attempt of its message.
+    - `alert`: event of the message's first alert.
+    - `diagnosis`: why the attempt failed; empty if it succeeded.
+    - `times`: duration of each phase.
+    - `excerpt`: start of the response, with control characters made visible.
+    - `went`: masked destination, if it differs from the current one.
+    - `again`: whether the user can resend the message.
+    """
 
     row: AttemptRow
     at: LocalTime | None
@@ -45,8 +51,10 @@ class Delivery:
 async def deliveries(
     context: PageContext, request: PageRequest, webhook: SubscriptionRow, closed_ns: int
 ) -> Mapping[str, Any]:
-    """What a template needs to show them: those of the page and outcome of this address, and where others are.
-    `closed_ns`: nothing is tried before."""
+    """Return the template values of one page of the log, for the outcome and position in the query string.
+
+    `closed_ns`: no attempt starts before this time (ns UTC).
+    """
     wanted = next((one for one in get_args(Outcome) if one == request.http.query_params.get("outcome")), None)
     before = before_in_query(request)
     rows = await context.ask(
@@ -69,8 +77,11 @@ def _sends(webhook: SubscriptionRow) -> bool:
 
 
 def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
-    """When messages are tried again, by the newest attempt of each; not of those that were tried meanwhile. `whole`:
-    nothing newer is left out."""
+    """Return the time of each message's next attempt (ns UTC) by the id of its newest attempt.
+
+    A due time in the past is left out, because a newer attempt may exist. It is included while the queue is closed, if
+    `whole` is true: the rows then contain the newest attempts.
+    """
     newest = {row.message_id: row for row in reversed(shown)}
     due = [row for row in newest.values() if row.outcome == "pending" and row.next_ns is not None]
     return {
@@ -103,7 +114,7 @@ def _delivery(
 
 
 def outcome_words(words: Words, row: AttemptRow) -> str:
-    """What came of an attempt; of a test that failed nothing is held, of anything else that did its alerts are."""
+    """Return the outcome of an attempt in words. Outcome `failed` means "on hold" for an alert, but not for a test."""
     held = row.outcome == "failed" and row.alert_type != TEST
     outcome = HELD if held else OUTCOMES[row.outcome]
     return words(outcome)

@@ -1,7 +1,4 @@
-"""How delivering to a webhook stands, for a person to see at a glance.
-
-Rule kept: what worries is said with what it means and what can be done; what is well is said in one line.
-"""
+"""Delivery status of a webhook: since when attempts fail, and how many alerts wait."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +10,7 @@ from outcry.market.units import NANOS_PER_DAY
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.page_context import PageContext, PageRequest
 
-#: An endpoint that keeps failing is switched off after five days; its owner is warned before.
+#: The page warns after these times. An endpoint that fails for five days is disabled.
 _WARNED_NS, _WARNED_AGAIN_NS = NANOS_PER_DAY, 3 * NANOS_PER_DAY
 
 HealthState = Literal["well", "failing", "failing_day", "failing_days"]
@@ -21,10 +18,14 @@ HealthState = Literal["well", "failing", "failing_day", "failing_days"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How it stands: `state`: whether tries fail now, and for how long they have. `arrived`: when anything last did;
-    `since`: when they began to fail; `failures`: how many in a row; `closed`, `closed_ns`: nothing is tried before;
-    `mail`: when the next digest goes, if there is anything for it. `waiting`, `held`, `dead`: alerts that wait, are
-    held back while it was switched off, and were given up."""
+    """Delivery status of one webhook.
+
+    - `state`: whether attempts fail now, and for how long: under one day, one day, or three days and more.
+    - `arrived`: last success; `since`: first failure after it; `failures`: consecutive failures.
+    - `closed`, `closed_ns` (ns UTC): no attempt before this time; `closed` is None once it has passed.
+    - `mail`: time of the next email digest, sent only if it has alerts.
+    - `waiting`, `held`, `dead`: number of alerts that wait, are on hold while disabled, and failed permanently.
+    """
 
     state: HealthState
     arrived: LocalTime | None
@@ -39,7 +40,7 @@ class Health:
 
 
 def health_of(context: PageContext, request: PageRequest, row: SubscriptionRow) -> Health:
-    """How delivering to one of this user's stands. Raises `NoSubscription`."""
+    """Return the delivery status of a webhook. Raises `NoSubscription` if it no longer exists."""
     subscriptions, now_ns = context.services.subscriptions, context.now_ns()
     queue = subscriptions.queue(row.user_id, row.id)
     backlog = subscriptions.backlog(row.user_id, row.id)
@@ -77,7 +78,7 @@ def _state(failing_since_ns: int | None, now_ns: int) -> HealthState:
 
 
 def worries(context: PageContext, user_id: int) -> tuple[int, int]:
-    """How many webhooks a user has, and of how many nothing comes: they fail, were switched off or not confirmed."""
+    """Return the number of a user's webhooks, and how many of them are failing, disabled or unconfirmed."""
     subscriptions = context.services.subscriptions
     rows = subscriptions.of(user_id)
     return len(rows), sum(_worries(subscriptions, row) for row in rows)
@@ -88,5 +89,5 @@ def _worries(subscriptions: Subscriptions, row: SubscriptionRow) -> bool:
         return row.phase is not SubscriptionPhase.PAUSED
     try:
         return subscriptions.queue(row.user_id, row.id).failing_since_ns is not None
-    except NoSubscription:  # removed meanwhile
+    except NoSubscription:  # removed in the meantime
         return False

@@ -1,6 +1,6 @@
-"""Where the time of a delivery went, as a bar and in words.
+"""Duration of each phase of a delivery, as a bar and as text.
 
-Rule kept: the bar shows nothing that is not written beside it.
+The text beside the bar states everything that the bar shows, so no reader depends on the bar.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from outcry.web.language import Words
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the time. `name`: its stable name; `begins` and `lasts`: of the bar, in percent."""
+    """A phase of a delivery. `name`: its code; `begins` and `lasts`: position and width in the bar, in percent."""
 
     name: str
     words: str
@@ -22,7 +22,7 @@ class Part:
 
 
 def timed(words: Words, phases_ms: Sequence[tuple[str, int]], took_ms: int | None) -> list[Part]:
-    """The parts of a time, one after the other; empty where none were measured."""
+    """Return the phases in order; empty if none were measured. `took_ms`: duration of the whole attempt."""
     whole_ms = max(sum(part_ms for _, part_ms in phases_ms), took_ms or 0, 1)
     found: list[Part] = []
     at_ms = 0

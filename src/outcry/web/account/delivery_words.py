@@ -1,6 +1,6 @@
-"""What deliveries and addresses are said about in words: each code with what it means and what to do.
+"""Texts for delivery codes: what each code means and what to do.
 
-Rule kept: a code is the deliverer's, its words are the pages'; one without words is shown as it is.
+The delivery package defines the codes. A code without a text here is shown itself.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ WINDOWS: Mapping[Window, str] = {
     "hour": later("Every hour"),
     "day": later("Once a day, at the digest hour in your preferences"),
 }
-#: How long a signing secret that is replaced signs on.
+#: Times that a rotated signing secret can stay valid.
 OVERLAPS: Mapping[str, tuple[int, str]] = {
     "0": (0, later("0 hours (ends now)")),
     "1h": (NANOS_PER_HOUR, later("1 hour")),
@@ -42,10 +42,10 @@ OUTCOMES: Mapping[str, str] = {
     "dead": later("Failed permanently"),
 }
 
-#: Of alerts that were kept as their receiver said that it is gone, where `failed` says of a test that it failed.
+#: Outcome `failed` of an alert: the attempt disabled the webhook, so its alerts are on hold. A failed test holds none.
 HELD = later("Failed, alerts on hold")
 
-#: Why an address is refused.
+#: Reasons to reject a URL or email address.
 _ADDRESSES: Mapping[str, str] = {
     "address_missing": later("Enter a URL or email address."),
     "mail_not_set_up": later("Email is not available: the operator has not set up a mail server."),
@@ -79,7 +79,7 @@ _ADDRESSES: Mapping[str, str] = {
     "endpoint_self": later("This URL points to this service."),
     "endpoint_unresolvable": later("Host not found. Check the spelling."),
 }
-#: What came of a delivery or a test.
+#: Results of a delivery or a test.
 _RESULTS: Mapping[str, str] = {
     "ok": later("Delivered."),
     "unconfirmed": later("Nothing sent: the recipient has not confirmed yet."),
@@ -119,7 +119,7 @@ _RESULTS: Mapping[str, str] = {
     "unsubscribed": later("The recipient unsubscribed."),
 }
 _NEW_THERE = later("This chat webhook no longer exists. Create a new one and enter its URL.")
-#: What means something else of one target than of others.
+#: Texts that differ for one target.
 _RESULTS_OF: Mapping[tuple[Target, str], str] = {
     (Target.SLACK, "gone"): _NEW_THERE,
     (Target.DISCORD, "gone"): _NEW_THERE,
@@ -127,9 +127,9 @@ _RESULTS_OF: Mapping[tuple[Target, str], str] = {
         "The mail server accepted the email. Check the inbox to see whether it arrived."
     ),
 }
-#: The codes there are words for.
+#: Codes that have texts.
 ADDRESS_CODES, RESULT_CODES = frozenset(_ADDRESSES), frozenset(_RESULTS)
-#: What came of asking the reader of an e-mail address.
+#: Results of requesting the consent of an email recipient.
 ASKED: Mapping[Asked | Literal["busy"], str] = {
     "asked": later("We sent a confirmation link to this email address."),
     "often": later(
@@ -149,13 +149,13 @@ PHASES: Mapping[str, str] = {
 
 
 def address_words(words: Words, code: str) -> str:
-    """Why an address is refused."""
+    """Return why a URL or email address is rejected."""
     found = _ADDRESSES.get(code)
     return words(found) if found else words("This URL or email address was rejected (%(code)s).", code=code)
 
 
 def result_words(words: Words, code: str, target: Target | None = None, status: int | None = None) -> str:
-    """Say what came of a delivery and what to do. `status`: of the HTTP response, if there was one."""
+    """Return the result of a delivery and what to do. `status`: HTTP status of the response, if there was one."""
     if code == "status" and status is not None:
         return words("The endpoint returned HTTP %(status)d.", status=status)
     special = _RESULTS_OF.get((target, code)) if target else None

@@ -1,9 +1,9 @@
-"""Pages of whoever reads at an e-mail subscription's address: to say yes to its mails, and to end them.
+"""Pages for the recipient of an email digest: confirm and unsubscribe.
 
-Rules kept: neither asks who is there, for the link says enough; opening one changes nothing, for mail servers open
-links too: a button does. Mails are ended by the button of a mail program as well (RFC 8058): such a form comes from
-elsewhere, has no cookie and no token of ours, and is taken for this alone. A link that does not hold is a page that is
-not there, whatever is wrong with it.
+Neither page needs a sign-in, because the link identifies the recipient. Opening a link changes nothing, because email
+servers open links too; the page's button does. An email program can unsubscribe with its own button (RFC 8058). Its
+request has no cookie and no form token, so only `unsubscribe` accepts such a request. Every invalid link gets the same
+page with status 404.
 """
 
 from collections.abc import Sequence
@@ -20,24 +20,28 @@ _LONGEST_TOKEN = 300
 
 
 async def ask_confirm(context: PageContext, request: PageRequest) -> Response:
-    """Where a reader says yes."""
+    """Ask the recipient to confirm the subscription."""
     return await _asked(context, request, "confirm")
 
 
 async def confirm(context: PageContext, request: PageRequest) -> Response:
-    """Take the yes."""
+    """Record the recipient's consent."""
     await context.form(request)
     row = await context.ask(context.services.consent.confirm, _token(request))
     return _page(context, request, "confirm", row, done=True)
 
 
 async def ask_unsubscribe(context: PageContext, request: PageRequest) -> Response:
-    """Where a reader says that they want no more."""
+    """Ask the recipient to confirm that the emails should stop."""
     return await _asked(context, request, "unsubscribe")
 
 
 async def unsubscribe(context: PageContext, request: PageRequest) -> Response:
-    """End it, whoever sends the form: nobody but the reader was given the link. What is in it is not looked at."""
+    """Stop the emails.
+
+    The form token is not checked and the body is ignored, because RFC 8058 requests come from email programs. The
+    secret link was sent to the recipient only.
+    """
     row = await context.ask(context.services.consent.unsubscribe, _token(request))
     return _page(context, request, "unsubscribe", row, done=True)
 

@@ -1,7 +1,7 @@
-"""What did not arrive, sent again: `/account/webhooks/{id}/resend/…`.
+"""Resend alerts to a webhook: `/account/webhooks/{id}/resend/…`.
 
-Rules kept: sent again is only what its owner asks for and may see now, and only where alerts are being sent; it goes
-the way alerts go, under the ids it had, so that a receiver recognises what it has already.
+Only the owner can resend, only alerts that the owner may see now, and only to an active webhook. Resent alerts use the
+normal queue and their original ids, so a receiver can drop duplicates.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ from outcry.web.account.webhook_page import (
 )
 from outcry.web.page_context import Page, PageContext, PageRequest
 
-#: Times anything is sent again, in any minute.
+#: Resends per user and minute.
 _RESENDS = 10
 _LONGEST_ID = 100
 
 
 async def resend_one(context: PageContext, request: PageRequest) -> Response:
-    """The alerts of one message."""
+    """Resend the alerts of one message."""
     user, row = await own(context, request)
     message_id = (await context.form(request)).text("message_id", _LONGEST_ID)
     again = context.services.subscriptions.resend_one
@@ -49,7 +49,7 @@ async def resend_one(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_held(context: PageContext, request: PageRequest) -> Response:
-    """Whatever was held or given up."""
+    """Resend all alerts that were on hold or failed permanently."""
     user, row = await own(context, request)
     await context.form(request)
     again = context.services.subscriptions.resend_failed
@@ -59,7 +59,7 @@ async def resend_held(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_failed(context: PageContext, request: PageRequest) -> Response:
-    """What was held or given up since a time."""
+    """Resend alerts that were on hold or failed permanently since a time that the user enters."""
     again = context.services.subscriptions.resend_failed
     return await _resend_since(
         context,
@@ -70,7 +70,7 @@ async def resend_failed(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_missing(context: PageContext, request: PageRequest) -> Response:
-    """What it is for and was never to be sent to it, for it was paused or not yet there, since a time."""
+    """Send alerts recorded since a time that the user enters, while the webhook was paused or did not exist."""
     again = context.services.subscriptions.resend_missing
 
     def missing(user: UserRow, row: SubscriptionRow, since_ns: int) -> int:
@@ -80,7 +80,7 @@ async def resend_missing(context: PageContext, request: PageRequest) -> Response
 
 
 def _scope(request: PageRequest, user: UserRow) -> Scope:
-    """What a user may see now."""
+    """Return what the user may see now."""
     return request.scope or Scope(user.id, ())
 
 
@@ -117,7 +117,10 @@ async def _resend(
 
 
 def since_of(request: PageRequest, typed: str, now_ns: int) -> int | None:
-    """A day and time (ns UTC) as its reader's clock shows it; None of what is none, is to come, or is too long ago."""
+    """Parse a date and time in the reader's time zone; return it in ns UTC.
+
+    Returns None if it is malformed, in the future, or more than a day older than the retention of alerts.
+    """
     try:
         there = datetime.fromisoformat(typed)
     except ValueError:

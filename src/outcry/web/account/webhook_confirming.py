@@ -1,6 +1,6 @@
-"""The question whether whoever reads at an e-mail address wants alerts there: asked when it is given, and again.
+"""Consent of an email recipient: request it for a new email address, and again on demand.
 
-Rule kept: what came of asking is said; where it was not asked, why.
+The page shows the result of a request, or why none was sent.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ from outcry.web.page_context import Page, PageContext, PageRequest
 async def ask_reader(
     context: PageContext, request: PageRequest, row: SubscriptionRow
 ) -> Asked | Literal["busy"] | None:
-    """Ask the reader of an address that is not confirmed; None where there is nothing to ask."""
+    """Email a confirmation link to the recipient; return the result.
+
+    Returns None if the subscription is not waiting for a confirmation, and "busy" if too many tasks of the user run.
+    """
     if row.phase is not SubscriptionPhase.UNCONFIRMED:
         return None
     ask = context.services.consent.ask
@@ -35,7 +38,7 @@ async def ask_reader(
 
 
 async def ask_again(context: PageContext, request: PageRequest) -> Response:
-    """Send the question again."""
+    """Send the confirmation link again."""
     _, row = await own(context, request)
     await context.form(request)
     asked = await ask_reader(context, request, row)

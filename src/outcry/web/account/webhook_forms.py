@@ -1,6 +1,6 @@
-"""What is typed about a webhook, read and judged.
+"""Webhook forms: read and validate the entries.
 
-Rule kept: what cannot be a webhook is refused whole, with what was typed and a fault at each entry that is wrong.
+A form with an invalid entry changes nothing. It is shown again with the typed values and a fault at each invalid entry.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _REFUSALS: Mapping[str, str] = {
 
 
 async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str, str], Faults]:
-    """What was typed, as far as it is what a form can hold."""
+    """Return the typed entries and the faults found while reading them."""
     form = await context.form(request)
     typed = {name: form.line(name) for name in _CHOICES}
     typed["label"] = form.line("label", LONGEST_LABEL)
@@ -32,7 +32,7 @@ async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str
 
 
 def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
-    """A subscription as wished; None, with faults, where it cannot be one."""
+    """Return the requested settings of a subscription; None, with faults added, if an entry is invalid."""
     target = next((one for one in Target if one == typed["target"]), None)
     if target is None:
         faults["target"] = words("Choose where to send alerts.")
@@ -56,12 +56,12 @@ def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, word
 
 
 def offered(context: PageContext) -> dict[str, str]:
-    """The products alerts are made of, by root: what a subscription can be narrowed to."""
+    """Return the products that have alerts, names by root. A subscription can be limited to a selection."""
     products = context.services.universe.products.values()
     return {product.root: product.name for product in products if product.parent is None}
 
 
 def refusal_words(words: Words, refusal: SubscriptionRefused) -> str:
-    """Why a subscription is refused, in words."""
+    """Return the text of a refusal."""
     found = _REFUSALS.get(refusal.code)
     return words(found) if found else address_words(words, refusal.code)

@@ -1,4 +1,4 @@
-"""What the pages of one webhook share: access checks, rendering, and the user's activity log.
+"""Shared functions of the pages of one webhook: access checks, rendering, and the user's activity log.
 
 Another user's webhook behaves like a missing one. A webhook may be removed in another tab at any time.
 """
@@ -39,13 +39,16 @@ ONE = f"{LIST}/{{webhook_id}}"
 
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, SubscriptionRow]:
-    """Who asks, and the subscription of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
+    """Return the signed-in user and the webhook with the id in the path.
+
+    Raises `NotSignedIn`, and `PageMissing` unless the user owns the webhook.
+    """
     user, wanted = context.user(request), id_in_path(request, "webhook_id")
     return user, await asked(context, context.services.subscriptions.one, user.id, wanted)
 
 
 async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Ask something of one of them. Raises `PageMissing` where it is there no more."""
+    """Run `work` on a webhook and return its result. Raises `PageMissing` if the webhook no longer exists."""
     try:
         return await context.ask(work, *args, **kwargs)
     except NoSubscription:
@@ -53,7 +56,10 @@ async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwa
 
 
 class TooOften(Exception):
-    """A user asks too much of other hosts: `wait_s`: until more may be asked; 0: until what is under way has ended."""
+    """The user exceeded a limit on requests to other hosts.
+
+    `wait_s`: seconds until the next one is allowed; 0 if the user has to wait for a running one.
+    """
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(wait_s)
@@ -64,7 +70,11 @@ async def asked_of_others(
     context: PageContext, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:  # fmt: skip
-    """The same of what waits for other hosts. `counted`: as what, and how often in any minute. Raises `TooOften`."""
+    """Run `work` that waits for other hosts in the background, and return its result.
+
+    `counted`: kind of the work and its limit per user and minute; None if it has no such limit. Raises `TooOften`, and
+    `PageMissing` if the webhook no longer exists.
+    """
     if counted is not None:
         kind, most = counted
         verdict = await context.counted(f"{kind}:{user.id}", most)
@@ -79,7 +89,7 @@ async def asked_of_others(
 
 
 def told_to_wait(response: Response, wait_s: int) -> Response:
-    """A page that says that something was asked too often."""
+    """Set status 429 and `retry-after` on a response; return it."""
     response.status_code = 429
     if wait_s:
         response.headers["retry-after"] = str(wait_s)
@@ -89,7 +99,7 @@ def told_to_wait(response: Response, wait_s: int) -> Response:
 async def one(
     context: PageContext, request: PageRequest, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
 ) -> Response:
-    """The page of one: `typed` stands in its form, refused for `faults`."""
+    """Render the page of a webhook. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
     health = await asked(context, health_of, context, request, row)
     return page(
         context,
@@ -115,7 +125,7 @@ async def one(
 def page(
     context: PageContext, request: PageRequest, template: str, status: int = 200, **values: Any
 ) -> Response:
-    """A page on webhooks, with the words all of them use."""
+    """Render a webhook page with the labels that all of them use."""
     return context.page(
         request,
         template,
@@ -132,12 +142,12 @@ def page(
 
 
 def _shut(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Targets that cannot be chosen here, and why."""
+    """Return unavailable targets with the reason."""
     return {} if context.services.consent.able else {Target.EMAIL.value: request.words("email not set up")}
 
 
 def typed_of(row: SubscriptionRow) -> dict[str, str]:
-    """What stands in the form of one as it is kept; its address is not given back."""
+    """Return the form values of a stored webhook. The URL is left empty, because a saved URL is never shown."""
     return {
         "address": "", "label": row.label, "symbols": " ".join(row.symbols), "min_severity": row.min_severity,
         "ordered": "yes" if row.ordered else "", "window": row.window, "at_once": "yes" if row.at_once else "",

@@ -1,7 +1,4 @@
-"""The signing secret of a webhook: replaced, and shown once.
-
-Rule kept: a secret is on a page the one time it is made, for a user who has just proved who it is.
-"""
+"""Signing secret of a webhook: rotate it and show the new one once. Rotation needs a recent confirmation."""
 
 from collections.abc import Sequence
 
@@ -16,7 +13,7 @@ from outcry.web.page_context import NotConfirmed, Page, PageContext, PageMissing
 
 
 async def rotate_secret(context: PageContext, request: PageRequest) -> Response:
-    """Sign with a new secret, shown once; the old one signs on for as long as its owner chose."""
+    """Rotate the signing secret and show the new one once; the old one stays valid for the chosen time."""
     user, row = await own(context, request)
     overlap = (await context.form(request)).text("overlap")
     overlap = overlap if overlap in OVERLAPS else USUAL_OVERLAP
@@ -27,7 +24,7 @@ async def rotate_secret(context: PageContext, request: PageRequest) -> Response:
     except NotConfirmed:
         return prove_first(context, request, f"{LIST}/{row.id}", {})
     except SubscriptionRefused:
-        raise PageMissing from None  # the form for it is only where something is signed
+        raise PageMissing from None  # unsigned targets have no rotation form
     await note(context, request, user, Event.SUBSCRIPTION_ROTATED, row, overlap=overlap)
     return redirect_with_secret(
         context, request, f"{LIST}/{row.id}/secret", {"secret": secret, "done": overlap}
@@ -35,7 +32,7 @@ async def rotate_secret(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_secret(context: PageContext, request: PageRequest) -> Response:
-    """A signing secret just made, the only time it is on a page."""
+    """Show the new signing secret, once."""
     _, row = await own(context, request)
     held = await take_secret(context, request, f"{LIST}/{row.id}/secret")
     if held is None:

@@ -1,6 +1,6 @@
-"""The test of a webhook: sent at once, by the way alerts go, with what came of it on the page.
+"""Test of a webhook: send a test alert the same way as other alerts, and show the result.
 
-Rule kept: what was answered is shown as text, and what it means in plain words.
+The response of the endpoint is untrusted and is shown as plain text only.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from outcry.web.account.webhook_page import (
 from outcry.web.as_text import as_seen
 from outcry.web.page_context import Page, PageContext, PageRequest
 
-#: Tests in any minute; a test waits for the other side.
+#: Tests per user and minute. A test waits for the endpoint.
 _TESTS = 5
 
 
 async def test_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Send the test alert now, and tell what came of it."""
+    """Send the test alert now and show its result."""
     user, row = await own(context, request)
     await context.form(request)
     test = context.services.subscriptions.test

@@ -46,9 +46,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 NEW = f"{LIST}/new"
-#: Hosts of a user's choice that are looked for, in any minute. A chat's are always the same.
+#: Host names to resolve per user and minute. Chat webhooks are exempt, because their hosts are fixed.
 _HOSTS = 10
-#: What a new one is unless something else is chosen.
+#: Default values of a new webhook.
 _USUAL = {
     "address": "", "label": "", "symbols": "", "min_severity": "info", "ordered": "", "window": "hour",
     "at_once": "yes",
@@ -57,7 +57,7 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A subscription of the list: how it does, and what was last attempted for it, with its outcome in words."""
+    """A webhook in the list. `last`: its last attempt, made at `at`; `outcome`: that attempt's outcome in words."""
 
     row: SubscriptionRow
     health: Health
@@ -100,8 +100,10 @@ async def new_webhook(context: PageContext, request: PageRequest) -> Response:
 
 
 def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """What the address of the page fills in: a target, and of addresses the demonstration's own receiver alone, for
-    a link from elsewhere must not choose where somebody's alerts go."""
+    """Return form values from the query string: the target, and a URL only if it is that of the demo's test receiver.
+
+    A link on another site must not choose where a user's alerts go.
+    """
     query, sink = request.http.query_params, context.services.sink
     target, address = query.get("target", ""), query.get("address", "")
     return {
@@ -140,7 +142,7 @@ async def make_webhook(context: PageContext, request: PageRequest) -> Response:
 async def _judged(
     context: PageContext, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Save what was wished; another address is judged, which may wait for its host's name."""
+    """Save a webhook. A new URL or email address is checked in the background, because resolving a host takes time."""
     if not wish.address:
         return await asked(context, save, *args, **kwargs)
     counted = ("host", _HOSTS) if wish.target is Target.HTTPS else None
@@ -152,7 +154,7 @@ def _too_often(request: PageRequest) -> str:
 
 
 def _made(context: PageContext, request: PageRequest, made: Made, mail: str | None) -> Response:
-    """On to what was made; first to its secret, if it has one. `mail`: what came of asking its reader."""
+    """Redirect to the new webhook, or first to its signing secret. `mail`: result of the consent request, if any."""
     place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
     if made.secret is None:
         return context.to(request, f"{place}?done={done}")
@@ -219,7 +221,7 @@ async def resume_webhook(context: PageContext, request: PageRequest) -> Response
 async def _move(
     context: PageContext, request: PageRequest, move: Callable[[int, int], bool], event: Event, done: str
 ) -> Response:
-    """Move one of this user's on; where it stands so already nothing is noted."""
+    """Change the phase of a webhook. Log nothing if the webhook already has it."""
     user, row = await own(context, request)
     await context.form(request)
     if not await asked(context, move, user.id, row.id):
