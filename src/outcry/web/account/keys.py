@@ -46,8 +46,11 @@ _SOON_NS = 7 * NANOS_PER_DAY
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A key as its user is shown it. `state`: live, soon (it ends within a week), replaced (it ends, another is there),
-    expired or revoked."""
+    """A key for a page.
+
+    `state`: live, soon (expires within a week), replaced (rotated, valid until its grace period ends), expired or
+    revoked.
+    """
 
     row: KeyRow
     name: str
@@ -112,8 +115,11 @@ async def key_by_form(
     context: PageContext, request: PageRequest, role: Role, form_at: str, made_at: str,
     refuse: Callable[[Mapping[str, str], Faults], Awaitable[Response]],
 ) -> Response:  # fmt: skip
-    """Make a key as the form of the page `form_at` wishes; the page `made_at` shows it, once. `refuse`: that form
-    again, with what was typed and what is wrong with it."""
+    """Create a key from a submitted form.
+
+    `form_at`: path of the form. `made_at`: path of the page that shows the key once. `refuse`: renders the form again
+    with the typed values and their faults.
+    """
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -130,7 +136,7 @@ async def key_by_form(
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A key as a form asks for it, and what was typed."""
+    """Values of the form for a new key."""
 
     label: str
     lifetime: str

@@ -1,6 +1,6 @@
-"""What was done in a person's name, for that person to read: `/account/log`.
+"""Activity log of the signed-in user: `/account/log`.
 
-Rule kept: nobody reads another one's lines here, and an event whose words are not known yet is shown by its code.
+A user sees only the user's own entries. An event or detail without a text here is shown by its code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ _EVENTS: Mapping[str, str] = {
     Event.GRANT_ADDED: later("Data access granted"),
     Event.GRANT_REMOVED: later("Data access revoked"),
 }
-#: Names of what is kept beside an event, and the values that are words and not somebody's own text.
+#: Labels of an event's details. `_VALUES` translates values that are codes; other values are the user's own text.
 _DETAILS = {
     "way": later("Method"),
     "factor": later("Two-factor authentication"),
@@ -140,7 +140,7 @@ _VALUES = {
     "scope": {"completed": later("Completed sessions"), "live": later("Live data")},
     "disabled": {"true": later("Yes"), "false": later("No")},
 }
-#: What worries: shown so that it is seen.
+#: Events that the page highlights.
 WARNING = frozenset(
     {
         Event.SIGN_IN_FAILED,
@@ -155,13 +155,13 @@ WARNING = frozenset(
 
 
 def event_words(request: PageRequest, row: AuditRow) -> str:
-    """What happened."""
+    """Return the text of an event."""
     known = _EVENTS.get(row.event)
     return request.words(known) if known else row.event
 
 
 def detail_words(request: PageRequest, row: AuditRow) -> list[tuple[str, str]]:
-    """What it was about: names and values in the reader's language, as far as they are words of ours."""
+    """Return labels and values of an event's details, translated where the value is a code."""
     found: list[tuple[str, str]] = []
     for name, value in row.details.items():
         known = _VALUES.get(name, {}).get(value)
@@ -171,7 +171,7 @@ def detail_words(request: PageRequest, row: AuditRow) -> list[tuple[str, str]]:
 
 
 async def show(context: PageContext, request: PageRequest) -> Response:
-    """A page of lines, newest first."""
+    """Show one page of the log, newest first."""
     user = context.user(request)
     before = before_in_query(request)
     rows = await context.ask(context.services.identity.audit, user, before, _PAGE_LINES + 1)

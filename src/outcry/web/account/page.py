@@ -1,6 +1,6 @@
-"""The account's front: `/account`, with how answers stand for this user, and preferences.
+"""Account overview: `/account`. Data status of the user's symbols, and preferences.
 
-Rule kept: what stands between a user and live answers is said with the one next step that changes it.
+Each reason why symbols are not live comes with its next step, if the user can take one.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why `count` symbols are not live; `step`: what changes it, and where, if anything does."""
+    """Why `count` symbols are not live. `step`: next step and its URL; None if the user need not act."""
 
     state: StatusLabel
     count: int
@@ -37,9 +37,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """How a user's answers stand: symbols live and delayed (`shut`: neither), why they are not live by how many, and
-    how much there is of what can be changed here; `worries`: webhooks that bring nothing; `waiting`: connections that
-    rest until somebody acts."""
+    """Counts for the account overview.
+
+    - `live`, `delayed`, `shut`: symbols that are live, delayed, and without data.
+    - `reasons`: why symbols are not live, most frequent first.
+    - `keys`: active API keys; `subscriptions`, `connections`: all of the user's.
+    - `worries`: webhooks that are failing, disabled or unconfirmed.
+    - `waiting`: connections that wait for the user.
+    """
 
     live: int
     delayed: int
@@ -53,7 +58,7 @@ class Front:
 
 
 async def front(context: PageContext, request: PageRequest) -> Response:
-    """How things stand, and preferences."""
+    """Show the data status and the preferences form."""
     kept = context.user(request).preferences
     shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
     shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
@@ -62,7 +67,7 @@ async def front(context: PageContext, request: PageRequest) -> Response:
 
 
 async def prefer(context: PageContext, request: PageRequest) -> Response:
-    """Keep preferences."""
+    """Save preferences."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -117,7 +122,7 @@ def _stand(context: PageContext, request: PageRequest) -> Front:
 
 
 def _preferences(typed: Mapping[str, str], faults: Faults, words: Words) -> Preferences | None:
-    """Preferences as typed; None, with faults, where they cannot be."""
+    """Return the typed preferences; None, with faults added, if an entry is invalid."""
     if typed["language"] and typed["language"] not in LANGUAGES:
         faults["language"] = words("Choose a language from the list.")
     theme = next((theme for theme in get_args(Theme) if theme == typed["theme"]), None)
@@ -135,7 +140,7 @@ def _preferences(typed: Mapping[str, str], faults: Faults, words: Words) -> Pref
 
 @cache
 def zones() -> tuple[str, ...]:
-    """Every time zone there is, by name."""
+    """Return the names of all time zones, sorted."""
     return tuple(sorted(name for name in available_timezones() if "/" in name or name == "UTC"))
 
 
