@@ -1,7 +1,7 @@
-"""The operator's pages on data: `/operator/data`, with what is granted to whom, and `/operator/feeds`.
+"""The operator's data pages: datasets and grants at `/operator/data`, feeds at `/operator/feeds`.
 
-Rules kept: of what users bring themselves an operator sees counts, nothing more; a grant is made only by an operator
-who has just proved who it is, and one that shows data soon only with a licence declared.
+Of users' own data an operator sees counts only. Changing grants needs a recent confirmation. A grant of live data or of
+an embargo under 24 hours needs a declared licence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ _LICENCES: Mapping[str, str] = {
     "redistributable": later("Redistributable: anyone"),
     "public": later("Public: no licence restrictions"),
 }
-#: Which entry of the form a refusal's field is.
+#: Form entry at which a refusal is shown, by code and field of the refusal.
 _ENTRIES: Mapping[tuple[str, str], str] = {
     ("tier", "name"): "tier",
     ("user", "name"): "email",
@@ -76,7 +76,7 @@ _ENTRIES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Sessions of one contract and source, counted, for a page. `name`: of its product, with the delivery month."""
+    """A dataset for a page: the sessions of one contract and source. `name`: product and delivery month."""
 
     row: DatasetRow
     name: str
@@ -86,7 +86,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A grant for a page. `to`: whom, in words."""
+    """A grant for a page. `to`: the recipient in words."""
 
     row: GrantRow
     to: str
@@ -98,7 +98,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A line of the log of grants, for a page."""
+    """An entry of the grant log for a page."""
 
     event: GrantEvent
     granted: Granted
@@ -106,7 +106,7 @@ class Logged:
 
 
 async def show_data(context: PageContext, request: PageRequest) -> Response:
-    """What there is, and to whom it is granted."""
+    """Show datasets, grants and the grant log."""
     return await _data(context, request, {}, {})
 
 
@@ -143,7 +143,7 @@ async def _data(
 
 
 async def add_grant(context: PageContext, request: PageRequest) -> Response:
-    """Grant something."""
+    """Add a grant."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -166,7 +166,7 @@ async def add_grant(context: PageContext, request: PageRequest) -> Response:
 
 
 async def remove_grant(context: PageContext, request: PageRequest) -> Response:
-    """Take one back: what it showed is not shown any more."""
+    """Revoke a grant."""
     operator = context.operator(request)
     await context.form(request)
     grant_id = id_in_path(request, "grant_id")
@@ -184,7 +184,7 @@ async def remove_grant(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_feeds(context: PageContext, request: PageRequest) -> Response:
-    """The operator's own streams, how many others there are, and how delivering alerts stands."""
+    """Show the operator's streams, the number of users' streams and connections, and the delivery status."""
     user, registry = context.operator(request), context.services.registry
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
     own = [seen.channel for seen in registry.channels(everything) if seen.channel.key.owner == OPERATOR]
@@ -205,7 +205,7 @@ async def show_feeds(context: PageContext, request: PageRequest) -> Response:
 
 
 def _phases(request: PageRequest, counts: Mapping[ConnectionPhase, int]) -> list[tuple[str, int]]:
-    """Each phase a connection can stand in, in words, with how many do."""
+    """Return the label of each connection phase with the number of connections in it."""
     return [(request.words(word), counts.get(phase, 0)) for phase, word in PHASE_WORDS.items()]
 
 
@@ -268,7 +268,7 @@ async def _note(
     if row.licence:
         details["licence"] = row.licence
     kind, _, number = row.grantee.partition(":")
-    if kind == "user":  # an address tells more than a number, and stays what it was at the time
+    if kind == "user":  # log the email address of this moment, because it can change later
         people = {str(one.id): one.email for one in await context.ask(context.services.identity.users)}
         details["grantee"] = people.get(number, row.grantee)
     await context.ask(context.services.identity.note, user, event, origin_of(request), **details)

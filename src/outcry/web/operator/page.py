@@ -1,7 +1,7 @@
-"""The operator's pages on people: `/operator/users`. Listed, invited, changed, switched off.
+"""The operator's user pages: `/operator/users`. List, invite, change and disable users.
 
-Rules kept: none of this is shown to anybody else; what somebody may do is changed only by an operator who has just
-proved who it is, and is noted where both can read it. Links that let somebody in are on a page once.
+Only operators can open these pages. Changing a user needs a recent confirmation and is logged for both the operator and
+the user. Invitation and password reset links are shown once.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ ROLES: Mapping[UserRole, str] = {"member": later("Member"), "operator": later("S
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody in the list. `keys`: how many work."""
+    """A user in the list. `keys`: number of active API keys."""
 
     row: UserRow
     since: LocalTime | None
@@ -47,13 +47,13 @@ class Person:
 
 
 async def first_page(context: PageContext, request: PageRequest) -> Response:
-    """`/operator` is its first part."""
+    """Redirect `/operator` to the list of users."""
     context.operator(request)
     return context.to(request, USERS)
 
 
 async def list_users(context: PageContext, request: PageRequest) -> Response:
-    """Everyone, and the invitations that are open."""
+    """List users and open invitations."""
     return await _list(context, request, {}, {})
 
 
@@ -94,11 +94,11 @@ async def _list(
     return delete_typed(request, page)
 
 
-# -- letting somebody in
+# -- invitations
 
 
 async def invite(context: PageContext, request: PageRequest) -> Response:
-    """Make an invitation; its link is shown once, and mailed where mail works."""
+    """Create an invitation. Its link is shown once, and emailed if email is set up."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -122,7 +122,7 @@ async def invite(context: PageContext, request: PageRequest) -> Response:
 
 
 async def withdraw(context: PageContext, request: PageRequest) -> Response:
-    """Take an invitation back."""
+    """Revoke an invitation."""
     operator = context.operator(request)
     await context.form(request)
     token_id = id_in_path(request, "token_id")
@@ -133,7 +133,7 @@ async def withdraw(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_link(context: PageContext, request: PageRequest) -> Response:
-    """A link that lets somebody in, the only time it is on a page."""
+    """Show a new invitation or password reset link, once."""
     context.operator(request)
     held = await take_secret(context, request, INVITED)
     if held is None:
@@ -145,16 +145,16 @@ async def show_link(context: PageContext, request: PageRequest) -> Response:
     return delete_secret(request, page)
 
 
-# -- one of them
+# -- one user
 
 
 async def show_user(context: PageContext, request: PageRequest) -> Response:
-    """What one may do, and what can be changed of that."""
+    """Show a user and its settings."""
     return await _user(context, request, {}, {})
 
 
 async def change_user(context: PageContext, request: PageRequest) -> Response:
-    """Change role and tier."""
+    """Change a user's role and tier."""
     operator, row = await _wanted(context, request)
     form = await context.form(request)
     faults = form.faults
@@ -166,7 +166,7 @@ async def change_user(context: PageContext, request: PageRequest) -> Response:
 
 
 async def switch_user(context: PageContext, request: PageRequest) -> Response:
-    """Switch somebody off, who is signed out everywhere then and whose keys stop; or on again."""
+    """Disable or enable a user. Disabling signs the user out everywhere and stops the user's keys."""
     operator, row = await _wanted(context, request)
     wanted = (await context.form(request)).text("disabled")
     if wanted not in {"yes", "no"}:
@@ -175,7 +175,7 @@ async def switch_user(context: PageContext, request: PageRequest) -> Response:
 
 
 async def make_reset_link(context: PageContext, request: PageRequest) -> Response:
-    """A link with which somebody can choose a new password, shown once."""
+    """Create a password reset link for a user and show it once."""
     operator, row = await _wanted(context, request)
     await context.form(request)
     try:
@@ -191,7 +191,7 @@ async def make_reset_link(context: PageContext, request: PageRequest) -> Respons
 
 
 async def back_to_user(context: PageContext, request: PageRequest) -> Response:
-    """An address that only takes forms, opened as a page."""
+    """Redirect a form URL that was opened as a page."""
     return context.to(request, f"{USERS}/{id_in_path(request, 'user_id')}")
 
 

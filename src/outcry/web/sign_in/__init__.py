@@ -1,1 +1,1 @@
-"""Sign-in and security."""
+"""Sign-in and security pages."""

@@ -1,6 +1,6 @@
 """Emailed links: sign-in, password reset, email change and invitation.
 
-Opening a link changes nothing, because mail servers open links too; the page's button does. The response to a request
+Opening a link changes nothing, because email servers open links too; the page's button does. The response to a request
 for a link is the same whether the email address has an account or not.
 """
 
@@ -24,7 +24,7 @@ from outcry.web.sign_in_flow import (
     sign_in_browser,
 )
 
-#: Where to go once a mailed link was used: it is used in the browser that asked for it.
+#: Stores the next page in the requesting browser, because only that browser can use the sign-in link.
 ONWARD_COOKIE = "outcry-onward"
 _ONWARD_S = 600
 _LONGEST_TOKEN = 200
@@ -38,16 +38,16 @@ def _token(request: PageRequest) -> str:
     return request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
 
 
-# -- asking for one
+# -- request a link
 
 
 async def ask_link(context: PageContext, request: PageRequest) -> Response:
-    """Where a link to sign in with is asked for."""
+    """Show the form to request a sign-in link."""
     return _asking(context, request, "signin/ask_link.html")
 
 
 async def send_link(context: PageContext, request: PageRequest) -> Response:
-    """Mail one, to be used in this browser."""
+    """Email a sign-in link that works in this browser only."""
     form = await context.form(request)
     email, to = form.text("email"), next_of(request)
     try:
@@ -68,12 +68,12 @@ async def send_link(context: PageContext, request: PageRequest) -> Response:
 
 
 async def ask_reset(context: PageContext, request: PageRequest) -> Response:
-    """Where a link to choose a new password with is asked for."""
+    """Show the form to request a password reset link."""
     return _asking(context, request, "signin/ask_reset.html")
 
 
 async def send_reset(context: PageContext, request: PageRequest) -> Response:
-    """Mail one."""
+    """Email a password reset link."""
     form = await context.form(request)
     email = form.text("email")
     try:
@@ -92,16 +92,16 @@ def _asking(context: PageContext, request: PageRequest, template: str) -> Respon
     )
 
 
-# -- using one
+# -- use a link
 
 
 async def link_form(context: PageContext, request: PageRequest) -> Response:
-    """The page a mailed link leads to."""
+    """Show the page of a sign-in link."""
     return context.page(request, "signin/link.html", secret=True, faults={}, token=_token(request))
 
 
 async def follow_link(context: PageContext, request: PageRequest) -> Response:
-    """Sign in with it."""
+    """Sign in with an emailed link."""
     form = await context.form(request)
     token = form.text("token")
     try:
@@ -117,14 +117,14 @@ async def follow_link(context: PageContext, request: PageRequest) -> Response:
 
 
 async def reset_form(context: PageContext, request: PageRequest) -> Response:
-    """The page a link to a new password leads to."""
+    """Show the page of a password reset link."""
     return context.page(
         request, "signin/reset.html", secret=True, faults={}, token=_token(request), mail=_mail(context)
     )
 
 
 async def reset(context: PageContext, request: PageRequest) -> Response:
-    """Choose it."""
+    """Set the new password and sign in."""
     form = await context.form(request)
     token = form.text("token")
     try:
@@ -138,14 +138,14 @@ async def reset(context: PageContext, request: PageRequest) -> Response:
 
 
 async def email_form(context: PageContext, request: PageRequest) -> Response:
-    """The page a link to a new address leads to."""
+    """Show the page of an email change link."""
     return context.page(
         request, "signin/email.html", secret=True, faults={}, token=_token(request), done=False
     )
 
 
 async def new_email(context: PageContext, request: PageRequest) -> Response:
-    """Make it the account's."""
+    """Change the account's email address."""
     form = await context.form(request)
     try:
         await context.ask(context.services.identity.finish_email, form.text("token"), origin_of(request))
@@ -158,7 +158,7 @@ async def new_email(context: PageContext, request: PageRequest) -> Response:
 
 
 async def invitation(context: PageContext, request: PageRequest) -> Response:
-    """The page an invitation leads to."""
+    """Show the page of an invitation; status 410 if it is no longer valid."""
     token = _token(request)
     invited = await context.ask(context.services.identity.invited, token)
     if invited is None:
@@ -176,7 +176,7 @@ async def invitation(context: PageContext, request: PageRequest) -> Response:
 
 
 async def accept(context: PageContext, request: PageRequest) -> Response:
-    """Come in by it."""
+    """Accept an invitation: create the account and sign in."""
     form = await context.form(request)
     token, email = form.text("token"), form.text("email")
     identity = context.services.identity

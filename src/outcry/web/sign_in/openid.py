@@ -1,7 +1,7 @@
-"""Coming in, or proving anew who it is, by the sign-in service the operator named: there and back.
+"""OpenID Connect: sign-in and confirmation through the provider that the operator configured.
 
-Rule kept: what the way back has to match travels in a cookie of this browser; whatever goes wrong ends on the page the
-way began at, with a reason and the other ways in.
+A cookie carries the ticket that the provider's response must match. On failure the browser returns to the sign-in or
+confirmation page, which shows the reason and the other methods.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _TICKET_S = 600
 
 
 async def leave(context: PageContext, request: PageRequest) -> Response:
-    """Send the browser to the sign-in service. `token` in the address: of an invitation to come in by."""
+    """Redirect the browser to the provider. Query parameter `token`: token of an invitation to accept."""
     identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing
@@ -35,7 +35,8 @@ async def leave(context: PageContext, request: PageRequest) -> Response:
             identity.begin_openid,
             next_of(request),
             invitation=invitation,
-            session=None if invitation else request.session,  # who is invited need not be who is signed in
+            # The invited person may not be the signed-in user.
+            session=None if invitation else request.session,
         )
     except Refused as refusal:
         return await _back(context, request, refusal)
@@ -45,7 +46,7 @@ async def leave(context: PageContext, request: PageRequest) -> Response:
 
 
 async def return_(context: PageContext, request: PageRequest) -> Response:
-    """The browser comes back with what the service gave it."""
+    """Complete the sign-in or confirmation with the provider's response."""
     identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing

@@ -1,7 +1,7 @@
 """Set-up, sign-in with a password and second factor, confirmation, and sign-out.
 
-A signed-in user is not asked again, so a form that is sent twice redirects instead of failing. The next page is in the
-URL and is always on this site.
+For a signed-in user the sign-in pages redirect, so a form that is sent twice does not fail. The URL contains the next
+page, which is always on this site.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from outcry.web.sign_in_flow import (
 
 _LONGEST_TOKEN = 200
 
-# -- first run
+# -- set-up
 
 
 async def set_up_form(context: PageContext, request: PageRequest) -> Response:
-    """Where the first operator is made."""
+    """Show the form to create the first operator."""
     if not await context.ask(context.services.identity.needs_set_up):
         return context.to(request, "/sign-in")
     token = request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
@@ -39,7 +39,7 @@ async def set_up_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def set_up(context: PageContext, request: PageRequest) -> Response:
-    """Make the first operator and sign in as it."""
+    """Create the first operator and sign in."""
     if request.user is not None:
         return context.to(request, "/")
     form = await context.form(request)
@@ -83,7 +83,7 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
 async def sign_in_again(
     context: PageContext, request: PageRequest, refusal: Refused, email: str = ""
 ) -> Response:
-    """All ways in once more, with why the one that was taken ended here."""
+    """Show the sign-in page again with the reason of a refusal."""
     return refused(context, request, "signin/sign_in.html", refusal, email=email, **_ways(context, request))
 
 
@@ -126,11 +126,11 @@ async def code(context: PageContext, request: PageRequest) -> Response:
     return await sign_in_browser(context, request, came, next_of(request))
 
 
-# -- proving it anew
+# -- confirmation
 
 
 async def confirm_form(context: PageContext, request: PageRequest) -> Response:
-    """Before anything secret is shown or changed."""
+    """Show the form to confirm the user's identity."""
     context.user(request)
     return context.page(
         request, "signin/confirm.html", secret=True, faults={}, **await _proofs(context, request)
@@ -138,7 +138,7 @@ async def confirm_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def confirm(context: PageContext, request: PageRequest) -> Response:
-    """By password and, where there is one, second factor."""
+    """Confirm the user's identity with a password and, if set up, a second factor."""
     context.user(request)
     assert request.session is not None
     form = await context.form(request)
@@ -156,7 +156,7 @@ async def confirm(context: PageContext, request: PageRequest) -> Response:
 
 
 async def confirm_again(context: PageContext, request: PageRequest, refusal: Refused) -> Response:
-    """All proofs once more, with why the one that was given is none."""
+    """Show the confirmation page again with the reason of a refusal."""
     return refused(context, request, "signin/confirm.html", refusal, **await _proofs(context, request))
 
 
@@ -172,7 +172,7 @@ async def _proofs(context: PageContext, request: PageRequest) -> dict[str, Any]:
     }
 
 
-# -- going out
+# -- sign-out
 
 
 async def sign_out(context: PageContext, request: PageRequest) -> Response:

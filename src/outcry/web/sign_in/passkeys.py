@@ -1,8 +1,7 @@
-"""Passkeys: what the browser's script and the service say to each other. A browser speaks of passkeys only to scripts,
-so these are the only pages that need one.
+"""Passkeys (WebAuthn): JSON requests of the browser script that signs in, confirms and adds passkeys.
 
-Rules kept: a script's message is taken under the rules of a form; where it leads is said in the answer, and is a page
-of ours; a refusal is worded here, in the reader's language.
+Browsers offer WebAuthn to scripts only, so only these pages need a script. Requests pass the same checks as forms. The
+response names the next page, always on this site, or the reason of a refusal in the reader's language.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,7 +30,10 @@ ADDING = "/account/security/passkeys"
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What a browser answers: `ticket` as given with the options, `answer` as the passkey gave it."""
+    """Request of the script.
+
+    `ticket`: from `Options`. `answer`: WebAuthn JSON from the passkey. `label`: name of a new passkey.
+    """
 
     ticket: str
     answer: msgspec.Raw
@@ -39,20 +41,20 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a browser is to ask a passkey. `options`: JSON of WebAuthn."""
+    """Options for the passkey. `options`: WebAuthn JSON; `ticket`: to be sent back with the answer."""
 
     ticket: str
     options: msgspec.Raw
 
 
 class Onward(msgspec.Struct, frozen=True):
-    """Where to go now."""
+    """Response to a success. `to`: path of the next page."""
 
     to: str
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """Why not, in words. `to`: where to go to do something about it."""
+    """Response to a refusal. `message`: its reason; `to`: path of the page that helps, if any."""
 
     message: str
     to: str = ""
@@ -64,7 +66,7 @@ def _json(context: PageContext, request: PageRequest, value: msgspec.Struct, sta
 
 
 def _spoken(handler: Handler) -> Handler:
-    """Answer a script, whatever happens, with something it can show or go to."""
+    """Wrap a handler so that every refusal becomes a `Complaint` for the script."""
 
     @wraps(handler)
     async def answer(context: PageContext, request: PageRequest) -> Response:
@@ -87,24 +89,24 @@ def _spoken(handler: Handler) -> Handler:
 async def _answered(context: PageContext, request: PageRequest) -> Answered:
     message = await context.message(request)
     try:
-        # As text first: what is passed on unread, `answer`, is not looked at by the decoder.
+        # Decode to text first: the JSON decoder does not validate UTF-8 inside the raw `answer`.
         return msgspec.json.decode(message.decode(), type=Answered)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise FormRefused from None
 
 
-# -- coming in
+# -- sign-in
 
 
 async def sign_in_options(context: PageContext, request: PageRequest) -> Response:
-    """What to ask a passkey to sign in with it."""
+    """Return the options for a sign-in with a passkey."""
     await context.message(request)
     options, ticket = await context.ask(context.services.identity.passkey_options, host_of(request))
     return _json(context, request, Options(ticket, msgspec.Raw(options.encode())))
 
 
 async def sign_in(context: PageContext, request: PageRequest) -> Response:
-    """Sign in with what it answered."""
+    """Sign in with the answer of a passkey."""
     given = await _answered(context, request)
     came = await context.ask(
         context.services.identity.passkey_sign_in,
@@ -118,17 +120,17 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
     return await sign_in_browser(context, request, came, response=next_query)
 
 
-# -- proving it anew
+# -- confirmation
 
 
 async def confirm_options(context: PageContext, request: PageRequest) -> Response:
-    """What to ask a passkey of this user's."""
+    """Return the options for a confirmation with a passkey of the signed-in user."""
     context.user(request)
     return await sign_in_options(context, request)
 
 
 async def confirm(context: PageContext, request: PageRequest) -> Response:
-    """Take what it answered for a proof."""
+    """Confirm the user's identity with the answer of a passkey."""
     context.user(request)
     assert request.session is not None
     given = await _answered(context, request)
@@ -144,11 +146,11 @@ async def confirm(context: PageContext, request: PageRequest) -> Response:
     return renew(context, request, token, _json(context, request, Onward(next_of(request))))
 
 
-# -- a new one
+# -- add a passkey
 
 
 async def new_options(context: PageContext, request: PageRequest) -> Response:
-    """What to ask a browser to make a passkey."""
+    """Return the options to create a passkey."""
     user = context.confirmed(request)
     await context.message(request)
     options, ticket = await context.ask(context.services.identity.new_passkey_options, user, host_of(request))
@@ -156,7 +158,7 @@ async def new_options(context: PageContext, request: PageRequest) -> Response:
 
 
 async def add(context: PageContext, request: PageRequest) -> Response:
-    """Keep the one it made."""
+    """Store the new passkey."""
     user = context.confirmed(request)
     given = await _answered(context, request)
     await context.ask(

@@ -1,7 +1,7 @@
-"""What one signs in with beside a password: passkeys, and an authenticator with its recovery codes.
+"""Passkeys, authenticator app and recovery codes: `/account/security/passkeys`, `/account/security/authenticator`.
 
-Rules kept: a shared secret and recovery codes are shown on the one page that answers their making, which nothing keeps;
-loading it again makes nothing known that was known before.
+The authenticator's secret is shown only while it is set up, and recovery codes only in the response that creates them.
+These responses must not be cached, and no page shows the values later.
 """
 
 import re
@@ -23,17 +23,17 @@ SECURITY = "/account/security"
 _SECRET = re.compile(r"[A-Z2-7]{16,64}")
 
 
-# -- passkeys: made by a script (`passkeys`), listed and removed here
+# -- passkeys: the module `passkeys` adds them
 
 
 async def passkeys(context: PageContext, request: PageRequest) -> Response:
-    """A user's, and where one is added."""
+    """List the user's passkeys and offer to add one."""
     user = context.confirmed(request)
     return context.page(request, "security/passkeys.html", faults={}, **await _listed(context, request, user))
 
 
 async def remove_passkey(context: PageContext, request: PageRequest) -> Response:
-    """Forget one."""
+    """Remove a passkey."""
     user = context.confirmed(request)
     form = await context.form(request)
     number = id_of(form.raw("passkey"))
@@ -60,11 +60,11 @@ async def _listed(context: PageContext, request: PageRequest, user: UserRow) -> 
     return {"passkeys": listed, "passkeys_work": passkeys_work(request), "port": request.http.url.port or 80}
 
 
-# -- the authenticator
+# -- authenticator app
 
 
 async def authenticator(context: PageContext, request: PageRequest) -> Response:
-    """Where it is switched on; where it is on, what can be done about it."""
+    """Show the form to turn the authenticator on, or its settings if it is on."""
     user = context.confirmed(request)
     identity = context.services.identity
     if user.totp_sealed is not None:
@@ -77,7 +77,7 @@ async def authenticator(context: PageContext, request: PageRequest) -> Response:
 
 
 async def change_authenticator(context: PageContext, request: PageRequest) -> Response:
-    """Switch it on with a first code, or off, or have new recovery codes."""
+    """Turn the authenticator on with a first code, turn it off, or create new recovery codes."""
     user = context.confirmed(request)
     form = await context.form(request)
     identity = context.services.identity
@@ -109,7 +109,7 @@ async def _switch_on(context: PageContext, request: PageRequest, user: UserRow, 
 
 
 def _drawn(secret: str, address: str) -> dict[str, Any]:
-    """The secret for a camera and for fingers: a picture, and groups of four."""
+    """Return the secret as a QR code and as text in groups of four characters."""
     picture = segno.make(address, error="m", micro=False)
     return {
         "shared": secret,

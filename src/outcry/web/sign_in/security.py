@@ -1,7 +1,7 @@
-"""How one signs in, and which browsers are signed in: `/account/security`.
+"""Security settings: `/account/security`. Password, email address, sign-in methods and signed-in browsers.
 
-Rules kept: whoever looks is told what is in force; whoever changes a way in has proved within ten minutes who it is,
-before typing anything. A browser can be signed out without that: it may be urgent.
+Changing a sign-in method needs a confirmation within the last ten minutes, requested before the form is shown. Signing
+out a browser needs none, because it may be urgent.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from outcry.web.user_agents import device
 
 _HERE = "/account/security"
 _EMAIL = f"{_HERE}/email"
-#: What was just done, by what a page that did it adds to the address: said once, at the top.
+#: Notice at the top of the page, by the `done` code in the query string.
 _DONE = {
     "password": later("Password changed. You are signed out of all other browsers."),
     "passkey-removed": later("Passkey removed."),
@@ -30,7 +30,7 @@ _DONE = {
 
 
 async def show(context: PageContext, request: PageRequest) -> Response:
-    """Everything about coming in, and every browser that has."""
+    """Show sign-in methods and signed-in browsers."""
     user = context.user(request)
     identity = context.services.identity
     passkeys = await context.ask(identity.passkeys, user)
@@ -76,18 +76,18 @@ async def end_sessions(context: PageContext, request: PageRequest) -> Response:
 
 
 async def back(context: PageContext, request: PageRequest) -> Response:
-    """Where somebody is sent who had to sign in before ending a session."""
+    """Redirect a form URL that was opened as a page, for example after a sign-in."""
     return context.to(request, _HERE)
 
 
 async def password_form(context: PageContext, request: PageRequest) -> Response:
-    """Where a new password is chosen."""
+    """Show the form for a new password."""
     user = context.confirmed(request)
     return context.page(request, "security/password.html", secret=True, faults={}, user=user)
 
 
 async def password(context: PageContext, request: PageRequest) -> Response:
-    """Choose it."""
+    """Change the password and sign out all other browsers."""
     user = context.confirmed(request)
     assert request.session is not None
     form = await context.form(request)
@@ -105,7 +105,7 @@ async def password(context: PageContext, request: PageRequest) -> Response:
 
 
 async def email_form(context: PageContext, request: PageRequest) -> Response:
-    """Where another address is asked for."""
+    """Show the form for a new email address. Raises `PageMissing` if email is not set up."""
     user = context.confirmed(request)
     if not context.services.identity.mail_works():
         raise PageMissing
@@ -116,13 +116,13 @@ async def email_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def email(context: PageContext, request: PageRequest) -> Response:
-    """Mail a link to it."""
+    """Email a confirmation link to the new email address."""
     context.sender(request)
     form = await context.form(request)
     typed = form.text("email")
     try:
         user = context.confirmed(request)
-    except NotProved:  # ten minutes went by while it was typed
+    except NotProved:  # the confirmation expired while the user was typing
         return prove_first(context, request, _EMAIL, {"email": typed})
     try:
         await context.ask(context.services.identity.begin_email, user, typed, origin_of(request))
