@@ -64,9 +64,7 @@ class _MemoryQueue:
     def tried(self, push: Push) -> None:
         """Note that the service may have received all of a push."""
         self.sent = max(self.sent, push.first + len(push.events))
-        if (
-            self.again is not None and self.again.until < self.sent
-        ):  # a new owner of the stream may have these events too
+        if self.again is not None and self.again.until < self.sent:  # a new owner may have these too
             self.again = replace(self.again, until=self.sent)
 
     def taken(self, push: Push, until: int) -> bool:

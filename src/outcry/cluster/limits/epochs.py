@@ -1,6 +1,6 @@
-"""The owners of limits as a replica knows them: the epoch of each partition, and the partitions without an owner.
+"""The owner and epoch of each partition of limits, as a replica knows them.
 
-An epoch that another epoch has followed is never accepted again.
+After a new epoch, the replica never accepts the previous one again.
 """
 
 from collections.abc import Iterable

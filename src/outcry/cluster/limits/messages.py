@@ -1,7 +1,7 @@
 """Messages between replicas and the owners of limits.
 
 A message may be lost or repeated. Passes are numbered, so the owner counts each once. Every message carries its
-sender's monotonic time, so clocks need not agree. The newest message of a replica decides what it has leased.
+sender's monotonic time, so clocks need not agree. The newest message of a replica defines its leases.
 """
 
 import msgspec
@@ -29,9 +29,9 @@ class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PassHistory(msgspec.Struct, array_like=True, frozen=True):
-    """The passes of a subject at a replica, for a new owner; the replica has given its lease up.
+    """The passes of a subject at a replica, for a new owner. The replica has returned its lease.
 
-    known: times of passes that the previous owner counted (packed); first, unreported: see `SubjectReport`.
+    known: times of passes that the previous owner counted (packed). first, unreported: see `SubjectReport`.
     """
 
     subject: str
@@ -43,8 +43,8 @@ class PassHistory(msgspec.Struct, array_like=True, frozen=True):
 class Batch(msgspec.Struct, array_like=True, frozen=True):
     """All reports of a replica to one owner in one message.
 
-    epochs: the epoch of each partition concerned as the replica knows it, empty if unknown; histories: the history of
-    partitions with an unknown epoch.
+    epochs: the replica's known epoch of each partition in the message, empty if unknown. histories: the history
+    of the partitions with an unknown epoch.
     """
 
     replica: str
@@ -58,9 +58,9 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to one report.
 
-    passed: number of its requests that may pass; lease_added: requests added to the replica's lease; left: requests
-    left in the window, leased ones included; reset_ns: time until the window is empty; retry_ns: time until a request
-    would pass again, 0 if all may pass.
+    passed: number of its requests that may pass. lease_added: requests added to the replica's lease. left:
+    requests left in the window, leased ones included. reset_ns: time until the window is empty. retry_ns: time
+    until a request would pass again, 0 if all may pass.
     """
 
     passed: int
@@ -82,7 +82,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
-    """An owner asks a replica to return its leases of subjects; in a new epoch, for all its history."""
+    """A recall: an owner requests the leases of subjects back, or all history in a new epoch."""
 
     owner: str
     partition: int
@@ -91,7 +91,7 @@ class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RecallReply(msgspec.Struct, array_like=True, frozen=True):
-    """A replica's answer to a recall: it has given its leases up."""
+    """A replica's answer to a recall, after it has returned its leases."""
 
     now_ns: int
     number: int

@@ -37,11 +37,11 @@ from outcry.live.partitions import partition_of
 #: Grace period after a lease: the replica's last report may take this long.
 _GRACE_NS = 1_500_000_000
 _RECALL_S = 0.05
-#: Longest wait of a new owner for the history of replicas, and of a request for that.
+#: Longest wait (s) of a new owner for the replicas' history, and of a request until the owner has it.
 _HISTORY_S = 1.0
 _ADMISSION_S = 0.06
 _MOST_SUBJECTS = 1 << 40  # replicas limit the number of subjects
-#: A lease is a tenth of the limit and at most a quarter of the remainder. A replica that dies takes its lease with it.
+#: A lease is a tenth of the limit and at most a quarter of the remainder. A crashed replica's lease counts as used.
 _OF_LIMIT, _OF_REST = 10, 4
 #: No leases are granted for this long after a refusal: replicas would recall them from each other in turn.
 _SCARCE_NS = 1_000_000_000
@@ -49,9 +49,10 @@ _SILENT = (BusDown, CallRefused, msgspec.DecodeError)
 
 
 class _Lease:
-    """What one replica has leased of a subject.
+    """The lease of one replica for a subject.
 
-    number: its newest message; seen: number of passes it has reported; unresponsive: it did not answer a recall.
+    number: its newest message. seen: number of passes it has reported. unresponsive: it did not answer a
+    recall.
     """
 
     __slots__ = ("leased", "number", "seen", "unresponsive", "until_ns")
@@ -62,7 +63,7 @@ class _Lease:
 
 
 class _SubjectLog:
-    """The passes and leases of one subject. scarce_until_ns: no lease is granted before."""
+    """The passes and leases of one subject. No lease is granted before `scarce_until_ns`."""
 
     __slots__ = ("holders", "passes", "scarce_until_ns")
 
@@ -114,7 +115,7 @@ class _SubjectLog:
 
 
 class _Epoch:
-    """One partition while this process owns it. heard: replicas that have sent their history."""
+    """The ownership term of one partition at this process. `heard`: replicas that have sent their history."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -147,9 +148,9 @@ class _Epoch:
 
 
 class LimitOwner:
-    """Counts the requests of all replicas in the partitions it serves; for one event loop.
+    """Count the requests of all replicas in the partitions it serves, on one event loop.
 
-    roles: roles of the processes that apply limits; now_ns: a monotonic clock.
+    roles: roles of the processes that apply limits. now_ns: a monotonic clock.
     """
 
     def __init__(
@@ -315,7 +316,7 @@ def _decision(
         retry_ns = WINDOW_NS
     elif live >= line.limit:
         retry_ns = passes[-line.limit if line.limit else -1] + WINDOW_NS - now_ns
-    else:  # an unresponsive replica has leased the rest
+    else:  # an unresponsive replica has leased the remaining requests
         retry_ns = min(_SCARCE_NS, passes[-live] + WINDOW_NS - now_ns if live else _SCARCE_NS)
     return LimitDecision(passed, lease_added, max(0, line.limit - live), reset_ns, retry_ns)
 

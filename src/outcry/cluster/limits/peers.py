@@ -1,7 +1,7 @@
 """Counts that replicas exchange while a subject has no owner, so that they can divide the remaining requests.
 
-A replica divides once a window: it subtracts what all others claim from the limit and takes one equal share. So all
-shares together never exceed the remainder, whichever replica asks first.
+A replica divides once a window: it subtracts what all others claim from the limit and takes one equal share. So
+all shares together never exceed the remainder, in whatever order the replicas divide.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Peers:
         await asyncio.shield(self._asking)
 
     async def answer(self, body: bytes) -> bytes:
-        """Return the number of claimed requests of each subject asked for."""
+        """Return the number of claimed requests of each requested subject."""
         now_ns = self._now_ns()
         found = (self._find(subject) for subject in _read_subjects(body))
         return encode([0 if state is None else state.claimed(now_ns) for state in found])
@@ -71,7 +71,7 @@ class Peers:
     async def _counts(self, name: str, body: bytes, count: int) -> list[int] | None:
         try:
             return _read_counts(await self._calls.ask(peer_name(name), body, _PATIENCE_S))
-        except NobodyServes:  # it has ended
+        except NobodyServes:  # the process has ended
             return [0] * count
         except (BusDown, CallRefused, msgspec.DecodeError):
             self._silent_until_ns = self._now_ns() + _SILENCE_NS

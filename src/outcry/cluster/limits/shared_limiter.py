@@ -52,9 +52,10 @@ _PREPARED = len(PASSED)
 
 
 class SharedLimiter:
-    """Implements `Limiter` with the owners of its subjects (`LimitOwner`) while `run` runs. Use it on one event loop.
+    """Implements `Limiter` with the owners of its subjects (`LimitOwner`) while `run` runs, on one event loop.
 
-    roles: roles of the processes that apply limits; now_ns: a monotonic clock.
+    roles: roles of the processes that apply limits. now_ns: a monotonic clock. max_subjects: number of subjects
+    in memory.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class SharedLimiter:
         return len(self._subjects)
 
     def take(self, subject: str, limit: int) -> Verdict | None:
-        """See `Limiter`."""
+        """Use the lease or the cached refusal of a subject; return None if its owner must decide."""
         state = self._young.get(subject)
         if state is None or state.limit != limit:
             return None
@@ -103,7 +104,7 @@ class SharedLimiter:
         return state.refusal(now_ns) if now_ns < state.refused_until_ns else None
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`."""
+        """Request one pass from the subject's owner, or decide without it while it is unavailable."""
         state = self._of(subject)
         if state.limit != limit:  # the lease belongs to the previous limit
             state.drop(next(self._numbers))
@@ -122,13 +123,13 @@ class SharedLimiter:
         return verdict
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """See `Limiter`."""
+        """Return how long ago (ns) each subject with this prefix last passed here, within the window."""
         now_ns = self._now_ns()
         found = ((name, state.own(now_ns)) for name, state in self._subjects if name.startswith(prefix))
         return {name: now_ns - own[-1] for name, own in found if own}
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`."""
+        """Return the state of a subject's window as known here, without counting a request."""
         state = self._subjects.find(subject)
         if state is None:
             return Verdict(allowed=limit > 0, remaining=limit, reset_ms=0, retry_after_ms=0)
@@ -239,7 +240,7 @@ class SharedLimiter:
             async with asyncio.timeout_at(deadline_s):
                 name = owner_name(subjects[0].partition if subjects else min(partitions))
                 answer = read_answer(await self._calls.ask(name, encode(batch), PATIENCE_S))
-        except NobodyServes:  # the partition asked for has no owner; the others may have one
+        except NobodyServes:  # the message's first partition has no owner; the others may have one
             retry = len(partitions) > 1
         except (TimeoutError, BusDown, CallRefused, msgspec.DecodeError):
             pass

@@ -18,13 +18,18 @@ _SOON_NS = 1_000_000_000
 class SubjectState:
     """One subject at this replica.
 
-    left, until_ns: leased requests that are left, and when the lease ends; low: the number at which to renew it.
-    remaining: requests left in the window, as far as known.
-    known: passes that the owner has counted; unreported: passes not reported yet, `told` is the number of the first.
+    left, until_ns: leased requests that are left, and when the lease ends. low: the number at which to renew
+    it. remaining: requests left in the window, as far as known.
+
+    known: passes that the owner has counted. unreported: passes not reported yet; `told` is the number of the
+    first.
+
     passed_elsewhere, reported_at_ns: passes at other replicas, and when the owner reported that number.
-    refused_until_ns: the owner refuses every request before; reset_ns: when the window is empty.
-    share, divided_ns: without an owner, our remaining share of the window, and when it was computed.
-    number: our newest message about the subject; waiting: requests without a verdict; in_flight: a message is
+    refused_until_ns: the owner refuses every earlier request. reset_ns: when the window is empty.
+
+    share, divided_ns: our remaining share of the window without an owner, and when it was computed.
+
+    number: our newest message about the subject. waiting: requests without a verdict. in_flight: a message is
     unanswered.
     """
 
@@ -94,7 +99,10 @@ class SubjectState:
         )
 
     def history(self, now_ns: int, *, whole: bool) -> PassHistory:
-        """Return the passes that no owner has counted, and with `whole` those of the previous owner too."""
+        """Return the passes that no owner has counted.
+
+        whole: include the passes that the previous owner counted.
+        """
         self.advance(now_ns)
         return PassHistory(
             self.subject, self.known.told() if whole else b"", self.told, self.unreported.told()
@@ -132,7 +140,7 @@ class SubjectState:
         return Verdict(allowed=False, remaining=0, reset_ms=max(0, reset_ms), retry_after_ms=max(1, retry_ms))
 
     def claimed(self, now_ns: int) -> int:
-        """Return how many requests passed here in the window or may pass without asking."""
+        """Return how many requests passed here in the window or may pass without the owner."""
         held = self.left if now_ns < self.until_ns else 0
         return len(self.own(now_ns)) + held + self.share
 
@@ -147,8 +155,11 @@ class SubjectState:
         self.share, self.divided_ns = 0, -WINDOW_NS
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
-        """Return a verdict without an owner: from the divided remainder if there is one, else from our `share` of the
-        limit, never exceeding the limit together with the known passes at other replicas."""
+        """Return a verdict without an owner.
+
+        If the remainder was divided, it limits the requests. Otherwise `share` of the limit does. Together with
+        the known passes at other replicas the limit is never exceeded.
+        """
         own = self.own(now_ns)
         divided = now_ns - self.divided_ns < WINDOW_NS
         if divided:
@@ -186,12 +197,12 @@ class SubjectState:
         """Give every waiting request this verdict."""
         waiting, self.waiting = self.waiting, []
         for waiter in waiting:
-            if not waiter.done():  # its client may be gone
+            if not waiter.done():  # its client may have disconnected
                 waiter.set_result(verdict)
 
 
 class PendingLine:
-    """One subject in a message in one, and the requests that wait for the answer."""
+    """The report on one subject in a message, and the requests that wait for the answer."""
 
     __slots__ = ("_number", "_sent_ns", "line", "state", "waiting")
 
@@ -207,5 +218,5 @@ class PendingLine:
         state.in_flight = False
         verdicts = state.hear(self.line, decision, self._number, self._sent_ns, now_ns)
         for waiter, verdict in zip(asked, verdicts, strict=True):
-            if not waiter.done():  # its client may be gone
+            if not waiter.done():  # its client may have disconnected
                 waiter.set_result(verdict)

@@ -1,4 +1,4 @@
-"""Use the limiter of an event loop from other threads, which may block."""
+"""Access to the limiter of an event loop from other threads, which may block."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,24 +12,24 @@ _PATIENCE_S = 5.0
 
 
 class ThreadSafeLimiter:
-    """Implements `PromptLimiter` for other threads than that of `loop`, to which `limiter` belongs.
+    """Implements `PromptLimiter` for threads other than that of `loop`, to which `limiter` belongs.
 
-    Every method but `ask` blocks, and raises `StoreBusy` if the loop does not respond within five seconds.
+    Every method except `ask` blocks, and raises `StoreBusy` if the loop does not respond within five seconds.
     """
 
     def __init__(self, limiter: Limiter, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._limiter, self._loop = limiter, loop
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`."""
+        """Request one pass for a subject and wait for the verdict."""
         return self._there(self.ask(subject, limit))
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`; on the loop."""
+        """Request one pass for a subject. Call it on the loop."""
         return self._limiter.take(subject, limit) or await self._limiter.ask(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """See `Limiter`."""
+        """Return how long ago (ns) each subject with this prefix last passed here, within the window."""
 
         async def there() -> Mapping[str, int]:
             return self._limiter.recent(prefix)
@@ -37,7 +37,7 @@ class ThreadSafeLimiter:
         return self._there(there())
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`."""
+        """Return the state of a subject's window as known here, without counting a request."""
 
         async def there() -> Verdict:
             return self._limiter.peek(subject, limit)

@@ -1,4 +1,4 @@
-"""Blocking use of NATS from other threads, with retries for a limited time."""
+"""Blocking access to NATS from other threads, with retries for a limited time."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _PAUSE_S = 0.05
 
 
 class BlockingBus:
-    """Runs work on the NATS thread and retries it until it succeeds or `PATIENCE_S` is over. `what`: for errors."""
+    """Run work on the NATS thread, with retries for `PATIENCE_S`. `what`: for errors."""
 
     def __init__(self, thread: LinkThread, what: str) -> None:
         self._thread, self._what = thread, what

@@ -1,6 +1,6 @@
 """Calls between processes over NATS: a request, and the reply of the one process that serves the name.
 
-The caller learns at once that no process serves a name, or that the process that served it has just ended.
+The caller learns at once if no process serves the name, or if the serving process has just ended.
 """
 
 import asyncio
@@ -34,7 +34,10 @@ class NatsCalls:
         self._link, self._report = link, report
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
-        """See `Calls`. A request that exceeds the server's message size is refused as `too_long_for_bus`."""
+        """Call the process that serves a name, and return its answer.
+
+        A request that exceeds the server's message size is refused as `too_long_for_bus`.
+        """
         if self._link.connected and len(body) > self._link.max_bytes:
             raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
         answer = await self._link.request(_ASKED + name, body, timeout_s)
@@ -49,7 +52,7 @@ class NatsCalls:
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
-        """See `Calls`. When the block ends, unanswered callers receive `NobodyServes`."""
+        """Serve a name until the block ends; unanswered callers then receive `NobodyServes`."""
         under_way: dict[asyncio.Task[None], Msg] = {}
         ended = False
 
@@ -75,13 +78,13 @@ class NatsCalls:
                         await self._reply(message, b"", _Kind.GONE)
 
     async def tell(self, name: str, body: bytes) -> None:
-        """See `Calls`."""
+        """Notify every process that listens to a name."""
         with suppress(BusDown), bus_errors():
             await self._link.client.publish(_TOLD + name, body)
 
     @asynccontextmanager
     async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncGenerator[None]:
-        """See `Calls`."""
+        """Call `heard` with each notification of a name, until the block ends."""
 
         async def take(message: Msg) -> None:
             heard(message.data)
@@ -94,7 +97,7 @@ class NatsCalls:
             said = await answer(message.data)
         except CallRefused as refusal:
             await self._refuse(message, refusal)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault is no other's
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault does not affect others
             self._report(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
             await self._refuse(message, CallRefused("fault"))
         else:
@@ -108,7 +111,7 @@ class NatsCalls:
         await self._reply(message, msgspec.json.encode((refusal.code, refusal.details)), _Kind.REFUSED)
 
     async def _reply(self, message: Msg, body: bytes, kind: _Kind | None = None) -> None:
-        with suppress(BusDown), bus_errors():  # whoever asked finds out by itself
+        with suppress(BusDown), bus_errors():  # the caller's timeout detects a lost reply
             await self._link.client.publish(
                 message.reply, body, headers=None if kind is None else {_HEADER: kind.value}
             )

@@ -1,7 +1,7 @@
 """The check that a NATS account belongs to this installation.
 
-The first process writes the mark of its installation, which stays. A process with another mark takes no part, because
-two installations on one account would acquire each other's streams.
+The first process writes the mark of its installation, which is permanent. A process with another mark does not
+take part, because two installations on one account would acquire each other's streams.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _ANOTHERS = (
 
 
 async def claim_bus(link: Link, mark: str, report: Report) -> None:
-    """Wait until NATS has our mark, and write it if there is none. Report each change of what prevents that."""
+    """Wait until NATS has our mark, and write it if there is none. Report each new reason for waiting."""
     kept, told = MessageStore(link, STREAM), ""
     while True:
         try:

@@ -1,9 +1,9 @@
-"""Latest states on JetStream: one message a stream, in memory, written by compare-and-set and watched by replicas.
+"""Latest states in a JetStream stream in memory, with one message for each stream of trades.
 
-A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order must be
-smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The initial states
-are complete when the sequence number that was the newest at the start has passed, because the server delivers in order.
-(Its count of pending messages may be too large while states are replaced.)
+A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order
+must be smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The
+server delivers in order. So the initial states are complete once the sequence number that was the newest at the
+start has passed. (Its count of pending messages may be too large while states are replaced.)
 """
 
 import asyncio
@@ -28,27 +28,30 @@ _PASSED = "Nats-Last-Stream"
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _ORDER = struct.Struct(">QQ")
 _NONE_YET: tuple[int, Order] = (0, (-1, -1))
-#: JetStream's own codes: another message is there, or is about to be.
+#: JetStream's error codes: another message is the newest, or is being written.
 _ANOTHER = frozenset({10071, 10164})
-#: States asked for at a time, and how long one asks. The server says that it is there every second.
+#: States in one request, its duration (s), and the interval (s) of the server's heartbeats.
 _BATCH, _ASK_S, _BEAT_S = 500, 30.0, 1.0
 _SILENCE_S = 2.5
-#: States put at the same time.
+#: Number of states put concurrently.
 _TOGETHER = 256
 
 
 class JetStreamLatest:
-    """Implements `LatestStates` over a link, for its event loop."""
+    """Implements `LatestStates` over a link, on its event loop."""
 
     def __init__(self, link: Link) -> None:
         self._link, self._kept = link, MessageStore(link, _CONFIG)
-        #: What this process put last, while nobody else did: the number of the message, and its order.
+        #: Sequence number and order of this process's last message of each stream, until another process writes.
         self._there: dict[str, tuple[int, Order]] = {}
 
-    # -- written
+    # -- writing
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        """See `LatestStates`."""
+        """Store states, one for each key, except where a newer one is stored.
+
+        Return the keys of the states not stored, with the order of the newer state. Raises `BusDown`.
+        """
         await self._ensure()
         refused: dict[str, Order] = {}
         for at in range(0, len(states), _TOGETHER):
@@ -62,7 +65,7 @@ class JetStreamLatest:
         return refused
 
     async def _put(self, state: Latest) -> Order | None:
-        """Put a state; return the order of what is there if that is newer."""
+        """Put a state; return the order of the stored one if that is newer."""
         subject = subject_of(_PREFIX, state.key)
         body = _ORDER.pack(*state.order) + state.body
         while True:
@@ -79,7 +82,7 @@ class JetStreamLatest:
                 return None
 
     async def _look(self, subject: str) -> tuple[int, Order]:
-        """What is there."""
+        """Return the sequence number and order of the stored state."""
         try:
             there = await self._kept.newest(subject)
         except BusRefused as problem:
@@ -89,10 +92,10 @@ class JetStreamLatest:
         first, count = _ORDER.unpack_from(there.body)
         return there.seq, (first, count)
 
-    # -- read
+    # -- reading
 
     async def watch(self) -> AsyncGenerator[Latest | None]:
-        """See `LatestStates`."""
+        """Yield all current states, then None once, then every change. Raises `BusDown`."""
         await self._ensure()
         try:
             there = (await self._link.api(f"STREAM.INFO.{_STREAM}"))["state"]
@@ -123,7 +126,7 @@ class JetStreamLatest:
 
 
 class _Pull:
-    """Takes messages from a consumer of ours, so many at a time."""
+    """Receive messages of our consumer in batches."""
 
     def __init__(self, link: Link, consumer: str) -> None:
         self._link, self._consumer = link, consumer
@@ -144,7 +147,10 @@ class _Pull:
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
     async def next(self) -> tuple[int, Latest | None]:
-        """The number up to which all was told, and the state that has it, if one came. Raises `BusDown`."""
+        """Return the sequence number up to which everything was received, and its state if there is one.
+
+        Raises `BusDown`.
+        """
         while True:
             if not self._left:
                 with bus_errors():
@@ -158,7 +164,7 @@ class _Pull:
                 return message.metadata.sequence.stream, _latest(message)
             if status == "100":
                 return int((message.headers or {}).get(_PASSED, 0)), None
-            if status != "408":  # the consumer is gone, or whoever led it
+            if status != "408":  # the consumer or its leader is gone
                 raise BusDown(f"latest states are told no more: {status}")
             self._left = 0
 

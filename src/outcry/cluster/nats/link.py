@@ -21,19 +21,19 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown, NobodyServes
 from outcry.cluster.nats.client import ReconnectingClient
 
-#: How long JetStream is waited for.
+#: Longest wait (s) for JetStream.
 ANSWER_S = 5.0
 _REPLICAS = 3
 _REPLY_BYTES = 256 << 20
 _NO_RESPONDERS = "503"
-#: JetStream's own codes: no such stream; there is one of another form, which cannot be made this one; so many replicas
-#: cannot be placed yet.
+#: JetStream's error codes: no such stream; a stream of another configuration that cannot be changed to this one.
 _NO_STREAM, _OTHER_FORM, _FIXED = 10059, 10058, 10052
+#: JetStream's error codes: the number of replicas cannot be placed yet.
 _NOT_YET = frozenset({10005, 10023})
 
 
 class BusRefused(Exception):
-    """JetStream refuses, and would again: `code` is its own."""
+    """JetStream refuses the request, and would refuse a retry. `code` is JetStream's error code."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class BusRefused(Exception):
 
 @contextmanager
 def bus_errors() -> Generator[None]:
-    """Turn what the library raises into `BusDown` and `BusRefused`."""
+    """Raise the library's errors as `BusDown` and `BusRefused`."""
     try:
         yield
     except APIError as problem:
@@ -52,9 +52,10 @@ def bus_errors() -> Generator[None]:
 
 
 class Link:
-    """A connection to NATS, for the running loop. Use it as a context: it connects, and again, in the background.
+    """A connection to NATS on the running loop, which reconnects in the background.
 
-    urls: as `Settings.cluster` gives them; names and passwords in them are never told. tell: where the operator looks.
+    Use it as a context manager. urls: as in `Settings.cluster`; log events omit the names and passwords in
+    them. report: writes log events.
     """
 
     def __init__(self, urls: str, report: Report) -> None:
@@ -99,37 +100,45 @@ class Link:
 
     @property
     def connected(self) -> bool:
-        """Whether the bus is there, as far as is known."""
+        """Whether NATS is connected, as far as this process has noticed."""
         return self._up.is_set()
 
     @property
     def heard_s(self) -> float:
-        """When the bus answered last, by `time.monotonic`; it is asked twice a second. 0: never."""
+        """Time of the server's last answer by `time.monotonic`; 0 before the first.
+
+        Pings are sent twice a second.
+        """
         return self._client.heard_s
 
     async def up(self) -> None:
-        """Wait until the bus is there."""
+        """Wait until NATS is connected."""
         await self._up.wait()
 
     @property
     def client(self) -> ReconnectingClient:
-        """The client; what is subscribed by it stays so, however often the link is lost. Raises `BusDown` before the
-        bus was there for the first time. Use it within `bus_errors`."""
+        """The client; its subscriptions survive reconnects. Use it within `bus_errors`.
+
+        Raises `BusDown` before the first connection.
+        """
         if not self._inbox:
             raise BusDown("the bus has not been there yet")
         return self._client
 
     @property
     def jetstream(self) -> JetStreamContext:
-        """JetStream as the library gives it. Use it within `bus_errors`; raises `BusDown` as `client`."""
+        """The library's access to JetStream. Use it within `bus_errors`.
+
+        Raises `BusDown` before the first connection.
+        """
         return self.client.jetstream(timeout=ANSWER_S)
 
     @property
     def max_bytes(self) -> int:
-        """The largest message the server takes, headers and all."""
+        """Maximum size of a message at the server, headers included."""
         return self._client.max_payload
 
-    # -- what is asked
+    # -- requests
 
     async def request(
         self,
@@ -138,8 +147,11 @@ class Link:
         timeout_s: float = ANSWER_S,
         headers: dict[str, str] | None = None,
     ) -> Msg:
-        """Ask, and return the answer. Raises `NobodyServes` at once where nobody listens, `BusDown` at once where the
-        link is lost meanwhile, or after `timeout_s`."""
+        """Send a request and return the answer.
+
+        Raises `NobodyServes` at once if no process listens. Raises `BusDown` at once if the link is lost, or
+        after `timeout_s`.
+        """
         return await self._request(str(next(self._numbers)), subject, body, timeout_s, headers)
 
     async def _request(
@@ -157,7 +169,10 @@ class Link:
             del self._waiting[token]
 
     async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
-        """Ask for many answers; the last of them says that there are no more. Raises as `request`."""
+        """Send a request and return its answers, of which the last only marks the end.
+
+        Raises the errors of `request`.
+        """
         token = str(next(self._numbers))
         answers = self._gathered[token] = list[Msg]()
         try:
@@ -167,18 +182,24 @@ class Link:
         return answers
 
     async def api(self, name: str, ask: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
-        """Ask JetStream itself, `STREAM.INFO.LOG` say; return its answer. Raises `BusDown`, `BusRefused`."""
+        """Call JetStream's API, such as `STREAM.INFO.LOG`, and return its answer.
+
+        Raises `BusDown`, `BusRefused`.
+        """
         body = b"" if ask is None else msgspec.json.encode(ask)
         try:
             return answered(await self.request(f"$JS.API.{name}", body, timeout_s))
         except BusRefused as problem:
             if problem.code == _NO_STREAM:
-                self._made.clear()  # somebody has removed it: the next who needs it makes it again
+                self._made.clear()  # the stream was removed: the next user creates it again
             raise
 
     async def ensure_stream(self, config: Mapping[str, Any]) -> None:
-        """Have a stream, in JetStream's own words: made, or changed to this where it can be, however many processes do
-        so at once. Replicas: three, as far as there are servers. Raises `BusDown`, `BusRefused`."""
+        """Create a stream, or change its configuration where possible. Several processes may do so at once.
+
+        config: JetStream's configuration. It gets three replicas, or fewer if there are fewer servers. Raises
+        `BusDown`, `BusRefused`.
+        """
         name = str(config["name"])
         if name in self._made:
             return
@@ -191,7 +212,7 @@ class Link:
             known = await self._create(name, wanted)
         differs = {key: value for key, value in wanted.items() if known["config"].get(key) != value}
         if known["config"]["num_replicas"] > wanted["num_replicas"]:
-            del differs["num_replicas"]  # another process knows of more servers
+            del differs["num_replicas"]  # another process was configured with more servers
         if differs:
             try:
                 await self.api(f"STREAM.UPDATE.{name}", {**known["config"], **differs})
@@ -213,10 +234,14 @@ class Link:
             return await self.api(f"STREAM.INFO.{name}")
 
     def _replicas(self) -> int:
-        """Of one address we know one server, and of a server that stands alone that it does."""
+        """Return the number of replicas that the servers allow, at most three.
+
+        The number of configured URLs is a lower bound of the number of servers. A server outside a cluster
+        allows one.
+        """
         return min(_REPLICAS, len(self._client.addresses)) if self._client.clustered else 1
 
-    # -- what the client tells
+    # -- callbacks of the client
 
     async def _on_answer(self, message: Msg) -> None:
         token = message.subject.rpartition(".")[2]
@@ -233,7 +258,7 @@ class Link:
 
     async def _on_lost(self) -> None:
         self._up.clear()
-        self._made.clear()  # what was kept in memory may be gone
+        self._made.clear()  # the server may have lost streams in memory
         self._client.forget_unsent()
         self._fail_waiting()
         for call in self.on_lost:
@@ -272,7 +297,7 @@ class Link:
 
 
 def answered(message: Msg) -> Any:
-    """What JetStream answers, as it is. Raises `BusDown`, `BusRefused`."""
+    """Return JetStream's decoded answer. Raises `BusDown`, `BusRefused`."""
     said = msgspec.json.decode(message.data)
     if error := said.get("error"):
         raise _judged(error.get("code", 0), error.get("err_code", 0), error.get("description", ""))
@@ -280,6 +305,6 @@ def answered(message: Msg) -> Any:
 
 
 def _judged(status: int, code: int, why: str) -> BusDown | BusRefused:
-    """What JetStream said: that it cannot now, or that it will not."""
+    """Return the exception of a JetStream error: `BusDown` if a retry may succeed, else `BusRefused`."""
     cannot_now = code in _NOT_YET or (status >= 500 and code != _FIXED)
     return BusDown(why) if cannot_now else BusRefused(code, why)

@@ -29,16 +29,16 @@ from outcry.live.partitions import partition_of_stream
 from outcry.live.pending_writes import wake
 
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
-#: What waits to be acknowledged, of all streams together, at most.
+#: Maximum bytes of unacknowledged entries in all streams together.
 MOST_UNKEPT_BYTES = 64 << 20
 _MESSAGE_BYTES = 1 << 20
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class JetStreamLog:
-    """Implements `TradeLog`, while the thread runs. Safe to use from several threads.
+    """Implements `TradeLog` while the thread runs. Safe to use from several threads.
 
-    most_unkept_bytes: `append` raises `OSError` rather than let more wait for the bus.
+    most_unkept_bytes: maximum bytes of unacknowledged entries; `append` raises `OSError` above it.
     """
 
     def __init__(
@@ -58,13 +58,16 @@ class JetStreamLog:
 
     @property
     def stuck(self) -> bool:
-        """Whether the bus is there, and does not take what is logged."""
+        """Whether NATS is connected but does not accept entries."""
         return self._stuck
 
-    # -- what may block
+    # -- blocking methods
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Return the keys (`StreamKey.text`) of streams with entries, in `partitions` or in all.
+
+        Raises `StoreBusy`.
+        """
         shares = ["*"] if partitions is None else [str(one) for one in sorted(partitions)]
         with self._turn:
             on_the_way = [stream.key for stream in self._streams.values() if stream.writing]
@@ -75,7 +78,10 @@ class JetStreamLog:
         return sorted(found)
 
     def last(self, key: str) -> int:
-        """See `TradeLog`. What this process has on the way is waited for. Raises `StoreBusy`."""
+        """Return the position after the newest entry, after waiting for this process's unacknowledged ones.
+
+        Raises `StoreBusy`.
+        """
         stream = self._streams.get(key) or LogStream(key, log_format.subject_of("log", key))
         self._settle(stream)
         last, seq = self._asked(lambda: self._look(stream.subject))
@@ -87,16 +93,19 @@ class JetStreamLog:
             return stream.last
 
     def check_ownership(self, key: str) -> None:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Return if no other process has written to the stream. Raises `LogTakenOver`, `StoreBusy`."""
         stream = self._found(key)
-        known = stream.seq  # what is acknowledged later than this is ours by its name
+        known = stream.seq  # a message acknowledged after this line is recognised by its name
         newest = self._asked(lambda: self._kept.newest(stream.subject))
         ours = newest is not None and newest.name.startswith(f"{self._name}.")
         if stream.void or not (ours or (newest.seq if newest is not None else 0) == known):
             raise LogTakenOver(key)
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """See `TradeLog`. What is not kept yet is read from memory. Raises `StoreBusy`, also as it goes on."""
+        """Yield the frames from a position on; entries not yet acknowledged come from memory.
+
+        Raises `StoreBusy`, also during the iteration.
+        """
         stream = self._found(key)
         with self._turn:
             own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
@@ -106,7 +115,7 @@ class JetStreamLog:
         return reading.frames(first, own[0].first if own else until, seq, own)
 
     def drop(self, key: str, before: int) -> None:
-        """See `TradeLog`: as far as whole messages go. Raises `StoreBusy`."""
+        """Remove the messages that contain only entries before a position. Raises `StoreBusy`."""
         stream = self._found(key)
         if before <= stream.dropped:
             return
@@ -115,9 +124,8 @@ class JetStreamLog:
         if stream.void or not seq:
             return
 
-        async def work() -> (
-            None
-        ):  # never more than we know of: another process may have begun the stream anew
+        # only messages up to `seq`: another process may have started the stream again
+        async def work() -> None:
             place = await place_of(self._kept, stream.subject, before, seq)
             await self._kept.remove(stream.subject, place)
 
@@ -125,19 +133,22 @@ class JetStreamLog:
         stream.dropped = before
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Return nothing: this log makes no repairs."""
         return ()
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """See `TradeLog`: the servers check what they store, and mend it from one another."""
+        """Return nothing: the servers check stored messages and repair them from each other."""
         return ()
 
     def quarantine(self, key: str) -> None:
-        """See `TradeLog`: there are no files to rename; the operator's backup of the stream has the entries."""
+        """Remove a stream's log.
+
+        There are no files to rename. An operator's backup of the JetStream stream has the entries.
+        """
         self.forget(key)
 
     def forget(self, key: str) -> None:
-        """See `TradeLog`. Raises `LogTakenOver`, `StoreBusy`."""
+        """Remove a stream's log. Raises `LogTakenOver`, `StoreBusy`."""
         stream = self._found(key)
         self._settle(stream)
         if stream.void:
@@ -159,7 +170,7 @@ class JetStreamLog:
             stream.cuts.clear()
 
     def sync(self) -> None:
-        """Wait until all that was appended is acknowledged. Raises `OSError`."""
+        """Wait until all appended entries are acknowledged. Raises `OSError`."""
         with self._turn:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 
@@ -170,7 +181,7 @@ class JetStreamLog:
                 raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
 
     def _found(self, key: str) -> LogStream:
-        """A stream that was looked at."""
+        """Return a stream, after reading its position from the log the first time."""
         stream = self._streams.get(key)
         if stream is None:
             self.last(key)
@@ -178,7 +189,7 @@ class JetStreamLog:
         return stream
 
     def _settle(self, stream: LogStream, before: int | None = None) -> None:
-        """Wait until nothing of a stream is on its way, of entries before a position."""
+        """Wait until a stream has no unacknowledged entries, or none before a position."""
 
         def settled() -> bool:
             return not stream.writing or (before is not None and stream.kept_to >= before)
@@ -188,20 +199,20 @@ class JetStreamLog:
                 raise StoreBusy("the bus does not acknowledge what was logged")
 
     async def _look(self, subject: str) -> tuple[int, int]:
-        """The position after the newest entry, and the number of the newest message."""
+        """Return the position after the newest entry, and the sequence number of the newest message."""
         newest = await self._kept.newest(subject)
         if newest is None:
             return 0, 0
         frames = list(log_format.decode(newest.body))
         if frames:
             return frames[-1].first + frames[-1].count, newest.seq
-        await self._kept.remove(subject, newest.seq + 1)  # it was forgotten, and who did died doing so
+        await self._kept.remove(subject, newest.seq + 1)  # a process crashed while it deleted the stream
         return 0, 0
 
     # -- appending
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """See `TradeLog`."""
+        """Append entries, which are acknowledged later. Raises `OSError`, `LogTakenOver`, `ValueError`."""
         try:
             stream = self._found(key)
         except StoreBusy as problem:
@@ -238,19 +249,19 @@ class JetStreamLog:
             )
 
     def cut(self, key: str) -> None:
-        """See `TradeLog`: the next entry begins a message."""
+        """Start a new message with the next entry."""
         stream = self._found(key)
         with self._turn:
             if stream.writing:
                 stream.cuts.add(stream.last)
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """See `TradeLog`."""
+        """Return an awaitable that completes once all appended entries are acknowledged; None if they are."""
         stream = self._streams.get(key)
         if stream is None or not (stream.writing or stream.void):
             return None
         with self._turn:
-            # while its writer has yet to notice that all is kept, it would wake nobody
+            # the writer may not have ended yet, but it would not wake this waiter
             if not stream.void and stream.kept_to == stream.last:
                 return None
             if not stream.void:
@@ -260,7 +271,10 @@ class JetStreamLog:
         return waiter
 
     def stalled(self, key: str) -> str | None:
-        """See `TradeLog`. While the bus cannot be reached at all, the processes that answer judge by that."""
+        """Return why nothing of a stream was acknowledged for two seconds although entries wait.
+
+        A lost connection does not count here: replicas then miss the heartbeats.
+        """
         stream = self._streams.get(key)
         if not self._stuck or stream is None or not stream.stalled(monotonic()):
             return None
@@ -277,19 +291,19 @@ class JetStreamLog:
             task.add_done_callback(self._tasks.discard)
 
     async def _write(self, stream: LogStream) -> None:
-        """Write what is pending of a stream, message by message, until nothing is."""
+        """Write the pending entries of a stream, message by message, until none are left."""
         try:
             while self._take(stream):
                 seq = await self._written(stream)
                 self._acknowledge(stream, seq)
         except WriteConflict:
             self._lose(stream)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault does not affect others
             self._report(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
             self._lose(stream)
 
     def _take(self, stream: LogStream) -> bool:
-        """Gather what goes in one message."""
+        """Move pending frames into the next message; return False if there are none."""
         most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
         size = number = 0
         with self._turn:
@@ -306,7 +320,10 @@ class JetStreamLog:
         return bool(number)
 
     async def _written(self, stream: LogStream) -> int:
-        """Write the message on its way, however long that takes; return its number. Raises `WriteConflict`."""
+        """Write the message in flight, with retries until that succeeds; return its sequence number.
+
+        Raises `WriteConflict`.
+        """
         body, name = log_format.encode(stream.flying), self._fresh_name()
         backoff = Backoff(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
         while True:
@@ -333,7 +350,7 @@ class JetStreamLog:
         wake(done, None)
 
     def _lose(self, stream: LogStream) -> None:
-        """Another process has written: what waits is void."""
+        """Discard the pending entries, because another process has written to the stream."""
         with self._turn:
             self._unkept_bytes -= size_of(stream.flying) + size_of(stream.pending)
             stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True

@@ -1,4 +1,4 @@
-"""Reads a stream's log from JetStream: from a position on, in batches of some megabytes, with one batch read ahead."""
+"""Read a stream's log from JetStream in batches of some megabytes, with one batch read ahead."""
 
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -15,27 +15,30 @@ from outcry.live.model import Frame, LogDamaged
 
 T = TypeVar("T")
 
-#: How long a replica that is behind is waited for.
+#: Longest wait (s) for a replica that is behind, and the interval of reads in that time.
 _BEHIND_S, _LOOK_S = 5.0, 0.02
 
 
 class BlockingCall(Protocol):
-    """Asks the bus for something and waits for it; raises `StoreBusy`."""
+    """Runs work on NATS and waits for the result. Raises `StoreBusy`."""
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do it."""
+        """Run the work and return its result."""
         ...
 
 
 async def place_of(kept: MessageStore, subject: str, position: int, newest: int) -> int:
-    """The number of the message that holds an entry, of those up to `newest`; of the oldest where that was dropped. A
-    replica that is behind may make it an older one. Raises `BusDown`."""
+    """Return the sequence number of the message that contains an entry, searching up to `newest`.
+
+    If the entry was dropped, this is the oldest message. A replica that is behind may yield an older message.
+    Raises `BusDown`.
+    """
     oldest = await kept.some(subject, 1, 1)
     if not oldest:
         if await kept.newest(subject) is not None:
             raise BusDown("a replica is behind")
-        return newest + 1  # it was forgotten meanwhile
-    if oldest[0].seq > newest:  # and begun anew
+        return newest + 1  # the stream was deleted in the meantime
+    if oldest[0].seq > newest:  # the stream was deleted and started again
         return oldest[0].seq
     least, most = oldest[0].seq, newest
     while least < most:
@@ -53,7 +56,7 @@ def _first(message: StoredMessage) -> int:
 
 
 class LogReader:
-    """Reads one stream. asked: waits for the bus; begun: begins to ask it."""
+    """Reads one stream. asked: runs work on NATS and waits for it; begun: starts work on NATS."""
 
     def __init__(
         self,
@@ -65,8 +68,11 @@ class LogReader:
         self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun
 
     def frames(self, first: int, until: int, newest: int, own: Sequence[Frame]) -> Iterator[Frame]:
-        """Frames from the one that holds `first` on: of messages up to `newest`, as far as entries before `until` go,
-        then `own`. Raises `StoreBusy`, `LogDamaged`."""
+        """Yield the frames from the one that contains `first` on.
+
+        These are the entries before `until` in messages up to `newest`, then the frames in `own`. Raises
+        `StoreBusy`, `LogDamaged`.
+        """
         if newest and first < until:
             yield from self._kept_frames(first, until, newest)
         yield from (frame for frame in own if frame.first + frame.count > first)
@@ -78,7 +84,7 @@ class LogReader:
                 end = frame.first + frame.count
                 if frame.first >= until:
                     return
-                if end <= first or (at is not None and end <= at):  # known, or written twice
+                if end <= first or (at is not None and end <= at):  # before `first`, or written twice
                     continue
                 if at is not None and frame.first != at:
                     raise LogDamaged(
@@ -110,13 +116,13 @@ class LogReader:
                 time.sleep(_LOOK_S)
 
     def _taken(self, ahead: Future[list[StoredMessage]] | None, start: int) -> list[StoredMessage]:
-        """What was asked for ahead, or if that came to nothing is asked for now."""
+        """Return the messages that were read ahead, or read them now if that failed."""
         if ahead is not None:
             with suppress(BusDown, BusRefused):
                 return ahead.result()
         return self._asked(lambda: self._kept.some(self._subject, start))
 
     def _is_gone(self, newest: int) -> bool:
-        """Whether the stream was forgotten meanwhile."""
+        """Return whether the stream was deleted in the meantime."""
         found = self._asked(lambda: self._kept.newest(self._subject))
         return found is None or found.seq < newest

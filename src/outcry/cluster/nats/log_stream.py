@@ -1,4 +1,4 @@
-"""The state of a stream in the log of a cluster."""
+"""The state of a stream in the trade log in JetStream."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,10 @@ from outcry.live.pending_writes import PendingWrites
 
 
 class LogStream(PendingWrites):
-    """Implements the pending writes of one stream over JetStream.
+    """The pending writes of one stream.
 
-    seq: number of the newest message; void: another process has written to the stream.
+    seq: sequence number of the newest message. dropped: position before which entries were removed. void:
+    another process has written to the stream.
     """
 
     __slots__ = ("dropped", "seq", "subject", "void")
@@ -23,5 +24,5 @@ class LogStream(PendingWrites):
 
 
 def size_of(frames: Sequence[Frame]) -> int:
-    """Bytes of frames in a message."""
+    """Return the size of frames in a message, in bytes."""
     return sum(len(frame.blob) + log_format.FRAME_BYTES for frame in frames)

@@ -15,10 +15,10 @@ import msgspec
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.link import BusRefused, Link, answered
 
-#: JetStream's own codes: another message is the newest, or is about to be; there is no message.
+#: JetStream's error codes: another message is the newest, or is being written; there is no message.
 _OVERTAKEN, _NONE = frozenset({10071, 10164}), 10037
 _MOST, _MOST_BYTES = 1024, 8 << 20
-#: Longest wait for an acknowledgement before a retry: a leader that died never sends it. And for a batch of reads.
+#: Longest wait (s) for an acknowledgement before a retry, because a crashed leader never sends it; and for a read.
 _WRITTEN_S, _BATCH_S = 1.5, 10.0
 _ID = "Nats-Msg-Id"
 #: Bytes reserved for the headers of a message.
@@ -60,7 +60,10 @@ class MessageStore:
         return StoredMessage(found["seq"], name, b64decode(found.get("data", "")))
 
     async def some(self, subject: str, seq: int, most: int = _MOST) -> list[StoredMessage]:
-        """Return messages from a sequence number on, up to 8 MiB. Any replica answers, so the newest may be missing."""
+        """Return messages of a subject from a sequence number on, up to 8 MiB.
+
+        Any replica answers, so the newest messages may be missing.
+        """
         await self._link.ensure_stream(self._config)
         ask = {"seq": max(1, seq), "next_by_subj": subject, "batch": most, "max_bytes": _MOST_BYTES}
         subject = f"$JS.API.DIRECT.GET.{self._stream}"

@@ -1,8 +1,8 @@
 """The lease of one partition at one process.
 
-The server's confirmation is valid for the duration of the pin from the time we asked, by our own monotonic clock. So a
-process that was suspended notices the loss before it does anything else. `gained` and `lost` of a partition are called
-alternately and never overlap.
+The server's confirmation is valid for the duration of the pin from the time of the request, by our own
+monotonic clock. So a process that was suspended notices the loss before it does anything else. `gained` and
+`lost` of a partition are called alternately and never overlap.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _BARRED_S = 1.0
 
 
 class LeaseCallbacks(NamedTuple):
-    """Callbacks of a lease. give_back: release the partition at the server, after `lost` has ended."""
+    """Callbacks of a lease. `give_back`: release the partition at the server, after `lost` has ended."""
 
     gained: Turn
     lost: Turn
@@ -37,10 +37,10 @@ class LeaseCallbacks(NamedTuple):
 
 
 class PartitionLease:
-    """The lease of a partition, by `time.monotonic`.
+    """The lease of a partition, with times by `time.monotonic`.
 
-    pin: the server's id of our ownership, empty without; asked_s: time of the last request for the partition;
-    asked_until_s: end of that request; beaten_s: time of the last renewal.
+    pin: the server's id of our ownership, empty without one. asked_s: time of the last request for the
+    partition. asked_until_s: end of that request. beaten_s: time of the last renewal.
     """
 
     def __init__(self, number: int) -> None:
@@ -137,7 +137,7 @@ class PartitionLease:
                 gaining.result()
                 self._open = True
                 await over
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one partition's fault is no other's
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one partition's fault does not affect others
             duties.report(LogEvent.PARTITION_NOT_ACQUIRED, partition=self.number, problem=repr(problem))
             self.barred_until_s = time.monotonic() + _BARRED_S
             self.leave()
@@ -148,7 +148,7 @@ class PartitionLease:
             await asyncio.gather(over, gaining, return_exceptions=True)
         try:
             await duties.lost(self.number)
-        except Exception as problem:  # noqa: BLE001 - as above: it is others' whatever went wrong
+        except Exception as problem:  # noqa: BLE001 - as above: another process acquires it anyway
             duties.report(LogEvent.PARTITION_NOT_RELEASED, partition=self.number, problem=repr(problem))
 
     async def _over_by(self, at_s: float) -> bool:

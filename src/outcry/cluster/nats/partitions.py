@@ -1,8 +1,10 @@
-"""Partition ownership by JetStream's pinned clients: the server assigns each partition to one process at a time.
+"""Partition ownership by JetStream's pinned clients: the server assigns each partition to one process at a
+time.
 
-A set of partitions is a stream with one message and one consumer for each. The message is never acknowledged. The
-process that receives it owns the partition for as long as it renews its requests with the server's pin id. A process
-with more than an even share releases the rest: it ends their use, publishes a new message and removes its pin.
+A set of partitions is a stream with one message and one consumer for each. The message is never acknowledged.
+The process that receives it owns the partition for as long as it renews its requests with the server's pin id.
+A process with more than an even share releases the excess: it ends their use, publishes a new message and
+removes its pin.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from outcry.live.partitions import PARTITIONS, Turn
 _TICK_S = 0.1
 #: Duration of a request for a partition that another process owns, and the pause after a failed one.
 _ASK_S, _AGAIN_S = 5.0, 0.3
-#: Processes first ask for their own share in order; after this time they ask for every free partition.
+#: Processes first request their own share in order. After this time (s) they request every free partition.
 _ORDERLY_S = 0.15
 #: A new process first waits for the heartbeats of the others.
 _LOOK_S = 0.2
@@ -44,7 +46,7 @@ _NS, _US = 1_000_000_000, 1_000_000
 class NatsPartitions:
     """Implements `Partitions` over a link.
 
-    name: of the set, and the role its processes are counted under, which `run` sees to.
+    name: name of the set, and the role under which `run` announces this process.
     """
 
     def __init__(
@@ -61,11 +63,14 @@ class NatsPartitions:
 
     @property
     def owned(self) -> frozenset[int]:
-        """See `Partitions`."""
+        """The partitions that this process owns, as far as it knows."""
         return frozenset(seat.number for seat in self._seats if seat.owned)
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """See `Partitions`. `lost` is also called if `gained` raised or was cancelled; their errors are logged."""
+        """Take part until cancelled; call `gained` and `lost` for each partition.
+
+        `lost` is also called if `gained` raised or was cancelled; their errors are logged.
+        """
         self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report)
         self._ended = False
         self._to_prepare.set()
@@ -92,7 +97,8 @@ class NatsPartitions:
             seat.asked_until_s = -math.inf
 
     async def _end(self) -> None:
-        """Release every partition. This process is no longer counted, so others already ask for them."""
+        """Release every partition. Other processes request them already, because this one is no longer
+        counted."""
         self._ended = True
         tenures: list[asyncio.Task[None]] = []
         for seat in self._seats:
@@ -131,7 +137,7 @@ class NatsPartitions:
         return [seat for seat in self._seats if seat.held]
 
     async def _balance(self, now_s: float) -> None:
-        """Ask for partitions up to our quota, or release those above it."""
+        """Request partitions up to our quota, or release those above it."""
         ours, held = self._ours(), self._held()
         if len(held) >= len(ours):
             self._lacking_s = math.inf
@@ -149,7 +155,7 @@ class NatsPartitions:
                 seat.asked_until_s = now_s + _ASK_S if self._link.connected else -math.inf
                 await self._ask(seat, f"{_WAITS}.{int(now_s * _US)}", {"expires": int(_ASK_S * _NS)})
 
-    # -- what is asked, and answered
+    # -- requests and replies
 
     async def _beat(self, seat: PartitionLease) -> None:
         """Renew a partition: if the server accepts the pin, we own it for the duration of a pin from now."""
@@ -191,10 +197,10 @@ class NatsPartitions:
             seat.sit(self._duties)
 
     async def _give_back(self, seat: PartitionLease) -> None:
-        """Release a partition: publish a new message, which tells the next owner that we have ended, and unpin.
+        """Release a partition: publish a new message and remove our pin.
 
-        The server unpins the current owner, whoever that is. So we only unpin while our ownership is certain;
-        otherwise the pin expires.
+        The message shows the next owner that we have ended. The server removes the pin of any current owner. So
+        we only do this while our ownership is certain; otherwise the pin expires.
         """
         with suppress(BusDown, BusRefused):
             if seat.sure_for_s > _SPARE_S:

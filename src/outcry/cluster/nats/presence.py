@@ -53,16 +53,16 @@ class NatsPresence:
 
     @property
     def name(self) -> str:
-        """See `Presence`."""
+        """This process's name: host, process id and a random suffix."""
         return self._name
 
     @property
     def connected(self) -> bool:
-        """See `Presence`."""
+        """Whether NATS has delivered our heartbeat within the last two seconds."""
         return time.monotonic() - self._heard_s < _CONNECTED_S
 
     def members(self, role: str) -> Sequence[str]:
-        """See `Presence`. Other processes are known within any block of `here`."""
+        """Return the names of the processes of a role, sorted; complete only within a block of `here`."""
         found = [
             name
             for name, (until_s, roles) in self._others.items()
@@ -72,7 +72,10 @@ class NatsPresence:
 
     @asynccontextmanager
     async def here(self, roles: Sequence[str]) -> AsyncGenerator[None]:
-        """See `Presence`. Blocks may overlap. A block without roles only observes others."""
+        """Announce this process under these roles until the block ends.
+
+        Blocks may overlap. A block without roles only observes others.
+        """
         self._roles.update(roles)
         self._blocks += 1
         if self._beating is None:

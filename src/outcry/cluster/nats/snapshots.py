@@ -32,18 +32,18 @@ _LEVEL = 1
 
 
 class JetStreamSnapshots:
-    """Implements `Snapshots`, while the thread runs. Safe to use from several threads."""
+    """Implements `Snapshots` while the thread runs. Safe to use from several threads."""
 
     def __init__(self, thread: LinkThread) -> None:
         self._thread = thread
         self._kept = MessageStore(thread.link, STREAM)
         self._asked = BlockingBus(thread, "snapshots")
         self._name, self._numbers = secrets.token_hex(8), count()
-        #: Number and position of the newest as last seen, so that most are saved without a look.
+        #: Sequence number and position of each newest snapshot as last seen: most saves then need no read.
         self._seen: dict[str, tuple[int, int]] = {}
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """See `Snapshots`."""
+        """Store `(stream, position, bytes)`, each unless a later one is stored. Raises `StoreBusy`."""
         for key, position, held in rows:
             body = _HEAD.pack(_FORM, position) + zstandard.compress(held, _LEVEL)
             most = self._thread.link.max_bytes - HEADERS_BYTES
@@ -54,7 +54,10 @@ class JetStreamSnapshots:
             self._asked(lambda key=key, position=position, body=body: self._save(key, position, body))
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
-        """See `Snapshots`. One of a form that is not known here counts as none: the log is read instead."""
+        """Return the position and bytes of a stream's newest snapshot. Raises `StoreBusy`.
+
+        Return None for an unknown format too: the log is read instead.
+        """
         found = self._asked(lambda: self._kept.newest(subject_of("snapshot", key)))
         if found is None or found.body[:1] != bytes([_FORM]):
             return None
@@ -62,7 +65,7 @@ class JetStreamSnapshots:
         return position, zstandard.decompress(found.body[_HEAD.size :])
 
     def forget_snapshot(self, key: str) -> None:
-        """See `Snapshots`."""
+        """Remove a stream's snapshot. Raises `StoreBusy`."""
         subject = subject_of("snapshot", key)
 
         async def work() -> None:
@@ -87,7 +90,7 @@ class JetStreamSnapshots:
                 return
 
     async def _look(self, subject: str) -> tuple[int, int]:
-        """The number of the newest, and its position; 0 where there is none."""
+        """Return the sequence number and position of the newest snapshot, each 0 if there is none."""
         found = await self._kept.newest(subject)
         if found is None:
             seen = 0, 0

@@ -21,7 +21,7 @@ class LinkThread:
         self._urls, self._report = urls, report
         self._runner = (
             asyncio.Runner()
-        )  # uvloop is no faster here, and its loop was seen to hang as it closes
+        )  # uvloop is no faster here, and its loop sometimes hung when it was closed
         self._loop = self._runner.get_loop()
         self._end = asyncio.Event()
         self._begun = threading.Event()
