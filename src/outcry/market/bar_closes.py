@@ -12,7 +12,7 @@ from outcry.market.ladder import BRACKET_MINUTES, Bracket, bracket_windows
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.market.windows import Segment
 
-#: Event time between the end of a bar or bracket and the moment it becomes final.
+#: Event time between the end of a bar or bracket and the time at which it becomes final.
 CLOSE_DELAY_NS = 2 * NANOS_PER_SECOND
 CLOSE_BAR_MINUTES = 5
 
@@ -44,7 +44,7 @@ class BarCloses:
 
     @property
     def due_ns(self) -> int:
-        """The event time at which the next bar or bracket becomes final."""
+        """Return the event time at which the next bar or bracket becomes final."""
         return self._ends[self._final][0] + CLOSE_DELAY_NS if self._final < len(self._ends) else NEVER_NS
 
     def bracket_at(self, at_ns: int) -> int:

@@ -1,7 +1,7 @@
 """The bias: five votes on the direction of the auction, counted at bracket closes (rules §7).
 
-The first bracket close sets the bias. It changes only after two consecutive closes disagree with it, so that one
-bracket's noise does not turn it.
+The first bracket close sets the bias. It changes only after two consecutive closes disagree with it, so that the noise
+of one bracket does not change it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from outcry.market.profile import SessionProfile
 
 
 class Bias(StrEnum):
-    """The bias as named in answers."""
+    """The bias, by the names that answers report."""
 
     TREND_UP = "trend_up"
     TREND_DOWN = "trend_down"
@@ -44,7 +44,7 @@ class Votes:
 
     @property
     def total(self) -> int:
-        """The sum of the votes."""
+        """Return the sum of the votes."""
         return self.last + self.poc + self.value + self.extension + self.one_timeframing
 
 
@@ -150,7 +150,7 @@ class BiasMachine:
 
     @property
     def reading(self) -> BiasReading:
-        """The current bias and the latest votes."""
+        """Return the current bias and the latest votes."""
         return BiasReading(self._bias, self._votes)
 
     def bracket_closed(self, counted: Votes, *, both_sides_broken: bool) -> None:

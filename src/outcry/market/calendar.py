@@ -2,8 +2,8 @@
 
 A trade date is the exchange's, so Sunday evening belongs to Monday. RTH is the product's regular hours. ETH is
 everything from the previous regular close to the next regular open, without maintenance breaks. A day without regular
-hours has no session; its trading belongs to the overnight of the next day that has them (rules §3.2, §3.3). Windows are
-half-open, in ns UTC.
+hours has no session. Its trading belongs to the overnight session of the next day with regular hours (rules §3.2,
+§3.3). Windows are half-open, in ns UTC.
 """
 
 from bisect import bisect_right
@@ -25,9 +25,9 @@ from outcry.market.windows import (
     clipped,
 )
 
-#: What ns UTC can hold and no product traded before: instants outside have no session and no trade date.
+#: Limits of ns UTC, and no product traded before. Times outside have no session and no trade date.
 FIRST_YEAR, LAST_YEAR = 1971, 2261
-#: When each of these years begins, and the year after (ns UTC).
+#: Start of each of these years, and of the year after (ns UTC).
 _NEW_YEARS_NS = tuple(
     (date(year, 1, 1) - EPOCH.date()).days * NANOS_PER_DAY for year in range(FIRST_YEAR, LAST_YEAR + 2)
 )
@@ -35,7 +35,7 @@ _LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
 
 
 class SessionKind(StrEnum):
-    """Regular trading hours, or the overnight between them."""
+    """Regular trading hours, or the overnight session between them."""
 
     RTH = "rth"
     ETH = "eth"
@@ -56,12 +56,12 @@ class Session:
 
     @property
     def open_ns(self) -> int:
-        """Start of the first segment."""
+        """Return the start of the first segment (ns UTC)."""
         return self.segments[0][0]
 
     @property
     def close_ns(self) -> int:
-        """End of the last segment, not included."""
+        """Return the end of the last segment, not included (ns UTC)."""
         return self.segments[-1][1]
 
 
@@ -75,12 +75,12 @@ class TradingDay:
 
     @property
     def open_ns(self) -> int:
-        """Start of the first window."""
+        """Return the start of the first window (ns UTC)."""
         return self.segments[0][0]
 
     @property
     def close_ns(self) -> int:
-        """End of the last window, not included."""
+        """Return the end of the last window, not included (ns UTC)."""
         return self.segments[-1][1]
 
 
@@ -104,9 +104,9 @@ class _Timeline(Generic[Item]):
 class Calendar:
     """The calendar of all products. Each year is computed on first use and cached.
 
-    variants: root → variant of its regular hours (`{"ES": "cash"}`) in this calendar's answers; a method's
-    own `variant` goes before it. Roots are those of `products`, micros too (their parent's hours). A method
-    raises `KeyError` for an unknown root.
+    variants: root → default variant of its regular hours (`{"ES": "cash"}`). A method's `variant` argument has
+    precedence. Roots are those of `products`, including micros, which have their parent's hours. A method raises
+    `KeyError` for an unknown root.
     """
 
     def __init__(
@@ -157,8 +157,10 @@ class Calendar:
         return next((found for table in tables if (found := table.at(at_ns))), None)
 
     def session_or_next(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
-        """Return the first session that closes after a time (ns UTC): the current one, even during a break or weekend,
-        or the next."""
+        """Return the first session that closes after a time (ns UTC).
+
+        It is the current session, even during a break or weekend, or else the next one.
+        """
         for year in _years_near(at_ns):
             for session in self._sessions_of(root, year, variant).items:
                 if session.close_ns > at_ns:

@@ -60,8 +60,11 @@ def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
 
 
 def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
-    """Return whether it is a trend day: one-sided, more than twice the initial balance, open and close near opposite
-    ends, and not balanced about one price for most of the day."""
+    """Return the type of a trend day; None if it is no trend day (rules §7, decision 0044).
+
+    A trend day is one-sided and covers more than twice the initial balance. It opens and closes near opposite ends, and
+    most of the day is not balanced about one price.
+    """
     whole = profile.high - profile.low
     if (up > 0) == (down > 0) or whole <= 2 * (profile.ib_high - profile.ib_low) or _balanced(profile):
         return None
@@ -74,19 +77,19 @@ def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
 
 
 def _balanced(profile: SessionProfile) -> bool:
-    """Whether more than three quarters of the brackets, and more than six, printed one row.
+    """Return whether more than three quarters of the brackets, and more than six, printed the same row.
 
-    Books call a trend day's profile "usually" four or five TPOs wide. Usually is no limit, and the width grows with the
-    number of half-hours.
+    Books call a trend day's profile "usually" four or five TPOs wide. That is no fixed limit, and the width grows with
+    the number of half-hours.
     """
     widest = max(profile.tpos)
     return widest > TREND_WIDTH_TPOS and 4 * widest > 3 * profile.brackets
 
 
 def _double_distribution(profile: SessionProfile, balance: int) -> bool:
-    """Trend-like, with a zone of interior single prints between two bodies that each hold a quarter of the TPOs.
+    """Return whether interior single prints separate two bodies that each have a quarter of the TPOs.
 
-    A body ends at the next such zone: a trend that runs up in stairs has several bodies, none of them so large.
+    A body ends at the next zone of single prints. A trend in steps has several bodies, all of them smaller.
     """
     whole = profile.high - profile.low
     if whole <= 2 * balance:
@@ -105,10 +108,10 @@ def _double_distribution(profile: SessionProfile, balance: int) -> bool:
 def open_type(
     ladder: Ladder, references_ticks: Sequence[int], prior_range: tuple[int, int] | None
 ) -> OpenType | None:
-    """Name the open from brackets A and B; None until both have traded.
+    """Return the open type from brackets A and B; None until both have traded.
 
-    `references_ticks`: known levels an opening may test (prior high, low, VAH, VAL; overnight high, low).
-    `prior_range`: the prior RTH low and high.
+    `references_ticks`: levels that an opening may test (prior high, low, VAH, VAL; overnight high, low). `prior_range`:
+    the prior RTH low and high.
     """
     opening = [bracket for bracket in ladder.brackets if bracket.index < 2]
     if [bracket.index for bracket in opening] != [0, 1]:

@@ -1,8 +1,7 @@
 """The exchange's last-trading-day and first-notice rules, each as a named function.
 
-Owns the arithmetic on business days. A row of `data/products.csv` selects a rule by its name in
-`EXPIRY_RULES` or `NOTICE_RULES`. Sources: the CME Group rulebook chapters as quoted by LEAN's
-FuturesExpiryFunctions, and rules §9.
+Each row of `data/products.csv` selects a rule by its name in `EXPIRY_RULES` or `NOTICE_RULES`. Sources: the CME Group
+rulebook chapters as quoted by LEAN's FuturesExpiryFunctions, and rules §9.
 """
 
 import calendar as months
@@ -77,7 +76,7 @@ def third_friday(days: BusinessDays, year: int, month: int) -> date:
 
 
 def crude(days: BusinessDays, year: int, month: int) -> date:
-    """CL: three business days before the 25th of the month before; four where the 25th is no business day."""
+    """CL: three business days before the 25th of the previous month; four if the 25th is not a business day."""
     day = date(*_month_before(year, month), 25)
     return days.before(day, 3 if days.is_one(day) else 4)
 
@@ -133,8 +132,10 @@ def tenth(days: BusinessDays, year: int, month: int) -> date:
 
 
 def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
-    """GF: the last Thursday, in November the one before Thanksgiving; a week earlier while it or one of the
-    four weekdays before it is no business day."""
+    """GF: the last Thursday of the month, in November the one before Thanksgiving.
+
+    The Thursday is a week earlier if it or one of the four weekdays before it is not a business day.
+    """
     november = month == 11
     day = _nth_weekday(year, month, THURSDAY, 3) if november else _last_weekday(year, month, THURSDAY)
     while not all(days.is_one(day - timedelta(days=back)) for back in (0, 1, 2, 3, 6)):
@@ -143,7 +144,7 @@ def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
 
 
 def two_before_third_wednesday(days: BusinessDays, year: int, month: int) -> date:
-    """Currencies but the Canadian dollar: two business days before the third Wednesday."""
+    """Currencies except the Canadian dollar: two business days before the third Wednesday."""
     return days.before(_nth_weekday(year, month, WEDNESDAY, 3), 2)
 
 
@@ -171,8 +172,7 @@ EXPIRY_RULES: dict[str, Rule] = {
     )
 }  # fmt: skip
 
-#: First notice rules; `none` where the contract is settled in cash or notices only follow the last trading
-#: day.
+#: First notice rules by name. `none`: the contract is settled in cash, or notices only follow the last trading day.
 NOTICE_RULES: dict[str, Rule | None] = {
     "none": None,
     "last_of_month_before": last_of_month_before,

@@ -1,7 +1,7 @@
 """The fold of one session's trades into its ladder, one event at a time.
 
-The result depends only on the session's window and the ordered trades; nothing here reads a clock. A late trade is
-added to the bracket of its own time. `market.kernels` folds whole arrays to the same ladder; a property test compares
+The result depends only on the session's window and the ordered trades; no function reads a clock. A late trade is added
+to the bracket that contains its time. `market.kernels` folds whole arrays to the same ladder; a property test compares
 the two.
 """
 

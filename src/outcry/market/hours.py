@@ -1,9 +1,11 @@
 """Rows of trading hours: weekly hours with their validity, and days with exceptions.
 
-The notation of windows in `data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv`:
-`<18:00-16:15 16:30-17:00` is from 18:00 of the calendar day before to 16:15, then 16:30 to 17:00 of the
-trade date itself; `^17:00-17:00` begins on the trade date before, however many days ago that is (trading
-round the clock). Times are in the product's time zone; a window's end is not included.
+`data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv` write windows like this: `<18:00-16:15 16:30-17:00`.
+The first window begins at 18:00 of the previous calendar day and ends at 16:15. The second lasts from 16:30 to 17:00 of
+the trade date itself.
+
+`^17:00-17:00` begins on the previous trade date, however many days earlier that is (trading round the clock). Times are
+in the product's time zone. A window's end is not included.
 """
 
 import re
@@ -27,11 +29,11 @@ class Begins(StrEnum):
 
 
 class DayKind(StrEnum):
-    """Kind of a listed day.
+    """Type of a listed day.
 
-    CLOSED: no trading, no trade date. JOINED: trading that carries the next trade date, no regular hours (a
-    US holiday's half-day). NO_RTH: a trade date of its own without regular hours. OPEN: regular hours take
-    place if the early close leaves more than an hour of them.
+    CLOSED: no trading, no trade date. JOINED: trading that belongs to the next trade date, no regular hours (a US
+    holiday's half-day). NO_RTH: a separate trade date without regular hours. OPEN: regular hours take place if the
+    early close leaves more than an hour of them.
     """
 
     CLOSED = "closed"
@@ -51,11 +53,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class HoursRow:
-    """A row of `sessions.csv`: hours of some roots on some weekdays between two dates (both included; None:
-    open).
+    """A row of `sessions.csv`: hours of some roots on some weekdays between two dates.
 
-    globex: None in a row of a variant, which changes the regular hours alone. variant: empty for the usual
-    hours.
+    Both dates are included; None means no limit. globex: None in a row of a variant, which changes the regular hours
+    only. variant: empty for the default hours.
     """
 
     roots: tuple[str, ...]
@@ -77,11 +78,10 @@ class HoursRow:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """A row of `holidays.csv` or `overrides.csv`: one date that differs, for groups (`index`) or roots
-    (`ES`).
+    """A row of `holidays.csv` or `overrides.csv`: one date that differs, for groups (`index`) or roots (`ES`).
 
-    opens, closes: trading of that date begins or ends then, by the product's clock; rth_opens, rth_closes: so
-    do the regular hours, where they do not follow from the others.
+    opens, closes: start or end of trading on that date, in the product's time zone. rth_opens, rth_closes: the same for
+    the regular hours, if the other values do not determine them.
     """
 
     day: date

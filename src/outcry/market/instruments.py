@@ -14,12 +14,12 @@ from outcry.market.symbols import MONTH_CODES, Named, close_names, read_symbol
 
 __all__ = ["MONTH_CODES", "Contract", "Product", "Resolution", "Universe", "UnknownName"]
 
-#: Business days before the last trading day (or first notice) by which the front contract must have rolled:
-#: rules §9.
+#: The front contract must have rolled this many business days before the last trading day or first notice (rules §9).
 ROLL_MARGIN = 2
-#: A decade names each digit of a one-digit year once.
+#: A one-digit year is unique within a decade.
 DECADE = 10
-#: Months by which trading may end before the delivery month (CL, NG: one), with one to spare.
+#: Maximum number of months between the end of trading and the delivery month. CL and NG need one; one more is a
+#: reserve.
 LAST_BEFORE_DELIVERY = 2
 
 
@@ -56,14 +56,16 @@ class Contract:
 class Product:
     """A futures product, one row of `data/products.csv`.
 
-    tick_e9: smallest price step in 10⁻⁹ of the quoted unit (cents for grains and livestock).
-    multiplier_e9: dollars for one whole quoted unit, in 10⁻⁹. months: codes of the months trade follows;
-    serial: further months that are listed; skipped: of `months`, those no roll goes into (gold's V, rules
-    §9). zone: IANA zone of its hours. group: whose holidays it keeps. roll_sessions: completed sessions the
-    next contract must lead by volume before the roll. parent: root of the full-size product, for a micro.
-    aliases: other tickers; projectx: its code in `CON.F.US.…`. settle: settlement window in `zone`,
-    `HH:MM:SS-HH:MM:SS`. activity: the share of minutes (percent) in which the front contract trades at least: in
-    regular hours, outside them by day (2:00 to 17:00 of its zone), and by night.
+    tick_e9: smallest price step in 10⁻⁹ of the quoted unit (cents for grains and livestock). multiplier_e9: dollars for
+    one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle. serial: further listed months.
+    skipped: those of `months` to which no roll goes (gold's V, rules §9). zone: IANA zone of its hours.
+
+    group: group whose holidays apply. roll_sessions: completed sessions in which the next contract must lead by volume
+    before the roll. parent: root of the full-size product, for a micro. aliases: other tickers. projectx: its code in
+    `CON.F.US.…`. settle: settlement window in `zone`, `HH:MM:SS-HH:MM:SS`.
+
+    activity: minimum share of minutes (percent) in which the front contract trades: in regular hours, outside them by
+    day (2:00 to 17:00 of its zone), and by night.
     """
 
     root: str
@@ -91,12 +93,12 @@ class Product:
 
     @property
     def group(self) -> str:
-        """The group whose holidays apply: its sector."""
+        """Return the group whose holidays apply: its sector."""
         return self.sector
 
     @property
     def tick_value_e9(self) -> int:
-        """Value of a tick in dollars, in 10⁻⁹; exact for every product of the universe."""
+        """Return the value of a tick in dollars, in 10⁻⁹; exact for every product of the universe."""
         return self.tick_e9 * self.multiplier_e9 // 1_000_000_000
 
     def lists(self, month: int) -> bool:
@@ -149,8 +151,10 @@ class Universe:
         return rule(self._days(contract.root), contract.year, contract.month) if rule else None
 
     def roll_deadline(self, contract: Contract) -> date:
-        """Return the day from which the contract is no longer front: 2 business days before the earlier of first
-        notice and last trading."""
+        """Return the day from which the contract is no longer front.
+
+        It is 2 business days before the earlier of first notice and last trading day (rules §9).
+        """
         notice = self.first_notice(contract)
         end = self.expiry(contract)
         return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
@@ -190,18 +194,19 @@ class Universe:
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
 
     def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
-        """Return the contract that a one-digit year means on a day: the next one to expire, that day included. Raises
-        `KeyError` for an unknown root."""
+        """Return the contract that a one-digit year means on a day: the next one to expire, that day included.
+
+        Raises `KeyError` for an unknown root.
+        """
         first = Contract(root, on.year - 1 + (digit - on.year + 1) % DECADE, month)
         return first if self.expiry(first) >= on else Contract(root, first.year + DECADE, month)
 
     def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
         """Return the meaning of a symbol in any format of `market.symbols`.
 
-        A one-digit year is the nearest contract not yet expired on `near`, or with `history` the one whose
-        end lies nearest to `near`. A two-digit year is of the century nearest to `near`. A micro answers with
-        its full-size parent and the parent's contract of the same month. Raise `UnknownName` for everything
-        else.
+        A one-digit year means the nearest contract not yet expired on `near`. With `history`, it means the one whose
+        expiry is nearest to `near`. A two-digit year belongs to the century nearest to `near`. A micro resolves to its
+        full-size parent and the parent's contract of the same month. Raises `UnknownName` for anything else.
         """
         named = read_symbol(symbol)
         root = named and self._root(named)
@@ -250,7 +255,7 @@ class Universe:
         return (product.root, *(contract.short_key for contract in ahead[:3]))
 
     def _vocabulary(self) -> dict[str, str]:
-        """Words a person may have meant, against the root: tickers, aliases and the words of names."""
+        """Return words to suggest, mapped to their roots: tickers, aliases and the words of names."""
         words = {
             word.upper(): product.root
             for product in self.products.values()

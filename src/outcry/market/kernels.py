@@ -1,9 +1,10 @@
-"""The fold of whole arrays with numpy; it gives the same ladder as `fold.SessionFold`.
+"""The fold of whole arrays with numpy, with the same result as `fold.SessionFold`.
 
-A chunk at a time, while it is in cache: the range of each bracket by minimum and maximum, the volume at price by
-`add.at`, which numpy runs without a loop in Python (measured: 1.6 times `bincount`, which wants doubles). Neighbouring
-trades go into different tables: that breaks the chain of additions to the one row where price dwells, which is what
-bounds a plain histogram.
+It processes chunks that fit in the CPU cache. Minimum and maximum yield the range of each bracket. `add.at` counts the
+volume at price without a Python loop; it was measured 1.6 times as fast as `bincount`, which needs doubles.
+
+Neighbouring trades go into different tables. Otherwise additions to the most traded row would wait for each other,
+which limits a plain histogram.
 """
 
 from collections.abc import Sequence
@@ -102,8 +103,10 @@ class BulkFold:
         np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        """Fold bars stamped at their start; volume 0 is ignored. Volume is spread evenly over a bar's rows, the
-        remainder at its close."""
+        """Fold bars stamped at their start; volume 0 is ignored.
+
+        A bar's volume is spread evenly over its rows, and the remainder is added at its close (rules §2).
+        """
         if not (traded := volume_lots > 0).all():
             at_ns, opened, high, low, close, volume_lots = (
                 column[traded] for column in (at_ns, opened, high, low, close, volume_lots)

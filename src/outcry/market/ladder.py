@@ -1,8 +1,8 @@
 """The ladder of a session: the range of each bracket and the volume at each price.
 
-A bracket prints every row between its low and its high once (rules §1), so a bracket is its range, and a
-session's TPO ladder is the ranges of its brackets. Prices are whole ticks; rows are anchored at price 0, never at the
-session's low, so that they do not move as the range grows.
+A bracket prints every row between its low and its high once (rules §1). So a bracket is a range, and the TPO ladder of
+a session is the ranges of its brackets. Prices are whole ticks. Rows are anchored at price 0, not at the session's low,
+so they do not move as the range grows.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from typing import Literal
 
 from outcry.market.units import NANOS_PER_MINUTE, price_text
 
-#: More rows than this are no auction but a wrong unit: an ES session of 250,000 points.
+#: A session with more rows has a wrong price unit: for ES this would be a range of 250,000 points.
 MAX_ROWS = 1_000_000
-#: A session of one of our products spans at most so many: 5,000 points of ES, 200 dollars of crude oil. Live, where one
-#: feed's wrong price is folded beside all others', it is the bound.
+#: Maximum rows of a live session: 5,000 points of ES, 200 dollars of crude oil. It limits the effect of one feed's
+#: wrong price on a process that folds many feeds.
 MAX_SESSION_ROWS = 20_000
 
-#: The service's bracket (rules §1), and how many of them make the initial balance of 60 minutes (rules §3.1).
+#: Minutes of a bracket (rules §1), and brackets in the initial balance of 60 minutes (rules §3.1).
 BRACKET_MINUTES = 30
 IB_BRACKETS = 60 // BRACKET_MINUTES
 
@@ -60,8 +60,8 @@ class Bracket:
 class Ladder:
     """A folded session: `brackets` in order of index, `volume[i]` lots at `low_ticks + i`.
 
-    `touched`: ranges of rows (both ends included, ascending, apart by at least one row) at which something printed:
-    where a resting level was tested. `source` says whether volume at price is exact or spread from bars.
+    `touched`: ranges of rows with any print, where a resting level was tested. Both ends are included; ranges are
+    ascending and at least one row apart. `source`: whether volume at price is exact or spread from bars.
     """
 
     brackets: tuple[Bracket, ...]
@@ -72,17 +72,17 @@ class Ladder:
 
     @property
     def high_ticks(self) -> int:
-        """The session's high."""
+        """Return the session's high in ticks."""
         return self.low_ticks + len(self.volume) - 1
 
     @property
     def open_ticks(self) -> int:
-        """Price of the first event."""
+        """Return the price of the first event in ticks."""
         return self.brackets[0].open_ticks
 
     @property
     def close_ticks(self) -> int:
-        """Price of the last event."""
+        """Return the price of the last event in ticks."""
         return self.brackets[-1].close_ticks
 
     def until(self, index: int) -> "Ladder | None":
@@ -127,7 +127,7 @@ class Ladder:
 def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[tuple[int, int], ...]:
     """Cut a session's half-open segments (ns) into half-open brackets, anchored at the open of each segment.
 
-    A short last bracket counts as one (rules §1); the count of letters runs on across a break.
+    A short last bracket counts as one (rules §1). Letters continue across a break.
     """
     if minutes <= 0 or 60 % minutes:
         raise ValueError(
@@ -144,7 +144,7 @@ def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[
 def letter(index: int) -> str:
     """Return the letter of a bracket: A–Z, a–z, 0–9, then AA, AB and so on, so that each is unique.
 
-    A session of 23 hours has 46 brackets: letters alone run out (peers' bug).
+    A session of 23 hours has 46 brackets, more than one alphabet.
     """
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
     if index < len(alphabet):

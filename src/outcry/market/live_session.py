@@ -87,8 +87,10 @@ class LiveSession:
         self, start_ns: int, end_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int,
         *, watched: bool = True,
     ) -> list[Fired]:  # fmt: skip
-        """Apply one completed bar, stamped at its start; return the alerts it fired, timed at its end. Volume 0 is
-        ignored."""
+        """Apply one completed bar, stamped at its start; return the alerts it fired, timed at its end.
+
+        Volume 0 is ignored.
+        """
         if not volume_lots:
             return []
         fired = self._finalize(start_ns)  # completed bars have no late trades to wait for
@@ -127,7 +129,7 @@ class LiveSession:
             self._high, self._low = ladder.high_ticks, ladder.low_ticks
             newest_ns = ladder.brackets[-1].last_ns
             self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
-            if self.empty:  # a corrected trade is the first that counts
+            if self.empty:  # a corrected trade is the first one that counts
                 self._opened(ladder.open_ticks)
         self._bar_closes.amended(ladder.brackets if ladder else ())
         self._monitor.late_trade(self.opening.open_ns, self._fold)

@@ -71,8 +71,10 @@ class Capture:
         )  # fmt: skip
 
     def dump(self) -> bytes:
-        """Write the version, then one line of canonical JSON each for the opening, the ladder, the overnight ladder
-        (empty without one) and the rest."""
+        """Encode the version, then one line of canonical JSON each for the opening, the ladders and the rest.
+
+        The ladders are the session's and the overnight ladder, which is empty if there is none.
+        """
         votes = self.bias.votes
         rest = [
             self.last_ns,

@@ -1,7 +1,7 @@
 """Methods to compute the point of control and value area: our default and those of other platforms, as data.
 
-Sources: rules §1, where each row of the table is cited. Users' first complaint of any profile is that it differs from
-another platform's, so the method is always named in an answer and can be chosen in the library.
+Sources: rules §1, which cites each row of the table. Users often report that a profile differs from another platform's.
+Therefore answers always name the method, and callers of the library can choose it.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 class Method:
     """A method to compute a profile's levels.
 
-    basis: what is counted at a row. percent: share of the total the value area must hold. step: rows compared at a
-    time. pair: whether a winning pair is added whole or row by row up to the target. side_tie: where both sides are
-    equal. stop: `ge` at the target, `gt` beyond it, `floor` at the target rounded down. rows: whether rows nothing
-    printed on count as zero (`all`) or do not exist (`printed`). placement: every row of a bracket's range, or only
-    the row of a bar's close, rounded up (`close_up`).
+    basis: what is counted at a row. percent: share of the total that the value area must contain. step: rows compared
+    at a time. pair: whether a winning pair is added whole, or row by row up to the target. side_tie: which side wins if
+    both are equal. stop: `ge` at the target, `gt` beyond it, `floor` at the target rounded down.
+
+    rows: whether rows without prints count as zero (`all`) or do not exist (`printed`). placement: every row of a
+    bracket's range, or only the row of a bar's close, rounded up (`close_up`).
     """
 
     name: str

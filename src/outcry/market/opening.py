@@ -70,17 +70,17 @@ class Opening:
 
     @property
     def session(self) -> Session:
-        """The session, without its references."""
+        """Return the session, without its reference levels."""
         return Session(self.root, self.trade_date, self.kind, self.segments, self.short)
 
     @property
     def open_ns(self) -> int:
-        """Start of the first segment."""
+        """Return the start of the first segment (ns UTC)."""
         return self.segments[0][0]
 
     @property
     def close_ns(self) -> int:
-        """End of the last segment, not included."""
+        """Return the end of the last segment, not included (ns UTC)."""
         return self.segments[-1][1]
 
     def dump(self) -> bytes:

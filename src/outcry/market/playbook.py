@@ -31,8 +31,10 @@ class Status(StrEnum):
 
 
 class LevelKind(StrEnum):
-    """Kinds of levels, strongest first: alert levels, edges of ranges, other past prices, developing levels, derived
-    levels."""
+    """Types of levels, strongest first.
+
+    The order: alert levels, edges of ranges, other past prices, developing levels, derived levels.
+    """
 
     PRIOR_VAH = "prior_vah"
     PRIOR_VAL = "prior_val"
@@ -173,7 +175,7 @@ def _side(price_ticks: int, last_ticks: int) -> Side:
 
 
 def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
-    """Levels of the prior session. Its midpoint is rounded down to a whole tick."""
+    """Return the levels of the prior session. Its midpoint is rounded down to a whole tick."""
     poor_high = any(level.made_on == prior.trade_date for level in opening.carried.poor_highs)
     poor_low = any(level.made_on == prior.trade_date for level in opening.carried.poor_lows)
     yield LevelKind.PRIOR_VAH, prior.vah, "VAH"
@@ -186,7 +188,7 @@ def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
 
 
 def _carried(opening: Opening) -> Iterator[_Level]:
-    """The overnight range, and carried levels of sessions before the prior one."""
+    """Return the overnight range, and carried levels of sessions before the prior one."""
     if opening.overnight:
         high, low = opening.overnight
         yield LevelKind.ON_HIGH, high, "ONH"
@@ -213,7 +215,7 @@ def _developing(profile: SessionProfile) -> Iterator[_Level]:
 
 
 def _of_balance(profile: SessionProfile) -> Iterator[_Level]:
-    """The initial balance and its extensions. Half ticks are rounded away from the balance."""
+    """Return the initial balance and its extensions. Half ticks are rounded away from the balance."""
     yield LevelKind.IB_HIGH, profile.ib_high, "IBH"
     yield LevelKind.IB_LOW, profile.ib_low, "IBL"
     balance = profile.ib_high - profile.ib_low

@@ -1,6 +1,6 @@
-"""From a ladder to its levels: point of control, value area, tails, single prints, poor extremes.
+"""Computes levels from a ladder: point of control, value area, tails, single prints, poor extremes.
 
-Pure functions over rows counted in whole numbers; index 0 of `counts` is the lowest row. Sources: rules §1, §2, §5.
+Pure functions over rows of integer counts; index 0 of `counts` is the lowest row. Sources: rules §1, §2, §5.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,14 @@ from outcry.market.methods import DALTON, Method
 def point_of_control(counts: Sequence[int], method: Method = DALTON) -> tuple[int, tuple[int, ...]]:
     """Return the index of the widest row and all rows tied for it, ascending. `counts` must not be empty.
 
-    Default tie (mypivots): nearest the centre of the range, then the side of the centre with more counts, then lower.
+    Default tie (mypivots): nearest to the centre of the range, then the side of the centre with more counts, then
+    lower.
     """
     most = max(counts)
     tied = tuple(index for index, count in enumerate(counts) if count == most)
     if len(tied) == 1 or method.poc_tie == "lowest":
         return tied[0], tied
-    centre2 = len(counts) - 1  # twice the centre's index, so that a centre between two rows stays whole
+    centre2 = len(counts) - 1  # twice the centre's index, so that a centre between two rows is an integer
     if method.poc_tie == "middle_row":
         centre2 = 2 * ((len(counts) - 1) // 2)
     elif method.poc_tie == "half_length":
@@ -36,10 +37,11 @@ def point_of_control(counts: Sequence[int], method: Method = DALTON) -> tuple[in
 
 
 def value_area(counts: Sequence[int], poc: int, method: Method = DALTON) -> tuple[int, int, int]:
-    """Return the lowest and highest row of the value area, both included, and what it holds.
+    """Return the lowest and highest row of the value area, both included, and its total.
 
-    Grows from the point of control; a side at its end contributes what it has and an empty side loses; rows nothing
-    printed on count zero, and an edge never rests on one (else a far print drags it across a gap).
+    It grows from the point of control. At the end of the range a side adds its remaining rows, and a side without rows
+    loses. Rows without prints count as zero. An edge is never on such a row, or a distant print would drag it across a
+    gap.
     """
     total, captured, low, high = sum(counts), counts[poc], poc, poc
     while not method.reached(captured, total) and (low > 0 or high < len(counts) - 1):
@@ -60,7 +62,7 @@ def value_area(counts: Sequence[int], poc: int, method: Method = DALTON) -> tupl
 
 
 def _sides(above: Sequence[int], below: Sequence[int], method: Method) -> tuple[str, ...]:
-    """Which side grows next; both where a method says so of a tie."""
+    """Return whether the value area grows up, down or both. Both sides grow only if the method does so for a tie."""
     if not above or not below:
         return ("up",) if above else ("down",)
     if sum(above) == sum(below):
@@ -69,7 +71,7 @@ def _sides(above: Sequence[int], below: Sequence[int], method: Method) -> tuple[
 
 
 def levels_of(counts: Sequence[int], method: Method = DALTON) -> tuple[int, int, int, tuple[int, ...]]:
-    """Return POC, VAL and VAH as indices of `counts`, and the tied rows, by the method's own idea of a row."""
+    """Return POC, VAL and VAH as indices of `counts`, and the tied rows, by the method's definition of a row."""
     if method.rows == "all":
         poc, tied = point_of_control(counts, method)
         low, high, _ = value_area(counts, poc, method)
@@ -83,12 +85,12 @@ def levels_of(counts: Sequence[int], method: Method = DALTON) -> tuple[int, int,
 
 @dataclass(frozen=True, slots=True)
 class SessionProfile:
-    """The levels of one session; every price in ticks, every range with both ends included.
+    """Levels of one session. Prices are in ticks, and ranges include both ends.
 
     `poc`, `val`, `vah` are of the method's basis (TPOs by default), `vpoc` and `volume_va` of volume.
-    `upper_tail_rows`: single prints from the high down; a tail made in the last bracket is `provisional`, for no
-    bracket has yet closed without re-entering it. `single_prints`: interior zones of two rows or more.
-    `ib_*`: the range of the first 60 minutes. `brackets`: how many brackets traded.
+    `upper_tail_rows`: single prints from the high downwards. A tail made in the last bracket is `provisional`, because
+    no bracket has closed without re-entering it. `single_prints`: interior zones of two rows or more. `ib_*`: the range
+    of the first 60 minutes. `brackets`: number of brackets that traded.
     """
 
     poc: int
@@ -113,27 +115,30 @@ class SessionProfile:
 
     @property
     def poor_high(self) -> bool:
-        """Fewer than two single prints at the high: the auction there is unfinished (preset `dalton`, rules §5)."""
+        """Return whether there are fewer than two single prints at the high (preset `dalton`, rules §5).
+
+        Such an auction is unfinished.
+        """
         return self.upper_tail_rows < 2
 
     @property
     def poor_low(self) -> bool:
-        """Fewer than two single prints at the low."""
+        """Return whether there are fewer than two single prints at the low."""
         return self.lower_tail_rows < 2
 
 
 def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> SessionProfile:
     """Compute the levels of a ladder.
 
-    `ib_brackets`: how many brackets begin within 60 minutes of the session's open (2 of 30 minutes). Where nothing
-    traded in that hour the initial balance is that of the first bracket that traded.
+    `ib_brackets`: number of brackets that begin within 60 minutes of the session's open (2 of 30 minutes). If nothing
+    traded in that hour, the first bracket that traded is the initial balance.
     """
     tpos = ladder.tpo_counts()
     low = ladder.low_ticks
     poc, val, vah, tied = levels_of(tpos if method.basis == "tpo" else ladder.volume, method)
     volume = (
         ladder.volume if any(ladder.volume) else tpos
-    )  # a feed without sizes has no volume POC but the TPOs'
+    )  # a feed without sizes has no volume POC, so that of the TPOs is used
     vpoc, _ = point_of_control(volume, method)
     volume_low, volume_high, _ = value_area(volume, vpoc, method)
     upper, lower = _tail(tpos[::-1]), _tail(tpos)
@@ -163,12 +168,12 @@ def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> Ses
 
 
 def _tail(tpos: Sequence[int]) -> int:
-    """Rows of single prints from an extreme inwards; `tpos` begins at it."""
+    """Return the rows of single prints from an extreme inwards; `tpos` begins at it."""
     return next((index for index, count in enumerate(tpos) if count != 1), len(tpos))
 
 
 def _interior(tpos: Sequence[int], low: int) -> tuple[tuple[int, int], ...]:
-    """Zones of two or more single-print rows that lie between rows of two TPOs or more (rules §5)."""
+    """Return zones of two or more single-print rows between rows of two TPOs or more (rules §5)."""
     singles = runs([count == 1 for count in tpos], low)
     wide = [
         (start, end)

@@ -213,8 +213,10 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
 def with_activity(
     products: Mapping[str, Product], text: str, file: str = "activity.csv"
 ) -> dict[str, Product]:
-    """Return the products with their activity, in the same order. Raises `BadReference`, also for a product that the
-    table does not list."""
+    """Return the products with their activity, in the same order.
+
+    Raises `BadReference`, also for a product that the table does not list.
+    """
     found: dict[str, Product] = {}
     for row in _rows(text, file, ACTIVITY_COLUMNS):
         root = row.read("root", _one_of(products))

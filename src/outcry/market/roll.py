@@ -1,9 +1,11 @@
 """Chooses the front contract: by volume, only between sessions, never backwards (rules §9).
 
-The next contract takes over on the trade date after its RTH volume has exceeded the front's in as many completed
-sessions running as the product asks (1; 2 for metals and energy), and at the latest on its deadline, two business days
-before last trading day or first notice. A date's front depends on the volumes of earlier dates only, so that the front
-of a session about to open equals the front that the same date has in history.
+The next contract becomes front on the trade date after its RTH volume exceeded the front's in enough consecutive
+completed sessions: 1, or 2 for metals and energy. It does so at the latest on the deadline, two business days before
+last trading day or first notice.
+
+A date's front depends only on the volumes of earlier dates. So the front of a session about to open equals the front of
+the same date in history.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +34,8 @@ class Front:
 class RollRule:
     """Roll rule of one product.
 
-    sessions: sessions running in which the next contract must lead. deadline: trade date from which a contract is no
-    longer front. following: the next contract of the cycle.
+    sessions: consecutive sessions in which the next contract must lead. deadline: trade date from which a contract is
+    no longer front. following: the next contract of the cycle.
     """
 
     sessions: int
@@ -49,7 +51,7 @@ class RollRule:
 def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
     """Return the front of every trade date in `volumes`, ascending.
 
-    The first date's front is the one with most volume then, the nearest of equals.
+    On the first date it is the contract with the most volume, the nearest of equals.
     """
     return _followed(volumes, rule)[0]
 
@@ -57,9 +59,9 @@ def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
 def front_on(
     volumes: Volumes, trade_date: date, available: Collection[Contract], rule: RollRule
 ) -> Front | None:
-    """Return the front of a trade date after all in `volumes`; None where `volumes` is empty.
+    """Return the front of a trade date after all in `volumes`; None if `volumes` is empty.
 
-    available: contracts that may take over on the deadline; in history these are the ones that traded on the date.
+    available: contracts that may become front on the deadline; in history these are the ones that traded on the date.
     """
     roll = _followed(volumes, rule)[1]
     return roll.on(trade_date, available) if roll else None
@@ -102,7 +104,7 @@ class _Roll:
         self._newest = traded
         self._silent = 0 if self._front in traded else self._silent + 1
         if 0 < self._silent < GONE_AFTER_SESSIONS:
-            return  # without data of the front its volume is unknown
+            return  # without data of the front, its volume is unknown
         mine = traded.get(self._front, 0)
         self._leads = {
             contract: self._leads.get(contract, 0) + 1
@@ -116,8 +118,10 @@ class _Roll:
         return min(ready, key=_order, default=None)
 
     def _most_traded(self, trade_date: date, available: Collection[Contract]) -> Contract | None:
-        """The later contract with most lots in the newest session, the nearest of equals; one that is past its own
-        deadline only where there is no other."""
+        """Return the later contract with most lots in the newest session, the nearest of equals.
+
+        A contract past its own deadline is chosen only if there is no other.
+        """
         later = sorted((c for c in available if _order(c) > _order(self._front)), key=_order)
         lasting = [contract for contract in later if trade_date < self._rule.deadline(contract)]
         return max(lasting or later, key=lambda contract: self._newest.get(contract, 0), default=None)

@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
     @property
     def status(self) -> Status:
-        """The status in answers."""
+        """Return the status that answers report."""
         if self in {Phase.WAITING, Phase.READY}:
             return Status.PENDING
         return Status.ACTIVE if self is Phase.HALFWAY else Status(self.value)

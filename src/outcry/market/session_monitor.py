@@ -48,7 +48,7 @@ class SessionMonitor:
 
     @property
     def bias(self) -> BiasReading:
-        """The bias as of the latest bracket close."""
+        """Return the bias as of the latest bracket close."""
         return self._bias.reading
 
     def scenarios(self) -> tuple[ScenarioState, ...]:

@@ -17,10 +17,10 @@ NEAR, SAME_INITIAL = 50, 25
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a symbol names: a product (`month` None) or a contract. `digits`: how many of its year were
-    written.
+    """Result of parsing a symbol: a product (`month` None) or a contract.
 
-    vendor: whose codes `name` is in, `projectx`, or empty for tickers.
+    `digits`: number of digits of its year in the symbol. vendor: `projectx` if `name` is that vendor's code; empty for
+    tickers.
     """
 
     name: str

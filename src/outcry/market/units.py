@@ -1,7 +1,7 @@
 """Prices and times as integers, and the conversion between price units.
 
-Prices are ticks (`price_ticks`) inside and `price_e9` (units of 10⁻⁹) on tape and wire; times are nanoseconds
-UTC (`at_ns`). An off-tick price is never rounded: it raises, and the importer counts it.
+Prices are ticks (`price_ticks`) in memory and `price_e9` (units of 10⁻⁹) in recordings and messages. Times are
+nanoseconds UTC (`at_ns`). An off-tick price is never rounded: it raises, and the importer counts it.
 """
 
 PRICE_SCALE = 1_000_000_000
@@ -31,7 +31,7 @@ def ticks_from_e9(price_e9: int, tick_e9: int) -> int:
 
 
 def e9_from_text(text: str) -> int:
-    """Read a decimal number exactly, as units of 10⁻⁹; raise `ValueError` for more than nine decimals."""
+    """Parse a decimal number exactly, in units of 10⁻⁹. Raises `ValueError` for more than nine decimals."""
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     whole, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0")
@@ -43,14 +43,14 @@ def e9_from_text(text: str) -> int:
 
 
 def price_text(price_e9: int) -> str:
-    """Write a price with no more decimals than it needs: 1655.75, -0.0000005."""
+    """Format a price with no more decimals than it needs: 1655.75, -0.0000005."""
     whole, fraction = divmod(abs(price_e9), PRICE_SCALE)
     text = f"{whole}.{fraction:09d}".rstrip("0").rstrip(".")
     return f"-{text}" if price_e9 < 0 else text
 
 
 def fixed_text(price_ticks: int, tick_e9: int) -> str:
-    """Write a price with the decimals of its tick, so that prices of one market look alike: 1655.50, 111.000000."""
+    """Format a price with the decimals of its tick, so that prices of one market look alike: 1655.50, 111.000000."""
     decimals = len(price_text(tick_e9).partition(".")[2])
     whole, _, fraction = price_text(price_ticks * tick_e9).partition(".")
     return f"{whole}.{fraction.ljust(decimals, '0')}" if decimals else whole

@@ -16,16 +16,15 @@ Segment = tuple[int, int]
 
 ONE_DAY = timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Regular hours cut to this or less do not take place: rules §3.3.
+#: Regular hours cut to this length or less do not take place (rules §3.3).
 SHORTEST_RTH_NS = NANOS_PER_HOUR
-#: No product stays closed longer; a search for the trade date before ends there.
+#: No product stays closed longer; the search for the previous trade date ends there.
 LONGEST_CLOSURE_DAYS = 12
-#: Groups of products that keep the same holidays.
+#: Groups of products with the same holidays.
 GROUPS = ("index", "energy", "metals", "rates", "fx", "crypto", "grains", "livestock")
-#: Whose holidays stand for an exchange's.
+#: Group whose holidays represent an exchange's.
 EXCHANGE_GROUPS = {"CME": "index", "CBOT": "rates", "NYMEX": "energy", "COMEX": "metals"}
-#: A year with fewer listed days than this is not taken to be kept: a few overrides do not make a year's
-#: holidays.
+#: A year with fewer listed days has no complete holidays, only a few overrides.
 FEWEST_DAYS_OF_A_YEAR = 10
 
 
@@ -46,7 +45,7 @@ class TradingHours:
             self._days.update({(name, row.day): row for name in row.names})
             listed[row.day.year] = listed.get(row.day.year, 0) + 1
         kept = [year for year, count in listed.items() if count >= FEWEST_DAYS_OF_A_YEAR]
-        #: Years whose holidays the tables hold; outside them every weekday is taken to be an ordinary one.
+        #: Years with holidays in the tables. In other years every weekday counts as an ordinary trade date.
         self.known_years = range(min(kept), max(kept) + 1) if kept else range(0)
         self._zones = {zone: ZoneInfo(zone) for zone in {product.zone for product in products.values()}}
         self._of_root: dict[tuple[str, str], tuple[HoursRow, ...]] = {}
@@ -71,8 +70,7 @@ class TradingHours:
         return min(row.valid_from for row in self._hours if own in row.roots)
 
     def is_business_day(self, name: str, day: date) -> bool:
-        """Whether a date can be a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`,
-        `COMEX`)."""
+        """Return whether a date can be a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
         if day.weekday() >= 5:
             return False
         group = EXCHANGE_GROUPS.get(name)

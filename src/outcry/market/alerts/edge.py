@@ -12,7 +12,7 @@ from outcry.market.opening import Prior
 TOLERANCE_TICKS = 2
 LEAST_ARM_TICKS = 8
 
-#: An empty band: every price needs evaluation until the session has opened.
+#: An empty band: every price is evaluated until the session has opened.
 NEVER_QUIET = QuietBand(0, 0, 0)
 #: Earlier than any event.
 LONG_AGO_NS = -NEVER_NS
@@ -79,7 +79,7 @@ class ValueEdge(Edge):
 
     @property
     def ref(self) -> str:
-        """The label of the edge."""
+        """Return the label of the edge."""
         return "VAH" if self.sign > 0 else "VAL"
 
     def in_value(self, price_ticks: int) -> bool:

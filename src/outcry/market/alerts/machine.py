@@ -34,7 +34,7 @@ class AlertType(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """The severity in answers."""
+        """Return the severity that answers report."""
         if self in {
             AlertType.IB_BREAK_UP, AlertType.IB_BREAK_DOWN, AlertType.VA_REJECT_HIGH, AlertType.VA_REJECT_LOW
         }:  # fmt: skip

@@ -44,7 +44,7 @@ class Machine(Protocol):
 
 
 class _Family:
-    """Machines of one kind in the order in which they fire, and the band in which none of them changes."""
+    """Machines of one type in the order in which they fire, and the band in which none of them changes."""
 
     __slots__ = ("machines", "quiet")
 
@@ -159,7 +159,7 @@ class SessionAlerts:
         self._refresh()
 
     def silence(self, *, on: bool) -> None:
-        """Suppress alerts while machines change as usual: for trades from before the start."""
+        """Suppress alerts, or report them again. Machines change as usual, for trades from before the start."""
         self._silent = on
 
     def dump(self) -> object:
@@ -191,7 +191,7 @@ class SessionAlerts:
         self, by: Machine | EdgeAccept, at_ns: int, price_ticks: int, bracket: int, said: Mapping[str, Value]
     ) -> list[Fired]:
         key_ms = max(at_ns // NANOS_PER_MS, self._keys[by.type] + 1)
-        self._keys[by.type] = key_ms  # while silent too, so that keys do not depend on it
+        self._keys[by.type] = key_ms  # also while alerts are suppressed, so that keys do not depend on it
         return [] if self._silent else [Fired(by.type, at_ns, price_ticks, by.ref, said, bracket, key_ms)]
 
     def _refresh(self) -> None:

@@ -79,7 +79,7 @@ class EdgeTest:
         self.ref = edge.ref
         self._edge = edge
         self._phase = Phase.UNOPENED
-        self._from = 0  # side of the price while armed: 1 beyond the edge, −1 inside
+        self._from = 0  # position of the price while armed: 1 beyond the edge, −1 inside
         self._count = 0
         self._latched_ns = self._rejected_ns = LONG_AGO_NS
         self.quiet = self._band()
