@@ -32,8 +32,9 @@ def sqlite_url(folder: Path) -> URL:
 
 
 def open_engine(url: URL | str) -> Engine:
-    """Create an engine for SQLite or PostgreSQL (`postgresql://…`) that connects lazily. Raises `ValueError` for
-    others.
+    """Create an engine for SQLite or PostgreSQL (`postgresql://…`) that connects lazily.
+
+    Raises `ValueError` for others.
 
     SQLite runs in write-ahead mode: readers and the writer do not block each other, and a commit is on disk before it
     is reported.

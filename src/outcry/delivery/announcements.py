@@ -41,8 +41,10 @@ class Announcements:
         self._thread: Thread | None = None
 
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
-        """Queue the notices that follow from recorded results. `switched_off` are the results that disabled a
-        subscription."""
+        """Queue the notices that follow from recorded results.
+
+        `switched_off` are the results that disabled a subscription.
+        """
         for done in switched_off:
             self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))
         for result in results:

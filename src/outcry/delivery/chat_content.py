@@ -39,8 +39,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ChatContent:
-    """Content of a message. `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first. `notes`:
-    the number of alerts not shown, and of missed ones. `url`: the page with all alerts."""
+    """Content of a message.
+
+    `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first. `notes`: the number of alerts not
+    shown, and of missed ones. `url`: the page with all alerts.
+    """
 
     headline: str
     shown: tuple[Shown, ...]

@@ -98,8 +98,10 @@ def _is_due(state: QueueState, now_ns: int) -> bool:
 
 @cache
 def _to_be_looked_at() -> Any:
-    """Query unleased queues whose check time has come, up to a duration of the last attempt. `SKIP LOCKED` lets
-    several processes claim side by side."""
+    """Query unleased queues whose check time has come, up to a duration of the last attempt.
+
+    `SKIP LOCKED` lets several processes claim side by side.
+    """
     reader = [schema.users.c[name] for name in _READER_FIELDS]
     queue = [_QUEUES[name] for name in QUEUE_FIELDS]
     return (

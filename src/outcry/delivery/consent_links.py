@@ -37,8 +37,10 @@ class ConsentLinks:
         return self._link("unsubscribe", row, None)
 
     def whose(self, purpose: Purpose, token: str) -> tuple[int, int] | None:
-        """Return the user id and the subscription id that a token names; None where it is invalid or expired. `holds`
-        tells whether it is still valid for that subscription."""
+        """Return the user id and the subscription id that a token names; None if it is invalid or expired.
+
+        Call `holds` to check that it is still valid for that subscription.
+        """
         if earlier := _EARLIER.fullmatch(token):
             return int(earlier[1]), int(earlier[2])
         facts = self._tickets.read(purpose, token)
@@ -58,8 +60,11 @@ class ConsentLinks:
 
 
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
-    """Return the content of a link. `to` is a digest of the email address. That address is encrypted again when its
-    reader unsubscribes, which invalidates earlier links to agree."""
+    """Return the content of a link.
+
+    `to` is a digest of the email address. That address is encrypted again when its reader unsubscribes, which
+    invalidates earlier links to agree.
+    """
     to = row.shown.lower().encode()
     if purpose == "confirm":
         to += b"\0" + row.sealed_address

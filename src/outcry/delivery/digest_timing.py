@@ -10,8 +10,10 @@ from outcry.delivery.outbox_model import Entry, Message
 
 
 def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
-    """Return the entries of an email to send now, and when the others are due (None if there are none). The window of
-    the first entry applies to all."""
+    """Return the entries of an email to send now, and when the others are due (None if there are none).
+
+    The window of the first entry applies to all.
+    """
     end_ns = _end_ns(message)
     if end_ns <= now_ns or message.attempts:
         return list(message.entries), None

@@ -15,8 +15,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def window_end_ns(window: Window, since_ns: int, time_zone: str, digest_hour: int) -> int:
-    """Return the end of the window that contains `since_ns`, in ns UTC: the next quarter of an hour or hour of the
-    reader's clock, or the next digest hour."""
+    """Return the end of the window that contains `since_ns`, in ns UTC.
+
+    That is the next quarter of an hour or hour of the reader's clock, or the next digest hour.
+    """
     zone = zone_of(time_zone)
     if window == "day":
         return _next_digest_ns(since_ns, zone, digest_hour)

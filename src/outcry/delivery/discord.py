@@ -80,8 +80,10 @@ class DiscordSender(ChatSender):
         return self._restraint.held_ns(now_ns)
 
     def posted_to(self, address: str) -> str:
-        """See `ChatSender`. Return the URL to post to, with `wait`: otherwise Discord may drop an accepted message
-        without an error."""
+        """Return the URL to post to for a webhook's URL.
+
+        It has `wait`, because otherwise Discord may drop an accepted message without an error.
+        """
         return f"{address}?wait=true"
 
     def payload(self, said: ChatContent) -> dict[str, object]:

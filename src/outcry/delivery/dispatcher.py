@@ -114,8 +114,10 @@ class Dispatcher:
         self._store_thread.shutdown()
 
     async def step(self) -> int:
-        """Deliver the messages due now, record the results and notify owners; return the number of messages. For
-        tests and benchmarks."""
+        """Deliver the messages due now, record the results and notify owners; return the number of messages.
+
+        For tests and benchmarks.
+        """
         await self._claim()
         tasks = list(self._under_way)
         await asyncio.gather(*tasks)
@@ -190,8 +192,10 @@ class Dispatcher:
             self.report(LogEvent.MESSAGE_FAILED, message_id=message.message_id, problem=repr(problem))
 
     async def _without_rest(self, message: Message) -> Message:
-        """Return an email with its due entries only. The others return to the queue first, so that a resend after a
-        crash has the same content under the same id."""
+        """Return an email with its due entries only.
+
+        The others return to the queue first, so that a resend after a crash has the same content under the same id.
+        """
         now, rest_due_ns = due_now(message, self._parts.clock.now_ns())
         chosen = {entry.id for entry in now}
         rest: tuple[Entry, ...] = tuple(entry for entry in message.entries if entry.id not in chosen)
@@ -247,8 +251,10 @@ class Dispatcher:
             await asyncio.sleep(_SWEEP_S)
 
     async def _attend_on(self) -> None:
-        """Report presence and release queues of workers that ended. Another thread does it, so that a slow database
-        delays nothing."""
+        """Report presence and release queues of workers that ended.
+
+        Another thread does it, so that a slow database delays nothing.
+        """
         parts = self._parts
         while True:
             try:

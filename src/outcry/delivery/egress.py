@@ -38,8 +38,10 @@ _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None,
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Deadlines of stages, and limits of concurrent requests: in all, and at one IP address, for all names that resolve
-    to it."""
+    """Deadlines of stages, and limits of concurrent requests.
+
+    One limit is for all requests, the other for each IP address, whatever names resolve to it.
+    """
 
     connect_s: float = 5.0
     total_s: float = 15.0
@@ -77,8 +79,11 @@ class _PartialReply:
 
 
 class Egress:
-    """Checks URLs and posts to them. Used on one event loop. `trust` is the TLS context of public hosts,
-    `private_trust` of hosts that the operator allowed; default: the same."""
+    """Checks URLs and posts to them.
+
+    Used on one event loop. `trust` is the TLS context of public hosts, `private_trust` of hosts that the operator
+    allowed; default: the same.
+    """
 
     def __init__(
         self, resolver: GuardedResolver, trust: ssl.SSLContext, private_trust: ssl.SSLContext | None = None,
@@ -119,8 +124,10 @@ class Egress:
         await self._resolver.close()
 
     async def resolve(self, request: OutboundRequest) -> tuple[str, ...]:
-        """Return the IP addresses to dial, and acquire a slot at the first. Raises `OSError`; the request's `code` has
-        the reason."""
+        """Return the IP addresses to dial, and acquire a slot at the first.
+
+        Raises `OSError`; the request's `code` has the reason.
+        """
         request.enter(Stage.DNS)
         try:
             found = await self._resolver.addresses(request.destination)
@@ -204,8 +211,10 @@ class Egress:
 
 
 class _RequestResolver(AbstractResolver):
-    """Resolves the host of the current request for aiohttp, which does not resolve IP addresses: `guarded_socket`
-    checks those."""
+    """Resolver for aiohttp of the host of the current request.
+
+    aiohttp does not call it for IP addresses. `guarded_socket` checks those.
+    """
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress

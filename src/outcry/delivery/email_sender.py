@@ -32,8 +32,11 @@ _VERDICTS = {
 
 
 class MailSender:
-    """Implements `Sender` for email. `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns the
-    unsubscribe link of a subscription."""
+    """Implements `Sender` for email.
+
+    `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns the unsubscribe link of a
+    subscription.
+    """
 
     def __init__(
         self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
@@ -63,7 +66,10 @@ class MailSender:
         digest = await asyncio.to_thread(render_digest, message, links)
         try:
             email = self._email(message.message_id, address, digest, links)
-        except (MessageError, ValueError):  # an email address that would inject a header; stored ones are validated
+        except (
+            MessageError,
+            ValueError,
+        ):  # an email address that would inject a header; stored ones are validated
             return SendResult(Verdict.REFUSED, "email_form")
         done = await hand_over(self._server, email, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]

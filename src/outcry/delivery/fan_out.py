@@ -71,8 +71,10 @@ def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOu
 def enter_missing(
     connection: Connection, scope: Scope, subscription_id: int, since_ns: int, now_ns: int
 ) -> int:
-    """Write entries for alerts since `since_ns` that the scope sees, that match the subscription and have no entry;
-    return their number."""
+    """Write missing entries of a subscription; return their number.
+
+    Alerts since `since_ns` are included if they match the subscription and are visible to the scope.
+    """
     there = exists().where(_OUTBOX.subscription_id == _SUBSCRIPTIONS.id, _OUTBOX.alert_seq == _ALERTS.seq)
     place = func.row_number().over(partition_by=_ALERTS.symbol, order_by=_ALERTS.seq)
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED)
@@ -108,8 +110,10 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
-    """Select entries of alerts for matching subscriptions in these phases. Entries of disabled subscriptions are
-    held."""
+    """Select entries of alerts for matching subscriptions in these phases.
+
+    Entries of disabled subscriptions are held.
+    """
     held = _SUBSCRIPTIONS.phase == SubscriptionPhase.DISABLED.value
     phase = case((held, EntryPhase.HELD.value), else_=EntryPhase.WAITING.value)
     columns = (_SUBSCRIPTIONS.id, _ALERTS.seq, _ALERTS.symbol, number, phase)

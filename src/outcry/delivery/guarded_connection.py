@@ -106,8 +106,10 @@ class GuardedConnection(ResponseHandler):
         return (data[at : at + _PART] for at in range(0, len(data), _PART))
 
     def _abort(self) -> None:
-        """Close without a TLS shutdown, because a server that floods the connection would not read it. A response
-        received so far stays valid."""
+        """Close without a TLS shutdown, because a server that floods the connection would not read it.
+
+        A response received so far stays valid.
+        """
         problem = self.exception()
         self.force_close()
         self.abort()

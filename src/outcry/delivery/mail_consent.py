@@ -27,9 +27,11 @@ HOURLY, WEEKLY = 60, 60 * 24 * 7
 
 
 class MailConsent:
-    """Requests consent and handles answers. `hourly` and `weekly` are limiters used for nothing else, on clocks
-    slowed by `HOURLY` and `WEEKLY`. `mailer` is None if the service sends no email. Methods that read a subscription
-    may raise `StoreBusy`."""
+    """Requests consent and handles answers.
+
+    `hourly` and `weekly` are limiters used for nothing else, on clocks slowed by `HOURLY` and `WEEKLY`. `mailer` is
+    None if the service sends no email. Methods that read a subscription may raise `StoreBusy`.
+    """
 
     def __init__(
         self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: PromptLimiter,
@@ -109,7 +111,9 @@ class MailConsent:
             )
 
     def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
-        """Return whether a mailbox whose reader has unsubscribed received a request within the week. The database
-        records this for this subscription; for others it is in memory only."""
+        """Return whether a mailbox whose reader has unsubscribed received a request within the week.
+
+        The database records this for this subscription; for others it is in memory only.
+        """
         said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
         return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -25,8 +25,11 @@ class Target(StrEnum):
 
 
 class SubscriptionPhase(StrEnum):
-    """Phase of a subscription. `unconfirmed`: the reader of the email address has not agreed. `paused`: by owner or
-    reader. `disabled`: its endpoint accepts no messages."""
+    """Phase of a subscription.
+
+    `unconfirmed`: the reader of the email address has not agreed. `paused`: by owner or reader. `disabled`: its
+    endpoint accepts no messages.
+    """
 
     UNCONFIRMED = "unconfirmed"
     ACTIVE = "active"
@@ -101,8 +104,11 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """Result of a test. `code`: `ok`, or a stable code that has a text. `phases_ms`: durations of `dns`, `connect`,
-    `tls` and `answer`. `request`: the request sent, without secrets."""
+    """Result of a test.
+
+    `code`: `ok`, or a stable code that has a text. `phases_ms`: durations of `dns`, `connect`, `tls` and `answer`.
+    `request`: the request sent, without secrets.
+    """
 
     code: str
     status: int | None
@@ -129,14 +135,18 @@ class SubscriptionStore(Protocol):
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
         """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already.
-        Encrypted fields are bound to owner and creation time, because they are encrypted before the id exists."""
+
+        Encrypted fields are bound to owner and creation time, because they are encrypted before the id exists.
+        """
         ...
 
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
     ) -> SubscriptionRow | None:
-        """Replace a subscription by the result of `change`; return it, or None if there is none. No other change runs
-        meanwhile, so `change` must be quick. If it raises, nothing changes."""
+        """Replace a subscription by the result of `change`; return it, or None if there is none.
+
+        No other change runs meanwhile, so `change` must be quick. If it raises, nothing changes.
+        """
         ...
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
@@ -151,8 +161,10 @@ class SubscriptionStore(Protocol):
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """Return attempts for a subscription of this user, newest first, with ids below `before`, optionally of one
-        outcome."""
+        """Return attempts for a subscription of this user, newest first.
+
+        `before`: only ids below it. `outcome`: only attempts with this outcome.
+        """
         ...
 
 
@@ -171,12 +183,16 @@ class Deliverer(Protocol):
 
     def check_url(self, target: Target, address: str) -> str:
         """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault.
-        Takes up to four seconds."""
+
+        Takes up to four seconds.
+        """
         ...
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send the test alert like other alerts. Takes up to 20 seconds and never raises. `secrets` sign it, newest
-        first."""
+        """Send the test alert like other alerts.
+
+        Takes up to 20 seconds and never raises. `secrets` sign it, newest first.
+        """
         ...
 
     def wake(self) -> None:

@@ -80,8 +80,10 @@ class OutboundRequest:
         self.finished = True
 
     async def acquire(self, addresses: Collection[str]) -> str:
-        """Acquire a slot at the first of these IP addresses that has one free, and release all others. Return that IP
-        address. Raises `NoSlotFree`."""
+        """Acquire a slot at the first of these IP addresses that has one free, and release all others.
+
+        Return that IP address. Raises `NoSlotFree`.
+        """
         self.release()
         address = await self.slots.acquire(addresses, self.slot_wait_s)
         if self.finished:  # otherwise it would never be released
@@ -128,8 +130,11 @@ class ObservedHandshake(ssl.SSLObject):
 
 
 class _RequestSocket(socket.socket):
-    """A socket that a request created. Closing it releases that request's slot at its IP address. A later request that
-    reuses the connection acquires its own slot."""
+    """A socket that a request created.
+
+    Closing it releases that request's slot at its IP address. A later request that reuses the connection acquires its
+    own slot.
+    """
 
     request: OutboundRequest
     address: str
@@ -141,8 +146,10 @@ class _RequestSocket(socket.socket):
 
 
 def guarded_socket(info: tuple[Any, ...]) -> socket.socket:
-    """Create a socket for the current request, if its destination allows the IP address and a slot is free. Raises
-    `OSError`."""
+    """Create a socket for the current request, if its destination allows the IP address and a slot is free.
+
+    Raises `OSError`.
+    """
     request = CURRENT_REQUEST.get(None)
     family, kind, protocol, _, peer = info
     if request is None:

@@ -141,8 +141,7 @@ class SqlOutbox:
             return count
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write entries for alerts since `since_ns` that match a subscription and have no entry, because it was paused
-        or created later."""
+        """Write missing entries for alerts since `since_ns` that match a subscription."""
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
             lock_queues(connection, [subscription_id])

@@ -82,8 +82,10 @@ def moved_by(sign: Sign) -> frozenset[EntryPhase]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An alert in the outbox of a subscription. `number` counts the subscription's alerts of a symbol from 1, without
-    gaps."""
+    """An alert in the outbox of a subscription.
+
+    `number` counts the subscription's alerts of a symbol from 1, without gaps.
+    """
 
     id: int
     number: int
@@ -183,8 +185,11 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStatus:
-    """Status of all deliveries. Counts subscriptions by phase. Of the active ones, `failing` have failing attempts
-    and `late` have had a due entry for at least one minute."""
+    """Status of all deliveries.
+
+    Counts subscriptions by phase. Of the active ones, `failing` have failing attempts and `late` have had a due entry
+    for at least one minute.
+    """
 
     phases: Mapping[SubscriptionPhase, int]
     failing: int
@@ -195,8 +200,11 @@ class Outbox(Protocol):
     """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Report that a worker is alive, every few seconds. Release the queues of workers that have ended, where this
-        is detected before their leases expire. Return the number of queues released."""
+        """Report that a worker is alive, every few seconds.
+
+        Release the queues of workers that have ended, where this is detected before their leases expire. Return the
+        number of queues released.
+        """
         ...
 
     def leave(self) -> None:
@@ -204,8 +212,9 @@ class Outbox(Protocol):
         ...
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
-        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each. Of these,
-        at most `most_slow` had a last attempt of `SLOW_MS` or more.
+        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each.
+
+        Of these, at most `most_slow` had a last attempt of `SLOW_MS` or more.
 
         An entry is due if its time has come, its subscription is active, its user is not disabled, and its queue is
         neither leased nor closed. The last message of the queue must be `GATHER_NS` old, unless the target is `https`
@@ -224,8 +233,9 @@ class Outbox(Protocol):
         ...
 
     def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-        """Store results and release their queues in one transaction. Return the results that disabled their
-        subscription.
+        """Store results and release their queues in one transaction.
+
+        Return the results that disabled their subscription.
 
         The attempt is always logged, even if its entries were deleted or its queue is leased by another worker. If the
         URL changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
@@ -252,8 +262,9 @@ class Outbox(Protocol):
     def resend_one(
         self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend the alerts of one message of this user under the same id, with a full retry schedule. Return their
-        number.
+        """Resend the alerts of one message of this user under the same id, with a full retry schedule.
+
+        Return their number.
 
         A message that already waits is unchanged. Deleted alerts are left out, and so are alerts of feeds outside
         `scope`, if given.
@@ -263,16 +274,23 @@ class Outbox(Protocol):
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend entries written since `since_ns` that are held, missed or dead. Return their number. `scope` as in
-        `resend_one`."""
+        """Resend entries written since `since_ns` that are held, missed or dead.
+
+        Return their number. `scope` as in `resend_one`.
+        """
         ...
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write entries for alerts since `since_ns` that match a subscription and have no entry, because it was
-        paused or created later. Return their number. Only alerts that `scope` sees, none older than `KEPT_NS`."""
+        """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
+
+        They are missing because the subscription was paused or created later. Only alerts that `scope` sees, none
+        older than `KEPT_NS`.
+        """
         ...
 
     def forget_old(self, before_ns: int) -> None:
-        """Delete attempts before `before_ns`, and entries that completed or were due before it. Keep the newest entry
-        of each subscription and symbol, because numbering continues from it."""
+        """Delete attempts before `before_ns`, and entries that completed or were due before it.
+
+        Keep the newest entry of each subscription and symbol, because numbering continues from it.
+        """
         ...

@@ -33,8 +33,10 @@ class Decision:
 
 
 def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chance: Chance) -> Decision:
-    """Return the new state of a message and its queue after an attempt. `began_ns`, `now_ns`: start and end of the
-    attempt."""
+    """Return the new state of a message and its queue after an attempt.
+
+    `began_ns`, `now_ns`: start and end of the attempt.
+    """
     queue = queue_breaker.began(message.queue, began_ns, sent.took_ms)
     match sent.verdict:
         case Verdict.BUSY:
@@ -63,8 +65,10 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
 
 
 def expired(message: Message, now_ns: int) -> Decision | None:
-    """Return the decision for a message that expired before it was sent, because its queue was closed, paused or
-    overloaded; None otherwise."""
+    """Return the decision for a message that expired before it was sent; None if it has not.
+
+    That happens when its queue was closed, paused or overloaded for too long.
+    """
     if now_ns - wanted_ns(message) < patience_ns(message.subscription.target):
         return None
     return _ended(message, SendResult(Verdict.LATER, "expired"), Sign.GIVEN_UP, message.queue, now_ns)

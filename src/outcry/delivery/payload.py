@@ -44,8 +44,11 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The body. `text`, for people: the sentence of one alert, or a summary of several. `alerts`, for programs: in
-    the order recorded."""
+    """The body.
+
+    `text`, for people: the sentence of one alert, or a summary of several. `alerts`, for programs: in the order
+    recorded.
+    """
 
     version: int
     text: str

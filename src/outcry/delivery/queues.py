@@ -61,8 +61,11 @@ def read_states(
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
-    """Store when these queues are checked next. The transaction must hold their locks, so that later entries wake them
-    after it commits. A leased queue is checked when it is released."""
+    """Store when these queues are checked next.
+
+    The transaction must hold their locks, so that later entries wake them after it commits. A leased queue is checked
+    when it is released.
+    """
     rows = [
         {"queue": number, "due": state.due_ns(state.sent_ns, state.closed_until_ns), "now_ns": now_ns}
         for number, state in read_states(connection, subscription_ids, now_ns).items()

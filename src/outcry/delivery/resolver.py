@@ -40,8 +40,10 @@ class Blocked(Exception):
 
 
 class DnsResolver(AbstractResolver):
-    """Queries the machine's DNS servers and its hosts file by c-ares. Used on one event loop. `options` are those of
-    `aiodns.DNSResolver`."""
+    """Queries the machine's DNS servers and its hosts file by c-ares.
+
+    Used on one event loop. `options` are those of `aiodns.DNSResolver`.
+    """
 
     def __init__(self, **options: Any) -> None:
         self._options: dict[str, Any] = {"timeout": _QUERY_S, "tries": _QUERIES, **options}
@@ -97,8 +99,10 @@ class StaticResolver(AbstractResolver):
 
 
 class GuardedResolver:
-    """Checks URLs by a rule and by the addresses of their hosts. Used on one event loop. `private` resolves hosts that
-    the operator allowed, `public` all others."""
+    """Checks URLs by a rule and by the addresses of their hosts.
+
+    Used on one event loop. `private` resolves hosts that the operator allowed, `public` all others.
+    """
 
     def __init__(
         self, rule: UrlRule, *, public: AbstractResolver | None = None, private: AbstractResolver | None = None,

@@ -143,8 +143,7 @@ def _put_back() -> Any:
 
 
 def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
-    """Disable a subscription, unless its URL changed during the attempt or it is disabled already; return whether it
-    changed."""
+    """Disable a subscription; return False if it is disabled already, or its URL changed during the attempt."""
     tried = done.message.subscription
     there = update(schema.subscriptions).where(
         _SUBSCRIPTIONS.id == tried.id,

@@ -50,6 +50,9 @@ class Sender(Protocol):
     """Sends to one kind of target. Used on the event loop."""
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
-        """Send a message once, within 20 seconds. A message without entries is a test. `address` is the decrypted URL
-        or email address. `secrets` sign the message, newest first; empty if the target is not signed."""
+        """Send a message once, within 20 seconds.
+
+        A message without entries is a test. `address` is the decrypted URL or email address. `secrets` sign the
+        message, newest first; empty if the target is not signed.
+        """
         ...

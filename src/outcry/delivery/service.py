@@ -39,8 +39,11 @@ class Guarded(Protocol):
 
 
 class Delivery:
-    """Implements `Deliverer`. `readers`: returns the owner's settings. `admitted`: hosts that may be private.
-    `delivers`: whether this process delivers, or only sends tests."""
+    """Implements `Deliverer`.
+
+    `readers`: returns the owner's settings. `admitted`: hosts that may be private. `delivers`: whether this process
+    delivers, or only sends tests.
+    """
 
     def __init__(
         self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,

@@ -13,8 +13,10 @@ from outcry.market.units import NANOS_PER_SECOND
 
 
 def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) -> dict[str, str]:
-    """Return the three headers of a message. `secrets`: `whsec_` and Base64, newest first. Without secrets there is
-    no signature."""
+    """Return the three headers of a message.
+
+    `secrets`: `whsec_` and Base64, newest first. Without secrets there is no signature.
+    """
     stamp = str(now_ns // NANOS_PER_SECOND)
     headers = {"webhook-id": message_id, "webhook-timestamp": stamp}
     if secrets:

@@ -48,8 +48,10 @@ def opened(encryptor: Encryptor, row: SubscriptionRow, now_ns: int) -> tuple[str
 def rotated(
     encryptor: Encryptor, row: SubscriptionRow, secret: str, overlap_ns: int, now_ns: int
 ) -> SubscriptionRow:
-    """Return the subscription with a new secret. Replaced secrets stay valid, the newest of them for `overlap_ns`.
-    One that cannot be decrypted is dropped."""
+    """Return the subscription with a new secret.
+
+    Replaced secrets stay valid, the newest of them for `overlap_ns`. One that cannot be decrypted is dropped.
+    """
     place = place_of(row.user_id, row.created_ns)
     overlap_ns = min(max(overlap_ns, 0), LONGEST_OVERLAP_NS)
     try:

@@ -41,8 +41,10 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A running receiver. `host`: with its port, as an operator admits it. `authority`: file of the certificate's
-    authority."""
+    """A running receiver.
+
+    `host`: with its port, as an operator admits it. `authority`: file of the certificate's authority.
+    """
 
     sink: Sink
     host: str
@@ -126,7 +128,9 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
             failures.append(problem)
         finally:
             await runner.cleanup()
-            await asyncio.sleep(_PATIENCE_S)  # aiohttp releases connections only some time after they are closed
+            await asyncio.sleep(
+                _PATIENCE_S
+            )  # aiohttp releases connections only some time after they are closed
             up.set()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sink", daemon=True)

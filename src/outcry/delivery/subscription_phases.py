@@ -53,7 +53,9 @@ TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
 
 
 def moved_on(row: SubscriptionRow, sign: Sign, reason: str = "") -> SubscriptionRow:
-    """Return the subscription after a sign. `reason`: code of the new phase; empty keeps the reason if the phase
-    stays."""
+    """Return the subscription after a sign.
+
+    `reason`: code of the new phase; empty keeps the reason if the phase stays.
+    """
     phase = move(TRANSITIONS, row.phase, sign)
     return replace(row, phase=phase, reason=reason or (row.reason if phase is row.phase else ""))

@@ -82,8 +82,7 @@ class SqlSubscriptionStore:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """Return attempts for a subscription of this user, newest first, with ids below `before`, optionally of one
-        outcome."""
+        """Return attempts for a subscription of this user, newest first."""
         table = schema.attempts
         query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:

@@ -53,8 +53,10 @@ class NoSubscription(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Settings that a user chose for a subscription. `symbols`: roots, empty for all. `ordered` applies to `https`,
-    `window` and `at_once` to email (`SubscriptionRow`)."""
+    """Settings that a user chose for a subscription.
+
+    `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and `at_once` to email (`SubscriptionRow`).
+    """
 
     target: Target
     address: str
@@ -68,8 +70,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new subscription. `secret`: of an `https` target, displayed once. `verdict`: `ok`, or `unverified` if the
-    host cannot be resolved now."""
+    """A new subscription.
+
+    `secret`: of an `https` target, displayed once. `verdict`: `ok`, or `unverified` if the host cannot be resolved now.
+    """
 
     id: int
     secret: str | None
@@ -85,8 +89,10 @@ class Changed:
 
 
 class Subscriptions:
-    """Subscriptions of users. All methods may raise `StoreBusy`; those with a subscription id may raise
-    `NoSubscription`."""
+    """Subscriptions of users.
+
+    All methods may raise `StoreBusy`; those with a subscription id may raise `NoSubscription`.
+    """
 
     def __init__(
         self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, encryptor: Encryptor
@@ -134,8 +140,10 @@ class Subscriptions:
         return Made(number, secret, verdict)
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> Changed:
-        """Change a subscription. An empty URL or email address keeps the current one. The target cannot change. Raises
-        `SubscriptionRefused`."""
+        """Change a subscription.
+
+        An empty URL or email address keeps the current one. The target cannot change. Raises `SubscriptionRefused`.
+        """
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
         verdict = self._check(wish, address_kept=not wish.address)
 
@@ -161,8 +169,10 @@ class Subscriptions:
         return self._move(user_id, subscription_id, Sign.PAUSED)
 
     def resume(self, user_id: int, subscription_id: int) -> bool:
-        """Resume deliveries; return whether that changed anything. A disabled subscription stays disabled until a test
-        succeeds."""
+        """Resume deliveries; return whether that changed anything.
+
+        A disabled subscription stays disabled until a test succeeds.
+        """
         return self._move(user_id, subscription_id, Sign.RESUMED)
 
     def confirm(self, user_id: int, subscription_id: int) -> bool:
@@ -170,8 +180,10 @@ class Subscriptions:
         return self._move(user_id, subscription_id, Sign.CONFIRMED)
 
     def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
-        """Record that the reader unsubscribed: nothing is sent until they agree again. Return whether that changed
-        anything."""
+        """Record that the reader unsubscribed: nothing is sent until they agree again.
+
+        Return whether that changed anything.
+        """
 
         def sealed_anew(row: SubscriptionRow) -> SubscriptionRow:
             """Encrypt the email address again, which invalidates earlier links to agree (`ConsentLinks`)."""
@@ -188,8 +200,9 @@ class Subscriptions:
         return row
 
     def rotate(self, user_id: int, subscription_id: int, now_ns: int, overlap_ns: int = OVERLAP_NS) -> str:
-        """Sign with a new secret, and with the previous one for `overlap_ns`. Return the new one; it is not displayed
-        again.
+        """Sign with a new secret, and with the previous one for `overlap_ns`.
+
+        Return the new one; it is not displayed again.
 
         Raises `SubscriptionRefused` if the target is not signed.
         """
@@ -204,8 +217,11 @@ class Subscriptions:
         return secret
 
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
-        """Send the test alert now. A success enables a disabled subscription, unless its URL changed during the test.
-        No test is sent to an unconfirmed email address."""
+        """Send the test alert now.
+
+        A success enables a disabled subscription, unless its URL changed during the test. No test is sent to an
+        unconfirmed email address.
+        """
         row = self.one(user_id, subscription_id)
         if row.phase is SubscriptionPhase.UNCONFIRMED:
             return TestResult("unconfirmed", None, 0, (), "", "")
@@ -244,20 +260,27 @@ class Subscriptions:
         return self._outbox.standing(now_ns)
 
     def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:
-        """Resend the alerts of a message under its id, as far as the owner's scope sees them now; return their
-        number."""
+        """Resend the alerts of a message under its id; return their number.
+
+        Only alerts that the owner's scope sees now are included.
+        """
         count = self._outbox.resend_one(scope.user_id, subscription_id, message_id, now_ns, scope)
         return self._woken(count)
 
     def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Resend alerts that were held or failed since `since_ns`, as far as the owner's scope sees them now; return
-        their number."""
+        """Resend alerts that were held or failed since `since_ns`; return their number.
+
+        Only alerts that the owner's scope sees now are included.
+        """
         count = self._outbox.resend_failed(scope.user_id, subscription_id, since_ns, now_ns, scope)
         return self._woken(count)
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Send alerts recorded since `since_ns` while the subscription was paused or did not exist, as far as the
-        owner's scope sees them; return their number."""
+        """Send alerts recorded since `since_ns` while the subscription was paused or did not exist; return their
+        number.
+
+        Only alerts that the owner's scope sees are included.
+        """
         return self._woken(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
 
     def _woken(self, count: int) -> int:

@@ -29,8 +29,10 @@ _MAILBOX = re.compile(
 
 
 def shown_of(target: Target, address: str) -> str:
-    """Return the displayable part of a URL or email address. Of a URL that is its host in A-labels and its last four
-    characters, because the path may be a secret."""
+    """Return the displayable part of a URL or email address.
+
+    Of a URL that is its host in A-labels and its last four characters, because the path may be a secret.
+    """
     if target is Target.EMAIL:
         return address
     host, slash, path = address.partition("://")[2].partition("/")

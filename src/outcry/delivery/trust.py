@@ -12,8 +12,10 @@ _USUAL = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.cr
 
 
 def system_trust(ca_file: str = "") -> ssl.SSLContext:
-    """Return a TLS context that trusts the system's authorities and, if given, those in a PEM file. Raises `OSError`
-    (`ssl.SSLError` is one) if the file cannot be read."""
+    """Return a TLS context that trusts the system's authorities and, if given, those in a PEM file.
+
+    Raises `OSError` (`ssl.SSLError` is one) if the file cannot be read.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("DEFAULT:!aNULL:!eNULL:@SECLEVEL=2")

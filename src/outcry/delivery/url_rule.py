@@ -66,8 +66,11 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class UrlRule:
-    """The rule. `own_hosts`: hosts of this service. `admitted`: hosts with ports that need not be public.
-    `denied_networks`: never connected to, even if public or admitted."""
+    """The rule.
+
+    `own_hosts`: hosts of this service. `admitted`: hosts with ports that need not be public. `denied_networks`: never
+    connected to, even if public or admitted.
+    """
 
     own_hosts: Collection[str] = frozenset()
     admitted: Collection[tuple[str, int]] = frozenset()
@@ -173,8 +176,10 @@ def read_host(authority: str) -> tuple[str, IpAddress | None, int] | None:
 
 
 def translation_networks(answers: Iterable[IpAddress]) -> tuple[IPv6Network, ...]:
-    """Return the networks of this network's NAT64 translator, from the addresses of `ipv4only.arpa` (RFC 7050). The
-    position of the IPv4 address follows RFC 6052, 2.2."""
+    """Return the networks of this network's NAT64 translator, from the addresses of `ipv4only.arpa` (RFC 7050).
+
+    The position of the IPv4 address follows RFC 6052, 2.2.
+    """
     found: set[IPv6Network] = set()
     for answer in answers:
         octets = answer.packed

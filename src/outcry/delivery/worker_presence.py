@@ -42,8 +42,10 @@ class WorkerPresence:
         self._missed_ns: dict[str, int] = {}
 
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
-        """Acquire this worker's lock. Return the workers with leased queues that have had no lock for
-        `GONE_AFTER_NS`. Raises `StoreBusy`."""
+        """Acquire this worker's lock.
+
+        Return the workers with leased queues that have had no lock for `GONE_AFTER_NS`. Raises `StoreBusy`.
+        """
         with self._looking:
             try:
                 seat = self._seat = self._seat or self._taken(worker)

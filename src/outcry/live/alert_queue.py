@@ -11,8 +11,8 @@ class FiredAlerts(NamedTuple):
     """Alerts that one entry of a stream fired.
 
     stream: its name. position: the position the stream had reached. persisting: completes once the log has persisted
-    everything up to that position; None where it has. It is asked for as the alerts fire, because a stream that is
-    released and acquired again may have another log.
+    everything up to that position; None if it has. It is created as the alerts fire, because a stream that is released
+    and acquired again may have another log.
     """
 
     stream: str
@@ -22,7 +22,7 @@ class FiredAlerts(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether it is known if the entry that fired them is persisted."""
+        """Whether the log has persisted the entry that fired them, or has refused it."""
         return self.persisting is None or self.persisting.done()
 
 

@@ -1,7 +1,7 @@
-"""Stores what a stream has seen through the importer, as if its log were a file.
+"""Stores a stream's completed sessions through the importer, as if its log were an imported file.
 
-There is one way into the store. A live session is folded again from its recording by the bulk kernel, joined with
-imported recordings, and complete only if the feed was connected all the time.
+A live session is thus computed by the same code as an imported one, and merged with imported recordings. It is
+complete only if the feed was connected all the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from outcry.trades.rows import bars_of
 
 _BATCH_ROWS = 100_000
 
-#: Returns the session of a product at an instant (ns UTC), if there is one.
+#: Returns the session of a product at a time (ns UTC); None outside sessions.
 SessionAt = Callable[[str, int], Session | None]
 
 
@@ -37,7 +37,7 @@ class LogReading:
     entries: Callable[[], Iterator[log.LogEntry]]
     covered: tuple[Span, ...]
     sessions: SessionAt
-    #: Whether trades were cancelled, which an earlier recording of them must not bring back.
+    #: Whether trades were cancelled. Merging an earlier recording must not restore them.
     replaces: bool = False
     format: str = "log"
     counts: ReadCounts = field(default_factory=ReadCounts)
@@ -68,7 +68,7 @@ class LogReading:
 class Archive:
     """Stores completed sessions. Blocks; raises `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`.
 
-    importer: creates the importer at first use, because it loads much that a service without feeds does not need.
+    importer: creates the importer at first use, because it imports modules that a service without feeds does not need.
     """
 
     def __init__(self, importer: Callable[[], Importer], sessions: SessionAt) -> None:
@@ -80,7 +80,8 @@ class Archive:
     ) -> None:  # fmt: skip
         """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
 
-        may_still: see `Importer.record`. Without rows nothing is stored: they were stored with their trade date.
+        may_still: see `Importer.record`. Nothing is stored without rows, because those were stored with their trade
+        date.
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return

@@ -55,7 +55,10 @@ class BackgroundLog:
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """Lock the files against other processes and start the writer's thread. See `FileLog.exclusively`."""
+        """Lock the files against other processes and start the writer's thread.
+
+        Raises `LogInUse`, `OSError`.
+        """
         with self._files.exclusively():
             self._closing = False
             writer = threading.Thread(target=self._run, name="outcry-log", daemon=True)
@@ -66,9 +69,7 @@ class BackgroundLog:
                 with self._turn:
                     self._closing = True
                     self._turn.notify_all()
-                writer.join(
-                    PATIENCE_S
-                )  # entries that are not written by then are requested from the feeds again
+                writer.join(PATIENCE_S)  # entries not written by then are requested from the feeds again
                 with self._turn:
                     self._streams.clear()
                     self._ready, self._unwritten_bytes = [], 0
@@ -76,7 +77,10 @@ class BackgroundLog:
     # -- calls that never wait for the disk
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """See `TradeLog`. The first use of a stream reads its file, unless `last` did."""
+        """Append entries at position `first`, in memory.
+
+        The first use of a stream reads its file, unless `last` did.
+        """
         stream = self._streams.get(key) or self._found(key)
         if not 0 < count <= _MOST_ENTRIES:
             raise ValueError(f"{key}: {count} entries cannot be appended")
@@ -94,7 +98,7 @@ class BackgroundLog:
             self._begin(stream)
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """See `TradeLog`."""
+        """Return an awaitable that completes once everything appended survives the process; None if it does."""
         stream = self._streams.get(key)
         if stream is None or not stream.writing:
             return None
@@ -102,7 +106,7 @@ class BackgroundLog:
             return None if stream.kept_to == stream.last else stream.wait()
 
     def stalled(self, key: str) -> str | None:
-        """See `TradeLog`."""
+        """Return why nothing of a stream was persisted for two seconds although entries wait."""
         stream = self._streams.get(key)
         if stream is None or not stream.stalled(self._now_s()):
             return None
@@ -115,14 +119,14 @@ class BackgroundLog:
         return any(stream.stalled(now_s) for stream in list(self._streams.values()))
 
     def cut(self, key: str) -> None:
-        """See `TradeLog`."""
+        """Start a new file with the next entry, so that everything before it can be dropped."""
         stream = self._streams.get(key) or self._found(key)
         with self._turn:
             stream.cuts.add(stream.last)
             self._begin(stream)
 
     def check_ownership(self, key: str) -> None:
-        """See `TradeLog`: no other process can write to the files."""
+        """Do nothing, because no other process can write to the files."""
 
     def _begin(self, stream: PendingWrites) -> None:
         if not stream.writing:
@@ -133,7 +137,7 @@ class BackgroundLog:
     # -- calls that may wait
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
         with self._turn:
             found = {stream.key for stream in self._streams.values() if stream.flying or stream.pending}
         if partitions is not None:
@@ -141,13 +145,16 @@ class BackgroundLog:
         return sorted(found.union(self._files.keys(partitions)))
 
     def last(self, key: str) -> int:
-        """See `TradeLog`. Waits for unwritten entries. Raises `StoreBusy`, `LogDamaged`."""
+        """Return the position after the newest entry, 0 for an empty log.
+
+        Waits for unwritten entries. Raises `StoreBusy`, `LogDamaged`.
+        """
         stream = self._found(key)
         self._settle(stream)
         return stream.last
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """See `TradeLog`. Entries that are not written yet are read from memory."""
+        """Yield the current frames from the one that contains `first` on; those not written yet from memory."""
         stream = self._found(key)
         with self._turn:
             own = [*stream.flying, *stream.pending]
@@ -157,37 +164,37 @@ class BackgroundLog:
     @staticmethod
     def _frames(files: Iterator[Frame], until: int, first: int, own: Sequence[Frame]) -> Iterator[Frame]:
         for frame in files:
-            if frame.first >= until:  # written after `own` was copied
+            if frame.first >= until:  # written after `own` was copied, and contained in it
                 break
             yield frame
         yield from (frame for frame in own if frame.first + frame.count > first)
 
     def drop(self, key: str, before: int) -> None:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Remove the files that contain only entries before a position. Raises `StoreBusy`."""
         self._settle(self._found(key))
         self._files.drop(key, before)
 
     def forget(self, key: str) -> None:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Remove a stream's log. Raises `StoreBusy`."""
         self._leave(key)
         self._files.forget(key)
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Return the repairs of a stream's log since the last call, as lines for the operator."""
         return self._files.take_notices(key)
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Rebuild a damaged log from its readable entries; return a line for each loss. Raises `StoreBusy`."""
         self._leave(key)
         return self._files.salvage(key, position, lost)
 
     def quarantine(self, key: str) -> None:
-        """See `TradeLog`. Raises `StoreBusy`."""
+        """Remove a stream's log, but rename files that a person may want to read. Raises `StoreBusy`."""
         self._leave(key)
         self._files.quarantine(key)
 
     def sync(self) -> None:
-        """See `TradeLog`. Raises `OSError`."""
+        """Sync everything appended to the disk. Raises `OSError`."""
         with self._turn:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 
@@ -209,7 +216,7 @@ class BackgroundLog:
         return stream
 
     def _leave(self, key: str) -> None:
-        """Forget a stream after its entries are written, because its files are about to change."""
+        """Remove a stream from memory after its entries are written, because its files are about to change."""
         stream = self._streams.get(key)
         if stream is not None:
             self._settle(stream)

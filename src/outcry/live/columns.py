@@ -1,7 +1,7 @@
 """Converts rows of trades to plain lists for the fold, row by row for a few rows and through numpy for many.
 
-A feed that sends single trades spends its time in calls: for a few rows plain Python is several times faster than
-numpy.
+For a few rows plain Python is several times faster than numpy, because numpy's calls dominate. Most feeds send single
+trades.
 """
 
 from typing import NamedTuple
@@ -67,7 +67,7 @@ def _old(rows: Rows, stale_ns: int) -> list[bool]:
 
 
 def whole(rows: Rows, tick_e9: int, first_ns: int, end_ns: int, ahead_ns: int) -> bool:
-    """Return whether rows need no sorting out, as is usual.
+    """Return whether rows are valid and in order, so that they can be applied without `Intake.trades`.
 
     That is: in order within `[first_ns, end_ns)`, on the tick, of possible sizes, and dated at most `ahead_ns` after
     their receipt.

@@ -1,8 +1,8 @@
-"""The engine: every feed's streams, kept running; alerts and snapshots to the store; what has ended to the archive.
+"""The engine runs the streams of all feeds, and stores alerts, snapshots and completed sessions.
 
-An alert enters the registry only after it is recorded. A feed that breaks is reopened with increasing delays, and
-abandoned only when a person has to act. Everything that may block runs off the event loop. A stream that another
-process has acquired is released at once, and nothing more of it is published.
+An alert enters the registry only after it is recorded. A feed that fails is reopened with increasing delays, and
+abandoned only if the user must act. Everything that may block runs off the event loop. A stream that another process
+has acquired is released at once, and nothing more of it is published.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ TICK_S = 0.25
 #: Streams checked before other tasks may run.
 _AT_ONCE = 50
 DRIFT_S = 5.0
-#: After a connection of this length the backoff starts again at its first pause.
+#: After a connection of this length the next backoff starts again at its first pause.
 GOOD_SESSION_S = 60.0
-#: How often a feed is asked for its contracts: a roll adds one.
+#: How often the contracts of a feed are listed again, because a roll adds one.
 CONTRACTS_S = 60.0
 #: After a feed has been lost this long, sessions that ended are stored without it.
 LOST_FOR_GOOD_S = 3600.0
@@ -181,7 +181,7 @@ class Engine:
         runners = [self.runners[name] for name in named if name in self.runners]
         try:
             await self._recorder.save(runners)
-        finally:  # even if it could not be saved, it belongs to another process now
+        finally:  # even if saving failed, because another process owns it now
             for runner in runners:
                 self._drop(runner.key)
 
@@ -198,7 +198,7 @@ class Engine:
         self._registry.drop(key)
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
-        """The contracts that a feed brings, as it last said."""
+        """Return the contracts of a feed, as it last listed them."""
         return self._brought.get((owner, feed), frozenset())
 
     def status(self, key: StreamKey) -> StreamStatus | None:
@@ -207,7 +207,7 @@ class Engine:
         return status_of(runner) if runner else None
 
     async def reach(self, key: StreamKey) -> StreamProgress:
-        """Return how far a stream is, after everything up to there is persisted.
+        """Return the progress of a stream, after everything up to it is persisted.
 
         A feed that starts there delivers nothing older. Raises `LogTakenOver`.
         """
@@ -258,7 +258,7 @@ class Engine:
             self._registry.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set why a stream is not followed."""
+        """Set the reason why a stream is not followed."""
         runner = self.runners.get(key.text)
         if runner is not None and key.text not in self._streams and runner.health.refusal != code:
             runner.refused(code, asyncio.get_running_loop().time())
@@ -354,7 +354,7 @@ class Engine:
         finally:
             try:
                 await end(streams.values())
-            finally:  # also when cancelled twice
+            finally:  # also if cancelled twice
                 await feed.close()
 
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
@@ -469,7 +469,7 @@ class Engine:
     def _is_abandoned(self, runner: Runner, now_s: float) -> bool:
         """Return whether no feed follows a stream, or only a feed that has been lost for an hour.
 
-        What has ended is then stored without waiting for the feed.
+        Completed sessions are then stored without waiting for the feed.
         """
         if runner.stream.own_clock:
             return False
@@ -477,7 +477,7 @@ class Engine:
             return runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
         waited_ns = (
             self._market.clock.now_ns() - runner.since_ns
-        )  # after a start its feed may be on the way back
+        )  # after a start its feed may still be connecting
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
     def _in_background(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -492,7 +492,7 @@ class Engine:
         return not (shown or stream.own_clock or stream.days or stream.pending)
 
     async def _forget_stream(self, runner: Runner) -> None:
-        """Forget a stream that is over, with its log. It starts empty if a feed brings it again."""
+        """Forget a stream that is over, with its log. It starts empty if a feed delivers its contract again."""
         self._drop(runner.key)
         await self._recovery.forget(runner.key)
 
@@ -529,5 +529,5 @@ class Engine:
 
 
 def _faulty(stream: asyncio.Task[None]) -> bool:
-    """Return whether a stream's task failed by an error of ours, so that it is tried again."""
+    """Return whether a stream's task failed by a programming error, so that it is started again."""
     return stream.done() and not stream.cancelled() and stream.exception() is not None

@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True, tag_field="is"):
 class Began(Entry, frozen=True, tag="began"):
     """The first entry of a stream: properties of its feed.
 
-    run: which playing of a recording it is, empty for others. lag_ns: the delay that the feed always has.
+    run: identifies one playback of a recording; empty for other feeds. lag_ns: the delay that the feed always has.
     """
 
     run: str
@@ -69,7 +69,7 @@ class TradeRows(Entry, frozen=True, tag="trades"):
 
     @property
     def count(self) -> int:
-        """See `Entry`."""
+        """The number of positions that the entry takes."""
         return len(self.data) // LIVE_TRADE.itemsize
 
 
@@ -89,7 +89,7 @@ class BarRows(Entry, frozen=True, tag="bars"):
 
     @property
     def count(self) -> int:
-        """See `Entry`."""
+        """The number of positions that the entry takes."""
         return len(self.data) // BAR.itemsize
 
 
@@ -111,13 +111,13 @@ class Replacement(Entry, frozen=True, tag="replacement"):
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """Event time has reached this instant (ns UTC) without a trade."""
+    """Event time has reached this timestamp (ns UTC) without a trade."""
 
     at_ns: int
 
 
 class Caught(Entry, frozen=True, tag="caught"):
-    """History is complete up to this instant. Alerts fire from here on."""
+    """History is complete up to this timestamp (ns UTC). Alerts fire for trades after this entry."""
 
     at_ns: int
     quality: Quality
@@ -154,13 +154,13 @@ class Stored(Entry, frozen=True, tag="stored"):
 
 
 class Lost(Entry, frozen=True, tag="lost"):
-    """Stands for entries that were lost with a damaged file of the log."""
+    """Replaces entries that were lost with a damaged file of the log."""
 
     entries: int
 
     @property
     def count(self) -> int:
-        """See `Entry`."""
+        """The number of positions that the entry takes."""
         return self.entries
 
 
@@ -203,7 +203,7 @@ def decode(frame: Frame) -> LogEntry:
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
-    """Leave out rows of other trade dates. They are stored already, and stay in the log for an arbitrary time.
+    """Leave out rows of other trade dates. Those are stored already, but can still be in the log.
 
     If a trade was amended, all rows are returned, because it may belong to any of those dates.
     """
@@ -219,8 +219,8 @@ def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
 def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
     """Yield the rows of entries after all amendments and replacements among them.
 
-    Cancelled trades are left out. Bars replace trades of their time that came before them. Trades that replaced bars
-    count instead of these.
+    Cancelled trades are left out. Bars replace earlier rows of trades of the same time. Trades of a `Replacement`
+    replace bars.
     """
     kept: list[TradeRows | BarRows] = []
     replaced: list[Replacement] = []
@@ -245,7 +245,7 @@ def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
 
 
 def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
-    """Leave out trades of a time for which bars came later."""
+    """Leave out trades of times for which bars were received later."""
     first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
     bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
     if not bars:
@@ -272,7 +272,7 @@ def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | 
 def _in_place(
     kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
 ) -> list[TradeRows | BarRows]:
-    """Put replacement trades in the place of their bars; the newer ones where a time was replaced twice."""
+    """Replace bars by their replacement trades; by the newer ones if a time was replaced twice."""
     found: list[TradeRows | BarRows] = [
         entry for entry in kept if isinstance(entry, TradeRows) and entry.data
     ]

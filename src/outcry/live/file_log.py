@@ -1,5 +1,6 @@
-"""The log of live streams as files: a folder for each stream, `0/demo/ESZ2026/<first entry>.log`, with consecutive
-frames.
+"""The log of live streams as files of consecutive frames.
+
+Each stream has a folder, and each file the number of its first entry: `0/demo/ESZ2026/<first entry>.log`.
 
 One process at a time uses it. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a
 stream can end with an incomplete frame, because the file before it is synced to disk first.
@@ -47,7 +48,7 @@ class FileLog:
     """Implements `TradeLog`, inside `exclusively`. Safe to use from several threads.
 
     segment_bytes: the size from which on the next entry starts a new file. most_open: limit of open files; by default a
-    quarter of those that this process may open.
+    quarter of the process's limit.
     """
 
     def __init__(
@@ -56,7 +57,8 @@ class FileLog:
         self._folder = folder
         self._segment_bytes, self._most_open = segment_bytes, most_open
         self._turn = threading.Lock()
-        #: Guards the files and sizes of streams: readers do not wait for a write that hangs. Acquired inside `_turn`.
+        #: Guards the files and sizes of streams, but no write, so that readers do not wait for one that hangs. Acquired
+        #: inside `_turn`.
         self._known = threading.Lock()
         self._held = False
         self._streams: dict[str, _Stream] = {}
@@ -89,18 +91,18 @@ class FileLog:
                     self._unsynced_folders.clear()
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
         with self._turn:
             folders = ["/".join(path.parts[-3:]) for path in self._folder.glob("*/*/*/")]
             found = [key for key in sorted(folders) if is_key(key) and _holds_any(self._folder / key)]
         return [key for key in found if partitions is None or partition_of_stream(key) in partitions]
 
     def last(self, key: str) -> int:
-        """See `TradeLog`."""
+        """Return the position after the newest entry, 0 for an empty log."""
         return self._looked_up(key).last
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """See `TradeLog`."""
+        """Append entries at position `first`."""
         self.append_all(key, [Frame(first, count, blob)])
 
     def append_all(self, key: str, frames: Sequence[Frame]) -> None:
@@ -124,29 +126,29 @@ class FileLog:
                 stream.last = last
 
     def pending_write(self, key: str) -> None:
-        """See `TradeLog`: entries are in the file once `append` returns."""
+        """Return None, because entries are in the file once `append` returns."""
         return
 
     def stalled(self, key: str) -> str | None:
-        """See `TradeLog`: entries are in the file once `append` returns."""
+        """Return that no log stalls, because entries are in the file once `append` returns."""
         return None
 
     def check_ownership(self, key: str) -> None:
-        """See `TradeLog`: no other process can write to the files."""
+        """Do nothing, because no other process can write to the files."""
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """See `TradeLog`."""
+        """Yield frames from the one that contains `first` on, or from the oldest if that one was dropped."""
         return self._frames(key, first, self.last(key))
 
     def cut(self, key: str) -> None:
-        """See `TradeLog`."""
+        """Start a new file with the next entry, so that everything before it can be dropped."""
         with self._turn:
             stream = self._stream(key)
             if stream.size:
                 self._begin(key, stream)
 
     def drop(self, key: str, before: int) -> None:
-        """See `TradeLog`."""
+        """Remove the files that contain only entries before a position."""
         with self._turn:
             stream = self._stream(key)
             while len(stream.starts) > 1 and stream.starts[1] <= before:
@@ -155,7 +157,7 @@ class FileLog:
                 stream.path(oldest).unlink(missing_ok=True)
 
     def forget(self, key: str) -> None:
-        """See `TradeLog`."""
+        """Remove a stream's log."""
         with self._turn:
             self._check(key)
             if (stream := self._streams.get(key)) is not None:
@@ -170,12 +172,12 @@ class FileLog:
                 folder.rmdir()
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Return the repairs of a stream's log since the last call, as lines for the operator."""
         with self._turn:
             return self._notices.pop(key, [])
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """See `TradeLog`."""
+        """Rebuild a damaged log from its readable entries; return a line for each loss."""
         with self._turn:
             self._check(key)
             self._forget(key)
@@ -189,7 +191,7 @@ class FileLog:
             )
 
     def quarantine(self, key: str) -> None:
-        """See `TradeLog`."""
+        """Remove a stream's log as `forget` does, but rename files that a person may want to read."""
         with self._turn:
             self._check(key)
             self._forget(key)
@@ -200,7 +202,7 @@ class FileLog:
                 path.rename(unused_name(path, "damaged"))
 
     def sync(self) -> None:
-        """See `TradeLog`."""
+        """Sync everything appended to the disk, so that it survives a crash of the machine."""
         with self._turn:
             streams, folders = sorted(self._unsynced), sorted(self._unsynced_folders)
         for key in streams:
@@ -256,7 +258,9 @@ class FileLog:
 
     def _begin(self, key: str, stream: _Stream) -> None:
         """Start a file with the next entry."""
-        if key in self._unsynced:  # only the newest file is checked for an incomplete end
+        if (
+            key in self._unsynced
+        ):  # synced first, because only the newest file is checked for an incomplete end
             os.fsync(self._handle(key, stream))
         self._close(key)
         stream.folder.mkdir(parents=True, exist_ok=True)

@@ -17,11 +17,11 @@ class GapTracker:
         self._stream, self._calendar, self._root = stream, calendar, root
         #: Gaps that the feed may fill, because it was reopened before them.
         self._fillable: list[Span] = []
-        #: From where a new stream should be complete (ns UTC); 0: from the session that its first row lies in.
+        #: Start (ns UTC) of the history that was requested for a new stream; 0: the session of its first row.
         self._requested_ns = 0
 
     def reopen(self, since_ns: int, caps: ports.FeedCaps, now_ns: int) -> None:
-        """Note that the feed was asked for everything since an instant (ns UTC; 0: from where it likes)."""
+        """Record the start of the requested history (ns UTC); 0 leaves it to the feed."""
         stream = self._stream
         self._requested_ns = since_ns
         self._fillable = [
@@ -33,13 +33,13 @@ class GapTracker:
         ]
 
     def caught_up(self) -> None:
-        """Note that history is complete: gaps that are still open are not filled any more."""
+        """Record that history is complete. The feed will not fill the remaining gaps."""
         self._fillable = []
 
     def filled(self, until_ns: int) -> list[Mended]:
-        """Return the gaps that are filled, now that the feed has delivered everything up to an instant (ns UTC).
+        """Return the gaps that are filled once the feed has delivered everything up to a time (ns UTC).
 
-        History arrives in order of time, and the feed reported what it could not deliver.
+        History arrives in order of time, and the feed has reported the parts it could not deliver.
         """
         filled = [hole for hole in self._fillable if hole[1] <= until_ns]
         for hole in filled:
@@ -47,19 +47,19 @@ class GapTracker:
         return [Mended(*hole) for hole in filled]
 
     def reported(self, event: ports.Gap) -> Hole | None:
-        """Return the gap that the feed reported, if it is new. Gaps it overlaps cannot be filled any more."""
+        """Return the gap that the feed reported, if it is new. Gaps that overlap it can no longer be filled."""
         self._fillable = [h for h in self._fillable if h[1] <= event.from_ns or event.to_ns <= h[0]]
         return self.new(event.from_ns, event.to_ns, event.why)
 
     def after_interruption(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> Hole | None:
-        """Return the gap that a feed leaves which cannot deliver everything it missed (ns UTC)."""
+        """Return the gap after an interruption, if the feed cannot deliver all missed trades (ns UTC)."""
         if not _lacks(caps, before_ns, now_ns):
             return None
         reach_ns = 0 if _has_no_history(caps) else caps.reach_ns
         return self.new(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
 
     def at_start(self, first_ns: int, caps: ports.FeedCaps) -> Hole | None:
-        """Return the gap before the first instant (ns UTC) that a new stream covers, unless its feed reports gaps."""
+        """Return the gap before the first time (ns UTC) that a new stream covers, unless its feed reports gaps."""
         if self._stream.covered_ns or _reports_gaps(caps):
             return None
         requested_ns = self._requested_ns
@@ -71,25 +71,25 @@ class GapTracker:
         return self.new(requested_ns, first_ns, "no history")
 
     def new(self, from_ns: int, to_ns: int, why: str) -> Hole | None:
-        """Return a gap (half-open, ns UTC), unless it lies within one that is known: feeds repeat their reports."""
+        """Return a gap (half-open, ns UTC) unless a logged one contains it, because feeds repeat their reports."""
         if any(known[0] <= from_ns and to_ns <= known[1] for known in self._stream.holes):
             return None
         return Hole(from_ns, to_ns, why)
 
 
 def _has_no_history(caps: ports.FeedCaps) -> bool:
-    """Return whether a feed delivers nothing of what was missed."""
+    """Return whether a feed delivers no missed trades at all."""
     return caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE
 
 
 def _lacks(caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
-    """Return whether a feed cannot deliver everything that was missed since an instant (ns UTC)."""
+    """Return whether a feed cannot deliver all trades missed since a time (ns UTC)."""
     return _has_no_history(caps) or 0 < caps.reach_ns < now_ns - before_ns
 
 
 def _reports_gaps(caps: ports.FeedCaps) -> bool:
     """Return whether a feed delivers history from the cursor and reports the parts that it cannot deliver.
 
-    Any other feed lacks the same beginning of a stream each time it is opened.
+    Any other feed lacks the same beginning each time it is opened.
     """
     return caps.from_cursor and caps.backfill is not ports.Backfill.NONE and not caps.own_clock

@@ -1,8 +1,8 @@
-"""Health of a feed, judged separately for its connection, subscription, market and clock.
+"""Health of a feed, determined separately for its connection, subscription, market and clock.
 
-The connection is a state machine with a transition table. The link is judged by any message and our own clock; the
-market by the feed's clock, against how often it traded lately. Clock drift is the least delay seen, because a larger
-one may come from the network (docs/feeds.md).
+The connection is a state machine with a transition table. A link is stale without messages, measured by our clock. A
+market is stale without trades, measured by the feed's clock and compared with its recent trading frequency. Clock drift
+is the least delay observed, because a larger one can be due to the network (docs/feeds.md).
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from enum import StrEnum
 from outcry.market.alerts.machine import move
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
 
-#: Without a message for this long the link counts as dead: feeds send heartbeats every few seconds.
+#: Without a message for this long the link is stale, because feeds send heartbeats every few seconds.
 LINK_TIMEOUT_S = 15.0
 #: A market is stale when it has not traded for this many of its usual intervals, within bounds.
 QUIET_INTERVALS = 60
@@ -39,7 +39,7 @@ class Sign(StrEnum):
     """An event that moves the connection to another phase."""
 
     OPENED = "opened"  # the feed is being opened
-    HEARD = "heard"  # it sent anything
+    HEARD = "heard"  # a message was received
     CAUGHT_UP = "caught up"
     BROKE = "broke"
     REFUSED = "refused"
@@ -102,7 +102,7 @@ class Health:
             self.behind = False
 
     def heard(self, now_s: float) -> None:
-        """Note that a message was received."""
+        """Record that a message was received."""
         self.heard_s = now_s
         if self.phase is not Phase.CURRENT:
             self.take(Sign.HEARD)
@@ -120,7 +120,7 @@ class Health:
         return "stale_link" if now_s - self.heard_s > LINK_TIMEOUT_S else ""
 
     def traded(self, at_ns: int, delay_ns: int | None) -> None:
-        """Note trades: the newest event time, and its delay if the feed reports when it happened."""
+        """Record trades: the newest event time, and its delay if the feed reports event times."""
         if not self._trades_ns or at_ns > self._trades_ns[-1]:
             self._trades_ns.append(at_ns)
         if delay_ns is not None:
@@ -132,7 +132,7 @@ class Health:
 
     @property
     def quiet_limit_ns(self) -> int:
-        """How long (ns) the market may pause; the maximum until its usual interval is known."""
+        """How long (ns) the market may pause; the maximum until its usual interval is measured."""
         if len(self._trades_ns) < 2:
             return LONGEST_QUIET_NS
         first, last = self._trades_ns[0], self._trades_ns[-1]
@@ -145,5 +145,5 @@ class Health:
         return min(self._delays_ns, default=None)
 
     def session_changed(self) -> None:
-        """Forget the intervals between trades, because a new session trades at another pace."""
+        """Reset the intervals between trades, because trading frequency differs between sessions."""
         self._trades_ns.clear()

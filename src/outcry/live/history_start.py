@@ -1,8 +1,8 @@
 """Determines where the history of a new stream starts.
 
 History covers the current or next session with the whole overnight session before it, across maintenance breaks and
-weekends. It also covers the newest regular sessions that the store lacks, with their overnights, so that the next
-answer refers to the same sessions as that of a feed that ran all the time.
+weekends. It also covers the newest regular sessions that the store lacks, with their
+overnight sessions. Answers then refer to the same sessions as if the feed had always run.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening
 from outcry.market.windows import LONGEST_CLOSURE_DAYS
 
-#: Makes the opening of a session; the last argument is the overnight range (high, low) that the stream saw itself.
+#: Creates the opening of a session; the last argument is the overnight range (high, low) of the stream's own trades.
 Openings = Callable[[StreamKey, Session, tuple[int, int] | None], Awaitable[Opening]]
 
 #: Most regular sessions requested from a feed, one week. `outcry import` and `outcry fetch` load more.
@@ -35,9 +35,9 @@ def answered_begin_ns(calendar: Calendar, root: str, now_ns: int) -> int:
 
 
 def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | None) -> int:
-    """Return the instant (ns UTC, not after `now_ns`) from which a feed is asked for history.
+    """Return from when (ns UTC, not after `now_ns`) to request history of a feed.
 
-    newest: trade date of the newest complete regular session in the store; None asks for the newest one that is over.
+    newest: trade date of the newest complete regular session in the store; None requests the last one that is over.
     """
     session = calendar.session_or_next(root, now_ns)
     if session is None:

@@ -1,7 +1,7 @@
 """Checks and cleans the rows of a feed before they are logged: on the tick, within trading hours, each trade once.
 
 A feed delivers at least once. After it is reopened, repeated trades are recognised in the overlap only, and by
-multiset: two equal trades are two trades. A late trade is kept for its own session. A price between two ticks is set
+multiset: two equal trades are two trades. A late trade is added to its own session. A price between two ticks is set
 aside and counted, never rounded (docs/feeds.md).
 """
 
@@ -24,7 +24,7 @@ from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import in_order, on_tick
 from outcry.trades.session_index import SessionIndex, SessionSlice
 
-#: When a contract trades (ns UTC). Calendars of other years are never computed.
+#: Lifetime of a contract (ns UTC). Calendars of other years are never computed.
 TradingPeriod = tuple[int, int]
 #: A trade this much older than the newest one is an error of the feed, not a late trade.
 MAX_BEHIND_NS = 10 * NANOS_PER_DAY
@@ -41,7 +41,7 @@ DayEnds = Callable[[date], Day]
 class IntakeCounts:
     """Numbers of rows passed on and rows set aside: off tick, outside trading hours, repeated, at an impossible time.
 
-    late: rows passed on although newer ones came before.
+    late: rows passed on although newer ones were received before.
     """
 
     rows: int = 0
@@ -67,7 +67,8 @@ class SessionRows:
 
 
 class Intake:
-    """One contract's. `index`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
+    """The intake of one contract. `index`: calendar index of its product; `tick_e9`: tick in 10⁻⁹; `life`: its lifetime
+    (ns)."""
 
     def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: TradingPeriod) -> None:
         self._tick_e9, self._index, self._day_of, self._life = tick_e9, index, day_of, life
@@ -79,18 +80,17 @@ class Intake:
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
         """Expect repeated rows up to `latest_ns` after the feed is reopened; `recent` are rows that the log has.
 
-        Bars up to `last_bar_ns` are known, and with them all trades before `barred_ns` (ns UTC).
+        The log contains bars up to `last_bar_ns`, which include all trades before `barred_ns` (ns UTC).
         """
         self._overlap.resume(recent, latest_ns, last_bar_ns, barred_ns)
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
-        """Note that history is complete up to an instant (ns UTC). At or after the newest logged row, the overlap is
-        over."""
+        """Record that history is complete up to a time (ns UTC). The overlap ends at the newest logged row."""
         self._overlap.caught_up(at_ns)
 
     def trades(self, rows: Rows) -> Iterator[SessionRows]:
-        """Yield the new ones of `LIVE_TRADE` rows, split by session and trade date."""
+        """Yield new rows among `LIVE_TRADE` rows, split by session and trade date."""
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
         self.counts.repeated += len(plausible) - len(fresh)
@@ -99,7 +99,7 @@ class Intake:
         yield from self._cut(rows)
 
     def plain(self, rows: Rows, until_ns: int) -> SessionRows | None:
-        """Return the rows as one batch if they need no sorting out, else None: then call `trades`.
+        """Return the rows as one batch if they are valid and in order; otherwise None, and `trades` must process them.
 
         That is: in order, within the trading hours of the rows before them, before `until_ns`, and not in an overlap.
         """
@@ -115,7 +115,7 @@ class Intake:
         return SessionRows(cell.session, self._day_of(cell.trade_date), rows)
 
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
-        """Yield the new ones of `records.BAR` rows of length `bar_ns`, split by session and trade date."""
+        """Yield new rows among `records.BAR` rows of length `bar_ns`, split by session and trade date."""
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
         rows = rows[possible]

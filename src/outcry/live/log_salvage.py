@@ -1,7 +1,7 @@
 """Rebuilds a damaged log from its readable frames. Damaged files are renamed, never removed.
 
-New files are on disk before an old one is renamed. Entries before a position that nothing reads from may be missing,
-and a frame in their place says so. After that position nothing follows a gap.
+New files are on disk before an old one is renamed. Entries before the snapshot's position may be missing, and a frame
+in their place marks the loss. After that position the log ends at the first gap.
 """
 
 import os

@@ -67,7 +67,9 @@ def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
 
 
 def mend(path: Path, first: int) -> tuple[int, int, str]:
-    """Move a file's incomplete end to another file; return the entry after its last one, its size, and what was done.
+    """Move a file's incomplete end to another file.
+
+    Returns the number of the next entry, the remaining size, and a line for the operator.
 
     A crash leaves such an end, and so does a flipped bit in the last frame. Raises `LogDamaged`.
     """
@@ -111,7 +113,7 @@ class Run:
 
 
 def runs(path: Path, first: int) -> list[Run]:
-    """Find every valid frame of a file that should start with entry `first`, whatever lies between them."""
+    """Find every valid frame of a file that should start with entry `first`, also after invalid bytes."""
     found: list[Run] = []
     size = path.stat().st_size
     with open_segment(path) as file:
@@ -148,7 +150,7 @@ def next_frame(data: bytes, expected: int) -> int | None:
     """Return where the first valid frame of entry `expected` or a later one starts in these bytes, else None.
 
     This distinguishes an incomplete end, which a crash leaves, from damage in the middle. Every byte may start a frame;
-    it is confirmed by what follows: the next frame's number, the end, or zeros (preallocated).
+    a start is confirmed if the next frame's number, the end, or zeros (preallocated) follow it.
     """
     places = len(data) - _HEAD.size + 1
     if places < 1:

@@ -121,11 +121,12 @@ class LoggedStream(Stream):
     def _reapply(self, frame: Frame) -> Outcome | None:
         """Apply an entry that was logged before; None where it cannot be applied without an entry that was dropped."""
         entry = entries.decode(frame)
-        if self.position != frame.first:  # the entries before it were dropped with their trade date
+        if self.position != frame.first:  # earlier entries were dropped with their trade date
             if not isinstance(entry, entries.Began | entries.Opened):
                 return None
             self.position = frame.first
-            # The dropped days had completed, so the stream had caught up: without a snapshot nothing else says so.
+            # The dropped days had completed, so the stream had caught up. Without a snapshot there is no other record
+            # of it.
             self.warm = True
         outcome = self.apply(entry)
         self._past = None

@@ -1,4 +1,4 @@
-"""Stream keys, the log of streams, snapshots and alert rows, and the protocols that store them.
+"""Stream keys, logs, snapshots and alert rows, and the interfaces of their stores.
 
 Input is logged before it is applied. A snapshot is never replaced by an older one. An alert is recorded once by its
 identity, in one transaction with the position that its stream has reached.
@@ -71,8 +71,8 @@ class TradeLog(Protocol):
     def last(self, key: str) -> int:
         """Return the position after the newest entry, 0 for an empty log.
 
-        Call it first when a stream is acquired: it reads the log itself, and allows appending again after another
-        process has written.
+        Call it first when a stream is acquired. It reads the log again, so that entries can be appended after those
+        that another process has written.
         """
         ...
 
@@ -98,7 +98,7 @@ class TradeLog(Protocol):
         ...
 
     def check_ownership(self, key: str) -> None:
-        """Return if no other process has written to the stream since this one did. Raises `LogTakenOver`.
+        """Raise `LogTakenOver` if another process has written to the stream since this one did.
 
         Call it right before other data is written that depends on the log.
         """
@@ -128,8 +128,9 @@ class TradeLog(Protocol):
         ...
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss, none if the log is whole or
-        cannot be rebuilt. Damaged files are renamed and stay.
+        """Rebuild a damaged log from its readable entries; return a line for each loss.
+
+        There is none if the log is whole or cannot be rebuilt. Damaged files are renamed and not deleted.
 
         position: of the snapshot that the stream continues from, 0 without one. Lost entries before it become one frame
         with the blob `lost(count)`; after it the log ends before the first lost entry.
@@ -198,7 +199,7 @@ class FanOut:
     """Who receives alerts as they are recorded.
 
     audience: of a feed's owner and a root. now_ns: by the machine's clock. since_ns: by the market's clock; earlier
-    alerts are sent to nobody.
+    alerts are not sent.
     """
 
     audience: Callable[[int, str], Audience]
@@ -210,7 +211,7 @@ class AlertEntries(Protocol):
     """Outbox entries, which change in the same transaction as their alerts."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """Add newly recorded alerts for every subscription that receives them."""
+        """Add newly recorded alerts for all matching subscriptions."""
         ...
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:

@@ -1,4 +1,4 @@
-"""The protocol that assigns partitions: which of several equal processes does which share of the work.
+"""The interface that assigns partitions of the work to processes.
 
 One process at a time owns a partition. A process that was paused may still believe that it owns one, so the stores that
 it writes to must refuse it (`TradeLog`); ownership here is no proof.
@@ -36,11 +36,11 @@ class Partitions(Protocol):
     async def run(self, gained: Turn, lost: Turn) -> None:
         """Take part until cancelled; call `gained` and `lost` for each partition, one call at a time per partition.
 
-        `gained` has ended before the partition counts as `owned`. `lost` is called after it stopped to, and after
-        `gained` raised or was cut short by a loss. Their errors are reported.
+        `gained` has ended before the partition counts as `owned`. `lost` is called after ownership ended, and after
+        `gained` raised or was cancelled by a loss. Their errors are reported.
 
-        When cancelled, it calls `lost` for each partition, and other processes may acquire them at once. The partitions
-        of a process that dies are acquired by others within about two seconds, spread evenly.
+        When cancelled, it calls `lost` for each partition, and other processes may acquire them at once. Other
+        processes acquire the partitions of a stopped process within about two seconds, spread evenly.
         """
         ...
 

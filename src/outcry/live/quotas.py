@@ -45,7 +45,7 @@ class Quotas:
         #: When the bytes of a user were measured, and how many there were.
         self._measured: dict[int, tuple[float, int]] = {}
         self._measuring: dict[int, asyncio.Future[int]] = {}
-        #: What was last logged about a user: nothing, `near` or `over`.
+        #: State last logged for a user: none, `near` or `over`.
         self._logged: dict[int, str] = {}
 
     async def usage(self, owner: int) -> Usage:

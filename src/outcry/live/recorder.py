@@ -41,7 +41,7 @@ FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """Record alerts without sending them to anybody."""
+    """Return that alerts are sent to no user."""
 
 
 class _Taken(NamedTuple):
@@ -55,7 +55,7 @@ class _Taken(NamedTuple):
 class Recorder:
     """Records alerts and snapshots. Call it on the event loop.
 
-    rush: divides all pauses, for tests. fan_out: who receives alerts, asked when they are recorded.
+    rush: divides all pauses, for tests. fan_out: returns who receives alerts, called when they are recorded.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Recorder:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
-        """Put alerts that earlier processes recorded in the registry."""
+        """Add alerts that earlier processes recorded to the registry."""
         known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
         await self.drained()
         self._registry.post_known(list(reversed(known)))

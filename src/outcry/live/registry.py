@@ -19,7 +19,7 @@ from outcry.market.live_session import LiveView
 
 LiveSource = Literal["personal", "shared"]
 
-#: Alerts kept in memory for streams that resume; older ones are read from the store.
+#: Maximum number of alerts in memory, for event streams that resume. Older ones are read from the store.
 ALERTS_CACHED = 20_000
 
 
@@ -72,7 +72,8 @@ class Channel:
         self.availability = Availability(live=False, reason="connecting", market_ns=0, trade_date=None)
         #: The feed's own code for why it does not send this stream; empty while it does.
         self.feed_code = ""
-        #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
+        #: Answers that readers computed from this channel, cached while it is registered; `services.living` owns the
+        #: content.
         self.cached_answers: dict[object, Any] = {}
         self._peek = peek
         self._seen: tuple[int, LiveView | None] = (-1, None)
@@ -235,7 +236,7 @@ class Registry:
         ]
 
     def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
-        """Return the alerts after a `seq`, in order, and whether memory holds all of them."""
+        """Return the alerts after a `seq`, in order, and whether all of them are in memory."""
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)

@@ -1,7 +1,7 @@
 """One stream in service: reads a feed's events, logs and applies them, and shows the result in the registry.
 
-A completed session is stored before the stream continues, so that the next session is measured against it, live and in
-a replay alike.
+A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
+replayed sessions then agree.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class StreamServices:
 
 
 class Runner:
-    """Runs one stream: follows its feed, logs what it delivers, and stores completed sessions.
+    """Runs one stream: follows its feed, logs the feed's rows, and stores completed sessions.
 
     Call it on the event loop; only the view is computed on other threads. index: the calendar of the product. life:
     when the contract can trade (ns UTC).
@@ -110,10 +110,10 @@ class Runner:
             self._services.alerts.add(self.name, self.stream.position, rows)
 
     def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
-        """Return the alert as stored, with the time it is recorded unless that is the present.
+        """Return the alert as stored, with its recording time if that is not the present.
 
-        A feed with its own clock stands at the alert now, however fast it is played. A simulated market also ran before
-        this process started: an alert of that time counts as recorded when it fired.
+        For a feed with its own clock, at any speed, that is the feed's current time. A simulated market includes the
+        time before this process started, and an alert of that time counts as recorded when it fired.
         """
         stream = self.stream
         row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
@@ -136,7 +136,7 @@ class Runner:
 
     @property
     def market_ns(self) -> int:
-        """The clock of the feed (ns UTC): the present, or for a feed with its own clock how far it has come."""
+        """The clock of the feed (ns UTC): the present, or the progress of a feed with its own clock."""
         if self.stream.own_clock:
             return max(self._beat_ns, self.stream.time_ns)
         return self._services.clock.now_ns()
@@ -210,7 +210,7 @@ class Runner:
             self.channel.simulated = self.stream.simulated
 
     async def _cursor(self) -> ports.Cursor:
-        """Return where the feed should start: shortly before the newest row, to repeat trades that were in flight."""
+        """Return where the feed should start: shortly before the newest row, because trades may have been in flight."""
         latest_ns = self.stream.latest_ns
         barred_ns, self.barred_ns = self.barred_ns, ()
         since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
@@ -219,7 +219,7 @@ class Runner:
         return ports.Cursor(since_ns, barred_ns=barred_ns, answered_ns=answered_ns)
 
     async def _begin_ns(self) -> int:
-        """Return where history begins that nothing is known of; 0 where the feed's clock is its own."""
+        """Return where the history of a new stream begins (ns UTC); 0 for a feed with its own clock."""
         if self.stream.own_clock:
             return 0
         return await begin_ns(
@@ -227,7 +227,8 @@ class Runner:
         )
 
     async def follow(self, feed: ports.Feed) -> None:
-        """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
+        """Process the events of the feed until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full
+        disk."""
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
         since = await self._cursor()
@@ -260,7 +261,7 @@ class Runner:
             self.update_availability(loop.time())
 
     async def persisted(self) -> None:
-        """See `LoggedStream.kept`."""
+        """Wait until every logged entry survives the process. Raises `LogTakenOver`."""
         await self.stream.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
@@ -312,9 +313,9 @@ class Runner:
                 self.health.take(Sign.ENDED)
 
     def _take_directly(self, rows: Rows) -> bool:
-        """Take trades that directly continue the current session, as nearly all do; return whether they were taken.
+        """Apply trades that continue the current session, as nearly all do; return whether they were applied.
 
-        False means that nothing was taken, and that the rows need a closer look.
+        False means that none was applied, and that the rows need the checks of `_enter`.
         """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
@@ -325,7 +326,7 @@ class Runner:
         return True
 
     async def settle(self) -> None:
-        """Store sessions that ended while nobody follows the feed.
+        """Store sessions that ended while no task follows the feed.
 
         The missing time is logged as a gap, which the feed may fill when it returns.
         """
@@ -359,7 +360,7 @@ class Runner:
             rows = rows[len(part) :]
 
     async def _enter_bars(self, batch: SessionRows, event: ports.Bars) -> None:
-        """Log and apply bars of one session, each as an entry of its own."""
+        """Log and apply bars of one session, each as a separate entry."""
         for at in range(len(batch.rows)):
             await self._yield_to_others()
             row = batch.rows[at : at + 1]
@@ -371,14 +372,14 @@ class Runner:
             self.log(entries.BarRows(batch.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _advance_time(self, at_ns: int) -> None:
-        """Advance event time to an instant (ns UTC) without a trade."""
+        """Advance event time to a timestamp (ns UTC) without a trade."""
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
         if self.stream.due_ns <= at_ns:
             self.log(entries.Mark(at_ns))
 
     async def _pass_deadlines(self, at_ns: int) -> None:
-        """Store each session and trade date that has been over for five minutes at an instant (ns UTC)."""
+        """Store each session and trade date that has been over for five minutes at a given time (ns UTC)."""
         while self.stream.deadline_ns <= at_ns:
             for what in self.log(entries.Mark(self.stream.deadline_ns)):
                 await self._store(what)
@@ -426,7 +427,7 @@ class Runner:
         await self._advance_time(event.at_ns)
 
     def _log_filled(self, until_ns: int) -> None:
-        """Log the gaps that the feed has filled up to an instant, before a session that lies there is stored."""
+        """Log the gaps that the feed has filled up to a time (ns UTC), before a session of that time is stored."""
         for entry in self._gaps.filled(until_ns):
             self.log(entry)
 
@@ -477,14 +478,16 @@ class Runner:
         return problem or ""
 
     def asked(self) -> None:
-        """Clear an earlier refusal, because the feed is about to be tried again."""
+        """Clear an earlier refusal, because the feed is about to be opened again."""
         if self.health.phase is Phase.REFUSED:
             self.health.take(Sign.OPENED)
         self.lost_code, self.login_refused = "", False
 
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
-        """Note that the feed refuses this stream, or that no process follows it. code: why; login: whether the login
-        failed."""
+        """Record that the feed refuses this stream, or that no process follows it.
+
+        code: the reason; login: whether the login failed.
+        """
         self.health.refusal, self.login_refused = code, login
         if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes
             self.health.take(Sign.REFUSED)

@@ -6,8 +6,10 @@ from outcry.live.runner import Runner
 
 
 class Runners(Mapping[str, Runner]):
-    """Runners by the name of their stream, indexed by owner and feed: with thousands of streams each lookup must be
-    direct."""
+    """Runners by the name of their stream, indexed by owner and feed.
+
+    With thousands of streams, a search through all of them would be too slow.
+    """
 
     def __init__(self) -> None:
         self._all: dict[str, Runner] = {}

@@ -26,7 +26,7 @@ class Pushes(Protocol):
 
 
 class Runs(Protocol):
-    """A component that runs feeds of its own on the engine: users' connections."""
+    """A component that runs its own feeds on the engine, such as users' connections."""
 
     async def start(self) -> None:
         """Start in the background."""
@@ -55,7 +55,7 @@ class LiveService:
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self, report: Report) -> None:
-        """Start in the background: answers need not wait until the logs are read."""
+        """Start in the background, so that answers do not wait until the logs are read."""
         self.engine.report = report
         self._starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add_done_callback(self._started)
@@ -85,7 +85,7 @@ class LiveService:
             await self._connections.start()
 
     def counted(self) -> dict[str, int]:
-        """Count the rows of all feeds, by what became of them."""
+        """Count the rows of all feeds: rows taken, and rows set aside by reason."""
         return self.engine.counted()
 
     async def stop(self) -> None:

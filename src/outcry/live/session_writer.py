@@ -18,7 +18,7 @@ from outcry.live.runner import Runner
 from outcry.recordings.file_model import FileRefused
 from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 
-#: A busy store delays a live stream no longer than this; the session is stored later then.
+#: A busy store delays a live stream no longer than this. After it the session is stored in the background.
 PATIENCE_S = 5.0
 
 
@@ -61,10 +61,10 @@ class SessionWriter:
             except LogTakenOver:
                 runner.stream.close()
                 raise
-            except FileRefused as problem:  # it will never be accepted: give up
+            except FileRefused as problem:  # it will never be accepted, so it is not retried
                 self._report_problem(LogEvent.SESSION_REJECTED, runner, what, problem)
                 return True
-            except OSError as problem:  # a full disk: wait, because the next session refers to this one
+            except OSError as problem:  # a full disk: retry, because the next session refers to this one
                 if not reported:
                     self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 reported = True

@@ -34,7 +34,7 @@ class SqlLiveStore:
         self._database, self._entries = database, entries
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """See `Snapshots`."""
+        """Store `(stream, position, bytes)`, each unless a later one is stored."""
         newest: dict[str, dict[str, Any]] = {}
         for stream, position, data in rows:
             if stream not in newest or newest[stream]["position"] <= position:
@@ -44,7 +44,7 @@ class SqlLiveStore:
                 _advance(connection, schema.snapshots, [newest[stream] for stream in sorted(newest)])
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
-        """See `Snapshots`."""
+        """Return the position and bytes of a stream's newest snapshot."""
         table = schema.snapshots
         with self._database.reading() as connection:
             row = connection.execute(select(table).where(table.c.stream == key)).mappings().first()
@@ -58,26 +58,26 @@ class SqlLiveStore:
             return [(row["stream"], row["position"], row["data"]) for row in rows]
 
     def forget_snapshot(self, key: str) -> None:
-        """See `Snapshots`."""
+        """Remove a stream's snapshot."""
         table = schema.snapshots
         with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(table.c.stream == key))
 
     def position(self, key: str) -> int:
-        """See `LiveStore`."""
+        """Return the position up to which a stream's alerts are recorded; 0 for an unknown stream."""
         table = schema.positions
         with self._database.reading() as connection:
             found = connection.execute(select(table.c.position).where(table.c.stream == key)).scalar()
         return found or 0
 
     def forget_stream(self, key: str) -> None:
-        """See `LiveStore`."""
+        """Remove a stream's position."""
         table = schema.positions
         with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(table.c.stream == key))
 
     def forget_alerts(self, key: StreamKey) -> None:
-        """See `LiveStore`."""
+        """Remove the alerts of a stream that starts empty; they fire and are recorded again."""
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
@@ -100,7 +100,7 @@ class SqlLiveStore:
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """See `LiveStore`."""
+        """Record new alerts and positions in one transaction; return the new alerts with `seq`, in order."""
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]
@@ -116,7 +116,7 @@ class SqlLiveStore:
         first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
         newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
-        """See `LiveStore`."""
+        """Return alerts of these owners, or of all, by `seq`."""
         column = schema.alerts.c
         wanted = [column.seq > after_seq]
         if owners is not None:
@@ -146,7 +146,7 @@ class SqlLiveStore:
                 wanted.append(column.seq < min(seqs) if newest_first else column.seq > max(seqs))
 
     def last_seq(self) -> int:
-        """See `LiveStore`."""
+        """Return the `seq` of the newest alert; 0 if there is none."""
         with self._database.reading() as connection:
             return connection.execute(select(func.max(schema.alerts.c.seq))).scalar() or 0
 

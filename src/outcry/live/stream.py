@@ -1,4 +1,4 @@
-"""The fold of one ordered stream: entries in, levels and alerts out. It does no input or output of its own.
+"""The fold of one ordered stream: computes levels and alerts from entries, without any input or output.
 
 A stream has at most two sessions: the current one, and the one before until five minutes after its close. Alerts are
 latched without firing during the first catch-up and in a session whose beginning is missing. A trade received more than
@@ -79,9 +79,9 @@ class Stream:
         #: Trade dates whose rows are not finally stored yet, with the position of their first row.
         self.days: list[tuple[log.Day, int]] = []
         self.last_bar_ns = 0
-        #: Up to this instant (ns UTC) trades were delivered as bars.
+        #: Trades up to this time (ns UTC) were delivered as bars.
         self.barred_ns = 0
-        #: Why the fold stopped, if it did: the instrument is degraded until the next session.
+        #: Why the fold stopped; empty if it runs. The instrument is then degraded until the next session.
         self.degraded = ""
         #: Whether the open sessions must be refolded before the next query or entry.
         self.amended = False
@@ -109,10 +109,10 @@ class Stream:
         return stream_snapshot.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
-        """Return the spans (ns UTC) of which the stream has every trade.
+        """Return the spans (ns UTC) in which the stream has every trade.
 
-        A gap leaves at least as much room as importing joins over: this gap is known, and no recording of ours may
-        close it.
+        Spans that are close to each other are joined by the importer. The spans around a gap are therefore cut so far
+        apart that this cannot close a gap.
         """
         spans = [(self.covered_ns, self.time_ns)] if self.covered_ns else []
         for hole_from, hole_to in self.holes:
@@ -130,7 +130,7 @@ class Stream:
     def lacks_beginning(self, opening: Opening) -> bool:
         """Return whether a gap covers the end of a session's first five minutes, so that its levels are unknown.
 
-        Gaps later in the session do not count: its levels are those of what was received.
+        Gaps later in the session do not count; its levels are computed from the received trades.
         """
         edge_ns = opening.open_ns + GRACE_NS
         return any(first_ns <= edge_ns < last_ns for first_ns, last_ns in self.holes)
@@ -255,7 +255,7 @@ class Stream:
         session = self._session_of(first_ns)
         if (
             session is None or self.degraded
-        ):  # long over: the trade is in the log, and will be in the recording
+        ):  # ended long ago: the trade is in the log, and will be in the recording
             return
         try:
             if columns.old is None:
@@ -281,7 +281,7 @@ class Stream:
             self.covered_ns = start_ns
         if (
             start_ns < self.latest_ns
-        ):  # some trades of this bar may be known already; the bar counts all of them
+        ):  # some trades of this bar may be applied already; the bar counts all of them
             self.amended = True
         self.last_bar_ns = max(self.last_bar_ns, newest)
         self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
@@ -363,7 +363,7 @@ class Stream:
                 self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
             else:
                 session.amended(ladder)
-        self.amended = False  # last: if the log cannot be read now, the next call tries again
+        self.amended = False  # last, so that the next call retries if the log cannot be read now
 
     def _refold(self, opening: Opening, history: Sequence[log.LogEntry]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))

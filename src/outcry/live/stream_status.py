@@ -1,4 +1,4 @@
-"""The status of a stream for whatever runs its feed, in this process or another."""
+"""The status of a stream for the component that runs its feed, in this process or another."""
 
 from dataclasses import dataclass
 
@@ -23,9 +23,9 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """How far a stream is, for a feed that starts elsewhere. Times in ns UTC, 0 if there is none.
+    """The progress of a stream, for a feed that runs in another process. Times in ns UTC, 0 if there is none.
 
-    latest_ns: the newest row. time_ns: up to where nothing is missing but known gaps. barred_ns: see `Cursor`.
+    latest_ns: the newest row. time_ns: end of the complete data, logged gaps excepted. barred_ns: see `Cursor`.
     begin_ns: where the history of a stream without rows starts.
     """
 

@@ -30,8 +30,9 @@ class UserAdministration(IdentityBase):
     # -- invitations
 
     def invite(self, operator: UserRow | None, email: str, role: UserRole, tier: Tier, origin: Origin) -> str:
-        """Create an invitation that expires in 7 days, and return its link. The link is also emailed if email is
-        configured.
+        """Create an invitation that expires in 7 days, and return its link.
+
+        The link is also emailed if email is configured.
 
         An empty email address invites anyone who has the link.
         """

@@ -27,7 +27,7 @@ class SqlCredentials:
         self._database = database
 
     def use_totp_step(self, user_id: int, step: int) -> bool:
-        """See `IdentityStore`."""
+        """Record the use of a time step's code; return False if it or a later one was used before."""
         users = schema.users
         unused = or_(users.c.totp_step.is_(None), users.c.totp_step < step)
         query = update(users).where(users.c.id == user_id, unused).values(totp_step=step)
@@ -37,7 +37,7 @@ class SqlCredentials:
     # -- recovery codes
 
     def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
-        """See `IdentityStore`."""
+        """Replace all recovery codes of a user."""
         codes = schema.recovery_codes
         rows = [{"user_id": user_id, "digest": digest} for digest in digests]
         with self._database.write("nothing") as connection:
@@ -49,14 +49,14 @@ class SqlCredentials:
                 connection.execute(codes.insert(), rows)
 
     def recovery_codes_left(self, user_id: int) -> int:
-        """See `IdentityStore`."""
+        """Return the number of unused recovery codes."""
         codes = schema.recovery_codes
         unused = codes.c.user_id == user_id, codes.c.used_ns.is_(None)
         with self._database.reading() as connection:
             return connection.execute(select(func.count()).select_from(codes).where(*unused)).scalar_one()
 
     def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
-        """See `IdentityStore`."""
+        """Use a recovery code; return False if the user has no such unused code."""
         codes = schema.recovery_codes
         named = codes.c.user_id == user_id, codes.c.digest == digest
         query = update(codes).where(*named, codes.c.used_ns.is_(None)).values(used_ns=now_ns)
@@ -66,14 +66,14 @@ class SqlCredentials:
     # -- passkeys
 
     def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
-        """See `IdentityStore`."""
+        """Return a user's passkeys, oldest first."""
         table = schema.passkeys
         query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
         with self._database.reading() as connection:
             return [_passkey(row) for row in connection.execute(query).mappings()]
 
     def passkey(self, credential_id: bytes) -> PasskeyRow | None:
-        """See `IdentityStore`."""
+        """Return the passkey with a credential id."""
         query = select(schema.passkeys).where(schema.passkeys.c.credential_id == credential_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
@@ -83,7 +83,7 @@ class SqlCredentials:
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
         label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
-        """See `IdentityStore`."""
+        """Store a passkey; return False if the credential is known already, or the user has `most` passkeys."""
         table = schema.passkeys
         row = {
             "user_id": user_id, "credential_id": credential_id, "public_key": public_key, "label": label,
@@ -100,7 +100,7 @@ class SqlCredentials:
             return True
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
-        """See `IdentityStore`."""
+        """Store a use and the new counter; return False if the passkey was removed, or its counter is not `after`."""
         table = schema.passkeys
         compared = update(table).where(table.c.id == passkey_id, table.c.sign_count == after)
         with self._database.write("nothing") as connection:
@@ -108,7 +108,7 @@ class SqlCredentials:
             return done.rowcount == 1
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
-        """See `IdentityStore`."""
+        """Remove a user's passkey; return False if there is none, or no credential of `leaving` would remain."""
         table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
         if leaving is not None:
@@ -123,7 +123,7 @@ class SqlCredentials:
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """See `IdentityStore`."""
+        """Store a new token (its id is ignored); return its id."""
         table = schema.tokens
         values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
         values["details"] = json.dumps(dict(row.details))
@@ -132,7 +132,7 @@ class SqlCredentials:
             return new_id(connection.execute(table.insert().values(values)))
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
-        """See `IdentityStore`."""
+        """Return the token with a digest, spent or not."""
         table = schema.tokens
         query = select(table).where(table.c.purpose == purpose, table.c.digest == digest)
         with self._database.reading() as connection:
@@ -140,7 +140,7 @@ class SqlCredentials:
         return None if row is None else _token(row)
 
     def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
-        """See `IdentityStore`."""
+        """Return all unspent tokens of a purpose, newest first."""
         table = schema.tokens
         query = select(table).where(table.c.purpose == purpose, table.c.spent_ns.is_(None))
         with self._database.reading() as connection:
@@ -148,14 +148,14 @@ class SqlCredentials:
             return [_token(row) for row in rows]
 
     def spend(self, token_id: int, now_ns: int) -> bool:
-        """See `IdentityStore`."""
+        """Spend a token; return False if it was spent before or has expired."""
         with self._database.write("nothing") as connection:
             return spend(
                 connection, now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns
             )
 
     def revoke_token(self, token_id: int, now_ns: int) -> bool:
-        """See `IdentityStore`."""
+        """Revoke an unspent token."""
         with self._database.write("nothing") as connection:
             return spend(connection, now_ns, schema.tokens.c.id == token_id)
 

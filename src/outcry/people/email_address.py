@@ -43,8 +43,9 @@ def is_email(text: str) -> bool:
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return the forms in which a typed address may be stored: in lower case, and as `read_email` returns it if that
-    differs.
+    """Return the forms in which a typed email address may be stored.
+
+    They are its lower-case form and, if different, the result of `read_email`.
     """
     plain = text.strip().lower()
     try:

@@ -139,8 +139,9 @@ class IdentityStore(Protocol):
     """Store of users, their sessions, passkeys, tokens and audit log."""
 
     def revision(self) -> int:
-        """Return a number that increases with every committed change, except uses, recovery codes, tokens and audit
-        lines.
+        """Return a number that increases with every committed change.
+
+        Uses, recovery codes, tokens and audit lines do not change it.
         """
         ...
 
@@ -205,11 +206,10 @@ class IdentityStore(Protocol):
     def set_password(
         self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
     ) -> UserRow | None:
-        """Store a password hash, or None for no password; end the user's sessions and one-time links in the same
-        transaction.
+        """Store a password hash, or None for no password; end the user's sessions and one-time links.
 
-        `by`: id of the session that makes the change and continues. Return the updated user; None if the user is
-        unknown or the session `by` has ended.
+        Both happen in one transaction. `by`: id of the session that makes the change and continues. Return the updated
+        user; None if the user is unknown or the session `by` has ended.
         """
         ...
 
@@ -269,9 +269,7 @@ class IdentityStore(Protocol):
         ...
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
-        """Remove a user's passkey; return False if the user has no such passkey, or would keep none of the credentials
-        `leaving`.
-        """
+        """Remove a user's passkey; return False if there is none, or no credential of `leaving` would remain."""
         ...
 
     # -- browser sessions
@@ -295,8 +293,9 @@ class IdentityStore(Protocol):
         ...
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """Record a confirmation of identity and replace the session's token. `user`: as read when the credentials were
-        checked.
+        """Record a confirmation of identity and replace the session's token.
+
+        `user`: as read when the credentials were checked.
 
         Return False if the session has ended, the credentials have changed since, or the user is disabled.
         """
@@ -339,8 +338,9 @@ class IdentityStore(Protocol):
         ...
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """Return the number of a user's lines with these events and this `way` in their details, later than a time (ns
-        UTC).
+        """Return the number of a user's lines with these events and this `way` in their details.
+
+        Only lines later than a time (ns UTC) count.
         """
         ...
 

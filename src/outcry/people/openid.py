@@ -34,8 +34,11 @@ _AWAY_NS = 30 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class OpenIdOutcome:
-    """The outcome. `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its
-    user, in which case `token` is its new one. `next`: the path to continue at, not yet checked."""
+    """The outcome.
+
+    `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its user, in which case
+    `token` is its new one. `next`: the path to continue at, not yet checked.
+    """
 
     came: SignedIn | SecondFactorRequired | None
     token: str
@@ -54,8 +57,10 @@ class OpenId(UserAdministration):
     def begin_openid(
         self, next_path: str, *, invitation: str = "", session: BrowserSession | None = None
     ) -> tuple[str, str]:
-        """Return the URL to send the browser to and the ticket for its cookie, valid for ten minutes. `session`: to
-        confirm the user of that session; `invitation`: its token, for a person without an account."""
+        """Return the URL to send the browser to and the ticket for its cookie, valid for ten minutes.
+
+        `session`: to confirm the user of that session; `invitation`: its token, for a person without an account.
+        """
         provider = self._provider()
         if session is not None:
             self._no_second_factor(session)
@@ -102,8 +107,11 @@ class OpenId(UserAdministration):
         return OpenIdOutcome(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
-        """Return the account of this subject, whatever its email address is now. Otherwise return the account of the
-        verified address, if it is in use and not another subject's of this provider. Raises `Refused`."""
+        """Return the account of this subject, whatever its email address is now.
+
+        Otherwise return the account of the verified address, if it is in use and not another subject's of this
+        provider. Raises `Refused`.
+        """
         user = self._store.user_of_openid(_person(answer))
         if user is not None:
             return user
@@ -120,8 +128,10 @@ class OpenId(UserAdministration):
     def _confirmed(
         self, facts: Mapping[str, str], answer: OpenIdAnswer, session: BrowserSession | None, origin: Origin
     ) -> str:
-        """Return the browser's new token, if the user of this session has just authenticated there. Raises
-        `Refused`."""
+        """Return the browser's new token, if the user of this session has just authenticated there.
+
+        Raises `Refused`.
+        """
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
         user = self._browser_sessions.active_user(session.id, now_ns) if session else None

@@ -13,8 +13,11 @@ class OpenIdFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OpenIdRequest:
-    """One sign-in request. `state`, `nonce` and `verifier` are random and used once. The provider sends the browser
-    back to `callback`. `fresh`: the person must authenticate again even if signed in there."""
+    """One sign-in request.
+
+    `state`, `nonce` and `verifier` are random and used once. The provider sends the browser back to `callback`.
+    `fresh`: the person must authenticate again even if signed in there.
+    """
 
     callback: str
     state: str
@@ -25,8 +28,11 @@ class OpenIdRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenIdAnswer:
-    """The identified person. `issuer` and `subject` never change, whereas an email address may pass to somebody else.
-    `email` is empty and `authenticated_ns` (UTC) None where the provider does not report them."""
+    """The identified person.
+
+    `issuer` and `subject` never change, whereas an email address may pass to somebody else. `email` is empty and
+    `authenticated_ns` (UTC) None where the provider does not report them.
+    """
 
     issuer: str
     subject: str

@@ -47,7 +47,7 @@ class WebOpenIdProvider:
         self._asked_ns = 0
 
     def address(self, request: OpenIdRequest) -> str:
-        """See `OpenIdProvider`."""
+        """Return the URL to send the browser to."""
         digest = hashlib.sha256(request.verifier.encode("ascii")).digest()
         parameters = {
             "response_type": "code",
@@ -65,7 +65,7 @@ class WebOpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """See `OpenIdProvider`."""
+        """Redeem the code the browser brought back."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -217,12 +217,12 @@ async def _exchange(
 
 
 def _has_several(audience: object) -> bool:
-    """Tell whether a token has several audiences: it must then name its authorized party."""
+    """Return whether a token has several audiences: it must then name its authorized party."""
     return isinstance(audience, list) and len(cast("list[object]", audience)) > 1
 
 
 def _is_confidential(address: str) -> bool:
-    """Tell whether requests to a URL are encrypted or stay on this machine."""
+    """Return whether requests to a URL are encrypted or stay on this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -176,8 +176,9 @@ class Passkeys(IdentityBase):
         return _Proof(passkey, user, count)
 
     def _record_use(self, proof: _Proof) -> None:
-        """Store the passkey's new counter. Raises `Refused` if the passkey was removed or used elsewhere since it was
-        read.
+        """Store the passkey's new counter.
+
+        Raises `Refused` if the passkey was removed or used elsewhere since it was read.
 
         A later removal changes the version of the credentials, which the session compares.
         """
@@ -192,9 +193,11 @@ class Passkeys(IdentityBase):
 
 
 def _refuse_cross_origin(client_data: bytes) -> None:
-    """Raise `Refused` where the browser made the answer in a frame of another site's page (WebAuthn Level 3, 7.1 and
-    7.2).
-    Our pages allow no such frame; the library leaves this to its caller."""
+    """Raise `Refused` if the browser made the answer in a frame of another site's page.
+
+    WebAuthn Level 3, 7.1 and 7.2, require this check, and the library leaves it to its caller. Our pages allow no such
+    frame.
+    """
     said = msgspec.json.decode(client_data)
     if said.get("crossOrigin", False) is not False or "topOrigin" in said:
         raise Refused(Reason.PASSKEY)

@@ -85,8 +85,9 @@ class PasswordSignIn(IdentityBase):
             self.note(user, Event.SIGN_OUT, origin)
 
     def confirm(self, session: BrowserSession, password: str, code: str, origin: Origin) -> str:
-        """Confirm the user's identity with the password, and a code if there is a second factor; return the browser's
-        new token.
+        """Confirm the user's identity; return the browser's new token.
+
+        The password is required, and a code if there is a second factor.
         """
         self._attempts.take(origin, "confirm", str(session.user_id))
         in_force = self._browser_sessions.active_user(session.id, self._clock.now_ns()) is not None

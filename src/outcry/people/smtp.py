@@ -116,7 +116,7 @@ class SmtpMailer:
         self._server, self._sender, self._clock = server, sender, clock
 
     def send(self, mail: Mail) -> None:
-        """See `Mailer`."""
+        """Send an email within ten seconds."""
         try:
             message = new_message(self._sender, mail.to, mail.subject, self._clock.now_ns())
             message.set_content(mail.text)

@@ -34,31 +34,31 @@ class SqlIdentityStore(SqlCredentials):
     """Implements `IdentityStore`."""
 
     def revision(self) -> int:
-        """See `IdentityStore`."""
+        """Return a number that increases with every committed change."""
         return self._database.revision_of_all()
 
     # -- people
 
     def user(self, user_id: int) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Return the user with an id."""
         with self._database.reading() as connection:
             row = connection.execute(_USERS.where(schema.users.c.id == user_id)).mappings().first()
         return None if row is None else _user(row)
 
     def user_named(self, email: str) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Return the user with an email address, compared in lower case."""
         with self._database.reading() as connection:
             row = connection.execute(_USERS.where(schema.users.c.email == _lower(email))).mappings().first()
         return None if row is None else _user(row)
 
     def user_of_openid(self, openid: str) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Return the user linked to a provider's subject."""
         with self._database.reading() as connection:
             row = connection.execute(_USERS.where(schema.users.c.openid == openid)).mappings().first()
         return None if row is None else _user(row)
 
     def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
-        """See `IdentityStore`."""
+        """Link a user to a provider's subject, or unlink with None."""
         users = schema.users
         others = select(users.c.id).where(users.c.openid == openid, users.c.id != user_id)
         query = update(users).where(users.c.id == user_id, users.c.openid.is_not_distinct_from(instead_of))
@@ -68,12 +68,12 @@ class SqlIdentityStore(SqlCredentials):
             return connection.execute(query.values(openid=openid)).rowcount == 1
 
     def users(self) -> Sequence[UserRow]:
-        """See `IdentityStore`."""
+        """Return all users, oldest first."""
         with self._database.reading() as connection:
             return [_user(row) for row in connection.execute(_USERS.order_by(schema.users.c.id)).mappings()]
 
     def add_user(self, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Store a new user; return None if the email address is taken."""
         row = {"email": _lower(email), "role": role, "tier": tier, "handle": handle, "created_ns": now_ns}
         with self._database.write("people") as connection:
             if _taken(connection, email, but=None):
@@ -85,7 +85,7 @@ class SqlIdentityStore(SqlCredentials):
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
         password_hash: str | None = None, openid: str | None = None,
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
-        """See `IdentityStore`."""
+        """Spend an invitation and create its account with a credential, atomically."""
         users = schema.users
         used = has_way_in("any").label("used")
         known = select(users.c.id, used, users.c.disabled_ns).where(users.c.email == _lower(email))
@@ -113,7 +113,7 @@ class SqlIdentityStore(SqlCredentials):
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
         tier: Tier | None = None, disabled_ns: int | None = None, leaving: Ways | None = None,
     ) -> bool:  # fmt: skip
-        """See `IdentityStore`."""
+        """Change the given fields."""
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if disabled_ns is not None:
@@ -135,7 +135,7 @@ class SqlIdentityStore(SqlCredentials):
     def set_password(
         self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
     ) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Store a password hash, or None for no password; end the user's sessions and one-time links."""
         users = schema.users
         query = update(users).where(users.c.id == user_id)
         if by is not None:
@@ -148,22 +148,22 @@ class SqlIdentityStore(SqlCredentials):
             return _user_in(connection, user_id)
 
     def rehash_password(self, user_id: int, instead_of: str, password_hash: str) -> bool:
-        """See `IdentityStore`."""
+        """Replace the hash of an unchanged password; return False if the stored hash is not `instead_of`."""
         users = schema.users
         query = update(users).where(users.c.id == user_id, users.c.password_hash == instead_of)
         with self._database.write("people") as connection:
             return connection.execute(query.values(password_hash=password_hash)).rowcount == 1
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
-        """See `IdentityStore`."""
+        """Store the encrypted TOTP secret, or None for no second factor."""
         self._set(user_id, totp_sealed=sealed, totp_step=None, **CHANGED_CREDENTIALS)
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
-        """See `IdentityStore`."""
+        """Store a user's preferences."""
         self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
 
     def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
-        """See `IdentityStore`."""
+        """Make a user the operator, with a password; return the updated user, or None if there already is one."""
         others = schema.users.alias()
         nobody = ~exists(select(others.c.id).where(others.c.role == "operator"))
         query = update(schema.users).where(schema.users.c.id == user_id, nobody)
@@ -181,7 +181,7 @@ class SqlIdentityStore(SqlCredentials):
     def add_session(
         self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
     ) -> int | None:
-        """See `IdentityStore`."""
+        """Store a new session of a user who has just been authenticated; return its id."""
         table = schema.browser_sessions
         row = {"user_id": user.id, "digest": digest, "address": address, "agent": agent}
         row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
@@ -200,7 +200,7 @@ class SqlIdentityStore(SqlCredentials):
             return number
 
     def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
-        """See `IdentityStore`."""
+        """Return all users' unended sessions that were started and last used no earlier than given (ns UTC)."""
         table = schema.browser_sessions
         recent = table.c.created_ns >= begun_ns, table.c.seen_ns >= seen_ns
         query = select(table).where(table.c.ended_ns.is_(None), *recent).order_by(table.c.id)
@@ -208,7 +208,7 @@ class SqlIdentityStore(SqlCredentials):
             return [BrowserSession(**row) for row in connection.execute(query).mappings()]
 
     def seen(self, times: Mapping[int, int]) -> None:
-        """See `IdentityStore`."""
+        """Store when sessions were last used, by id (ns UTC)."""
         if not times:
             return
         table = schema.browser_sessions
@@ -218,7 +218,7 @@ class SqlIdentityStore(SqlCredentials):
             connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """See `IdentityStore`."""
+        """Record a confirmation of identity and replace the session's token."""
         table = schema.browser_sessions
         in_force = table.c.id.in_(session_in_force(session_id, user.id))
         query = update(table).where(in_force, exists(as_proved(user)))
@@ -228,7 +228,7 @@ class SqlIdentityStore(SqlCredentials):
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
     ) -> int:
-        """See `IdentityStore`."""
+        """End a user's sessions: `only` that one, or all `but` one; return how many."""
         with self._database.write("people") as connection:
             return end_sessions(connection, user_id, now_ns, only=only, but=but)
 
@@ -237,14 +237,14 @@ class SqlIdentityStore(SqlCredentials):
     def note(
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
-        """See `IdentityStore`."""
+        """Add a line to the audit log."""
         row = {"user_id": user_id, "event": event, "details": json.dumps(dict(details), ensure_ascii=False)}
         row |= {"address": address, "agent": agent, "at_ns": now_ns}
         with self._database.write("nothing") as connection:
             connection.execute(schema.audit.insert().values(row))
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """See `IdentityStore`."""
+        """Return the number of a user's lines with these events and this `way` in their details."""
         table = schema.audit
         # As `note` writes it. Quotes within a value are escaped, so no value can look like this pair.
         pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
@@ -254,7 +254,7 @@ class SqlIdentityStore(SqlCredentials):
             return connection.execute(query.where(table.c.event.in_(events), matching)).scalar_one()
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
-        """See `IdentityStore`."""
+        """Return a user's lines, or all for None, newest first, with ids less than `before`."""
         table = schema.audit
         query = select(table).order_by(table.c.id.desc()).limit(limit)
         if user_id is not None:

@@ -1,5 +1,6 @@
-"""Tickets: encrypted, expiring values that a browser cookie or a link carries, so that its holder can neither read nor
-change them. They are the one means for this: sign-in steps, form cookies, event streams and links in email.
+"""Tickets: encrypted, expiring values in a browser cookie or a link.
+
+Their holder can neither read nor change them. Sign-in steps, form cookies, event streams and links in email use them.
 
 Nothing is stored. A ticket is valid for one purpose. Decision record 0053.
 """
