@@ -1,15 +1,15 @@
-/* What the account's pages add where scripts run: a form that makes something is sent once.
+/* Account pages: prevent that a form that creates something is submitted twice.
  *
- * Everything works without it. Copying is page.js's. */
+ * The pages work without this script. page.js has the copy buttons. */
 
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", () => {
-    // after the browser has taken the form: a disabled button would not be sent
+    // after the browser has read the form, because it does not submit a disabled button
     setTimeout(() => form.querySelectorAll("button[type=submit]").forEach((button) => button.setAttribute("disabled", "")));
   });
 }
 
-// Back from the next page, out of the browser's memory: the form may be sent anew.
+// The user came back from the next page, and the browser restored this one: allow to submit the form again.
 addEventListener("pageshow", (event) => {
   if (event.persisted) {
     document.querySelectorAll("form[data-once] button[disabled]").forEach((button) => button.removeAttribute("disabled"));

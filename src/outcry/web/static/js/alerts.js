@@ -25,7 +25,7 @@ function kept(name) {
   try {
     return localStorage.getItem(name);
   } catch {
-    return null; // a browser that keeps nothing
+    return null; // storage is disabled
   }
 }
 
@@ -107,7 +107,7 @@ async function rowsSince(after) {
 }
 
 function take(tables) {
-  newest = Math.max(newest, Number(tables[0].dataset.newest)); // what came since the first was asked for is still to be had
+  newest = Math.max(newest, Number(tables[0].dataset.newest)); // of the first page, so that the next fetch returns alerts recorded after it
   const known = new Set([...rows(), ...held.flatMap((body) => [...body.querySelectorAll("tr[data-seq]")])].map(seqOf));
   const came = [];
   for (const row of tables.flatMap((table) => [...table.querySelectorAll("tr[data-seq]")])) {
@@ -138,7 +138,7 @@ function showPill() {
   pill.textContent = counted(data.words.new, count);
 }
 
-/** Insert the held rows, newest on top, under their days. */
+/** Insert the waiting rows, newest on top, under their days. */
 function showHeld() {
   for (const body of held.reverse()) {
     for (const row of body.querySelectorAll("tr[data-seq]")) row.classList.add("is-new");
@@ -203,7 +203,7 @@ async function startAudio() {
 
 async function ring(urgent) {
   await startAudio();
-  if (audio.state !== "running") return; // there was no gesture yet
+  if (audio.state !== "running") return; // no gesture yet, so the browser blocks audio
   const [start, tone, volume] = [audio.currentTime, audio.createOscillator(), audio.createGain()];
   tone.frequency.value = urgent ? 880 : 587;
   volume.gain.setValueAtTime(0.12, start);

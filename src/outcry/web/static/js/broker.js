@@ -1,13 +1,13 @@
-/* The pages of connections follow how each stands: they are looked at anew while somebody looks at them.
+/* Connection pages: reload the state of each connection regularly.
  *
- * Rules kept: what somebody is using or reading stays as it is; a page nobody sees asks nothing. Without scripts there is
- * a link for it. */
+ * Open details and fields in use stay unchanged; a hidden page sends no requests. Without scripts there is a Refresh
+ * link. */
 
 import { swap } from "./swap.js";
 
 const EVERY_MS = 3000;
 
-/** Something in what would be exchanged is being read or used. */
+/** Whether the user is reading or using something in the regions that would be replaced. */
 function inUse() {
   const held = document.activeElement?.closest("[data-region]");
   return held || !getSelection().isCollapsed;

@@ -63,7 +63,7 @@ async function ask() {
     const answer = await fetch("/page/symbols");
     symbols = answer.ok ? (await answer.json()).symbols : null;
   } catch {
-    symbols = null; // the form still goes to what was typed
+    symbols = null; // without the list, the form still opens the symbol that the user typed
   }
   show();
 }

@@ -2,7 +2,7 @@
  *
  * A change of symbols starts a new stream; a broken stream resumes. A failure is reported after the first failed
  * attempt, recovery with the first event. A stream without events for a minute is reopened, because scripts cannot see
- * keep-alive comments and so cannot tell a dead connection from a quiet market.
+ * keep-alive comments and so cannot distinguish a lost connection from a quiet market.
  */
 
 const NAMES = ["snapshot", "levels", "quote", "alert", "state"];

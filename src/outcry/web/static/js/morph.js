@@ -1,10 +1,10 @@
-/** Replaces a part of the page with a fragment from the server, changing only what differs, so that focus, selection,
+/** Replaces a part of the page with a fragment from the server. Only differences change, so that focus, selection,
  * scroll position and open details stay.
  *
  * Texts come from the server; none are written here.
  */
 
-/** Replace the page's parts (`data-part`) with those of a fragment. */
+/** Replace the page's parts (`data-part`) with the fragment's parts of the same names. */
 export function swapParts(html, page = document) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {
@@ -26,7 +26,7 @@ function morph(old, fresh) {
 }
 
 function morphAttributes(old, fresh) {
-  const mine = (name) => name === "open" && old.nodeName === "DETAILS"; // what the reader opened or closed stays so
+  const mine = (name) => name === "open" && old.nodeName === "DETAILS"; // details stay open or closed as the user left them
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !mine(name)) old.removeAttribute(name);
   }

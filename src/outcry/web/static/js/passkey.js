@@ -1,14 +1,14 @@
-/** Passkeys: asks the browser what the service wants asked, and takes the answer there.
+/** Passkeys: pass the service's options to the browser, and send the browser's response to the service.
  *
- * Rules kept: every word comes from the server; what went wrong is said where the button is; the button is shown only
- * where the browser knows passkeys.
+ * All texts come from the server. An error is shown next to the button. The button is shown only if the browser supports
+ * passkeys.
  */
 
 import { words } from "./page.js";
 
 const said = words("passkey-words");
 
-// -- WebAuthn speaks in bytes, JSON in base64url
+// -- WebAuthn uses bytes, JSON uses base64url
 
 function bytes(text) {
   const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
@@ -72,7 +72,7 @@ function envelope(credential) {
   };
 }
 
-// -- talking with the service
+// -- requests to the service
 
 async function send(path, csrf, message) {
   const response = await fetch(path, {
@@ -86,7 +86,7 @@ async function send(path, csrf, message) {
   return answer;
 }
 
-/** Why it did not work, as the server words it. */
+/** Return the server's text for an error. */
 function complaint(fault) {
   if (fault instanceof DOMException) return fault.name === "InvalidStateError" ? said.known : said.stopped;
   return fault instanceof TypeError || fault instanceof SyntaxError ? said.lost : fault.message;

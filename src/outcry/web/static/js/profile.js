@@ -33,7 +33,7 @@ export function showProfile(box, symbol, said, moved) {
       const answer = await fetch(`/page/chart?symbol=${encodeURIComponent(symbol)}&sessions=${sessions}`);
       return answer.ok ? await answer.json() : null;
     } catch {
-      return null; // nothing can be asked at the moment
+      return null; // the service is unreachable
     }
   }
 
@@ -56,7 +56,7 @@ export function showProfile(box, symbol, said, moved) {
 
   const chosen = () => new URLSearchParams(location.search).has("sessions");
 
-  /* Show how many sessions are known if fewer than requested. */
+  /* Show how many sessions are available if fewer than requested. */
   function count(answer, asked) {
     const known = answer.sessions.length;
     const text = known < asked ? filled(words("chart-words").fewer, { known, asked }) : "";

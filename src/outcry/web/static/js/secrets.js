@@ -1,9 +1,9 @@
-/** Around secrets: a password can be read while it is typed, and recovery codes can be kept as a file.
+/** Secrets: show a password while the user types it, and save recovery codes as a file.
  *
- * Rule kept: nothing here sends or stores anything; what a file holds stood on the page.
+ * This script sends and stores nothing. The file contains only codes shown on the page.
  */
 
-/** Give each password of a form a box that shows it; it is hidden again before it is sent. */
+/** Make the checkbox visible that shows a form's password. The password is hidden again before the form is submitted. */
 function offerShowing() {
   for (const label of document.querySelectorAll("[data-shows]")) {
     const form = label.closest("form");

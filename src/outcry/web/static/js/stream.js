@@ -14,7 +14,7 @@
 
 import { Line } from "./line.js";
 
-/** Maximum number of stored alerts: more than a snapshot holds, for a page that stays open for days. */
+/** Maximum number of stored alerts: more than a snapshot contains, for a page that stays open for days. */
 const MOST_ALERTS = 1000;
 const ours = `outcry-stream-${document.documentElement.dataset.line}`;
 const me = crypto.getRandomValues(new Uint32Array(2)).join("-");
@@ -177,7 +177,7 @@ async function lead(ended) {
   line = null;
 }
 
-/** Forget tabs that closed without a message. */
+/** Remove tabs that closed without a message. */
 async function prune() {
   const { held } = await navigator.locks.query();
   const alive = new Set(held.map((lock) => lock.name));
@@ -204,7 +204,7 @@ function beginAlone() {
   if (idle()) line.close();
 }
 
-/** Whether nobody needs events: the tab is hidden and no follower wants events while hidden. */
+/** Whether no events are needed: the tab is hidden, and no follower needs events in a hidden tab. */
 function idle() {
   return document.hidden && ![...followers].some((each) => each.whileHidden());
 }

@@ -1,6 +1,6 @@
 /** Replaces only the changed regions of a page: links and forms marked `data-swap` work without a reload.
  *
- * The new content is the server's page at that URL, so the URL matches the page. Focus is kept. Of several requests
+ * The new content is the server's page at that URL, so the URL matches the page. The focus stays. Of several requests
  * only the newest counts. A region is `<… id="x" data-region>`.
  */
 

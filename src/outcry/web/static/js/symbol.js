@@ -75,7 +75,7 @@ function showPrice(price) {
 function showChange(price) {
   const box = page.querySelector("[data-change]");
   if (!box) return;
-  const close = Number(box.dataset.priorClose); // of the head as it is now: the next trade date has another
+  const close = Number(box.dataset.priorClose); // read each time, because the next trade date has another close
   const change = price - close;
   box.classList.toggle("up", change > 0);
   box.classList.toggle("down", change < 0);
@@ -100,7 +100,7 @@ function countDown() {
     const ms = Date.parse(clock.dataset.until) - feedNow();
     clock.textContent = left(ms);
     if (ms < -1000 && over !== clock.dataset.until) {
-      over = clock.dataset.until; // a period has begun, or a session: the words are others now
+      over = clock.dataset.until; // a new period or session has begun, so the texts change
       wantRail(0);
     }
   });
@@ -117,7 +117,7 @@ const wantRail = paced(2000, async () => {
     if (!answer.ok) return;
     swapParts(await answer.text(), page);
   } catch {
-    return; // what is lost comes back with the stream
+    return; // the rail is fetched again once the stream is back
   }
   prepare();
   if (chart) {
@@ -137,7 +137,7 @@ function onEvent(name, event) {
     const isMine = (each) => each.symbol === data.root;
     const [levels, state] = [event.levels.find(isMine), event.states.find(isMine)];
     if (levels && levels.updatedAt !== data.updatedAt) onLevels(levels);
-    if (state && state.live !== data.live) onState(state); // what was not told of it while nothing could be heard
+    if (state && state.live !== data.live) onState(state); // the state changed while the stream was interrupted
   } else if (name === "quote") {
     hear(event.updatedAt);
     if (data.live) {
@@ -159,7 +159,7 @@ function onEvent(name, event) {
 }
 
 function onState({ dataSource, live }) {
-  if (dataSource === null) return location.reload(); // nothing of it may be shown any more: another page says why
+  if (dataSource === null) return location.reload(); // access to the data has ended: the reloaded page shows the reason
   stand(live);
   wantRail(1000);
   chart?.refresh(0);
@@ -243,4 +243,4 @@ page.addEventListener("click", (event) => {
 prepare();
 setInterval(() => document.hidden || countDown(), 1000);
 if (data.follow) follow([data.root], onEvent);
-else setInterval(() => [wantRail(), chart?.refresh()], EVERY_MS); // another month than the one the stream tells of
+else setInterval(() => [wantRail(), chart?.refresh()], EVERY_MS); // the stream does not cover this page's contract month

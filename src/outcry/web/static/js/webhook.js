@@ -1,12 +1,12 @@
-/* A webhook's page follows what becomes of it: while something waits there, it is looked at anew.
+/* Webhook page: reload the deliveries regularly while one is pending.
  *
- * Rules kept: what somebody has opened or is using stays as it is; a page nobody sees asks nothing. */
+ * Open details and fields in use stay unchanged; a hidden page sends no requests. */
 
 import { swap } from "./swap.js";
 
 const EVERY_MS = 3000;
 
-/** Something in what would be exchanged is being read or used. */
+/** Whether the user is reading or using something in the regions that would be replaced. */
 function inUse() {
   const held = document.activeElement?.closest("[data-region]");
   return held || document.querySelector("[data-region] details[open]") !== null || !getSelection().isCollapsed;

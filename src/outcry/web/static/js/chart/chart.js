@@ -3,12 +3,12 @@
      mount(box, answer, view, words, callbacks) ->
        {update(answer), quote(price), set(view), press(key), pause(since), note(dated), describe(), destroy()}
 
-   answer: of /page/chart. view: of controls.js; its `span` counts in the beginning only. words: the page's `chart-words`,
-   and `dated`: what is said of levels made on a day, by its date. callbacks: view(view), when a key has changed it,
-   span(span), when other slots have come into view, and say(text), for the page's live region; each may be left out.
+   answer: from /page/chart. view: from controls.js; its `span` is used only at the start. words: the page's `chart-words`,
+   and `dated`: the texts of earlier levels by date. callbacks, all optional: view(view) after a key has changed the view,
+   span(span) after the visible slots have changed, say(text) for the page's live region.
 
-   Rules kept: axes, zoom and crosshair are the library's; what is drawn is of the answer alone. The library may
-   neither put styles into the page nor anything foreign. */
+   The library provides axes, zoom and crosshair; we draw everything else, from the answer only. The library must not add
+   styles or its logo to the page. */
 
 import { createChart, LineSeries } from "../../vendor/lightweight-charts-5.2.1/lightweight-charts.standalone.production.mjs";
 import { Cursor } from "./cursor.js";
@@ -134,7 +134,7 @@ class Chart {
     const range = this.range();
     if (!range) return;
     const middle = held(range);
-    const slots = range.to - range.from + 1; // a slot reaches half of itself to either side of its number
+    const slots = range.to - range.from + 1; // a slot extends by one half to both sides of its index
     const width = Math.max(CLOSEST, slots / by);
     const left = middle - (width * (middle - range.from + 0.5)) / slots;
     this.free();
@@ -164,7 +164,7 @@ class Chart {
     requestAnimationFrame(() => requestAnimationFrame(() => { this.told = this.told === range ? null : this.told; }));
   }
 
-  /* Show the newest sessions that the view asks for, with the tags beside them. */
+  /* Show as many of the newest sessions as the view requests, with the tags beside them. */
   fit() {
     const { last, sessions, times } = this.model;
     if (!last) return;
@@ -178,8 +178,8 @@ class Chart {
     [this.fitted, this.span] = [true, null];
   }
 
-  /* What is in view as long as nobody has moved it: what fits, or what the address says: slots counted back from the
-     newest, which stay the same whatever comes or is left out before. */
+  /* Set the visible slots until the user moves the view: the slots from the URL, or as many as fit. The URL counts slots
+     back from the newest, so sessions added or removed before them change nothing. */
   settle() {
     const count = this.model.times.length;
     if (this.span) this.bring({ from: count - this.span.from, to: count - this.span.to });
@@ -253,7 +253,7 @@ class Chart {
   }
 
   restyle() {
-    if (!this.library) return; // the fonts have come after the end
+    if (!this.library) return; // the fonts loaded after the chart was removed
     forgetGlyphs();
     this.look = { ...this.look, ...readLook(this.box) };
     this.library.applyOptions(optionsOf(this));

@@ -1,11 +1,11 @@
-/* The chart's toolbar: a form whose fields are the view, and the page's address.
+/* The chart's toolbar: a form whose fields are the view, and the page's URL.
 
-   Rule kept: an address made here is the one the form would have sent by itself. */
+   A URL written here equals the one that submitting the form would produce. */
 
 const PARTS = "parts";
 
-/* The view that the form's fields say: {layout, letters, row: ticks or null, sessions, show: a set of parts, span: the
-   slots in view, counted back from the newest ({from, to}), null: as fits}. */
+/* Read the view from the form's fields: {layout, letters, row, sessions, show, span}. row: ticks, null for automatic. show:
+   a set of parts. span: the visible slots {from, to}, counted back from the newest, null for automatic. */
 export function viewIn(form) {
   const fields = new FormData(form);
   return {

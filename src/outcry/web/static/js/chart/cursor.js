@@ -1,4 +1,4 @@
-/* The keyboard cursor: a period and a price of a session, moved by whole rows and kept in view. */
+/* The keyboard cursor: a period and a price of a session, moved by whole rows and always in view. */
 
 import { readPeriod, readRow } from "./reading.js";
 

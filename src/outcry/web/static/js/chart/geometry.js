@@ -1,8 +1,8 @@
-/* Where slots and ticks lie, in pixels of the device.
+/* Positions of slots and ticks in device pixels.
 
-   Rule kept: everything is placed by these few numbers, so a picture of a session can be made anywhere and put in its
-   place. x, y: where slot 0 begins and tick 0 is; step, perTick: pixels of a slot, of a tick; ratio: device pixels a
-   pixel of the page; size: ticks a row. top, bottom: what can be seen, in pixels. */
+   Every position is derived from these numbers, so a session can be painted on its own canvas and copied into place.
+   x, y: position of the start of slot 0 and of tick 0. step, perTick: pixels per slot and per tick. ratio: device pixels
+   per CSS pixel. size: ticks per row. top, bottom: the visible part, in pixels. */
 
 export class Geometry {
   constructor({ x, y, step, perTick, ratio, size, left = -Infinity, right = Infinity, top = -Infinity, bottom = Infinity }) {

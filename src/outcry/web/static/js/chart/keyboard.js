@@ -1,7 +1,7 @@
 /* The chart by keyboard: a cursor of period and row, zoom, sessions, and the switches of the toolbar.
 
-   Rule kept: what a key did is said, for not everybody sees it. Only keys without Ctrl, Alt and Meta are taken, and only
-   while the chart has the focus or the page passes them on. */
+   The effect of each key is announced to screen readers. The chart handles only keys without Ctrl, Alt and Meta, and only
+   while it has the focus or the page passes them on. */
 
 import { fill } from "./wording.js";
 

@@ -1,7 +1,7 @@
-/* The levels that reach beyond their session: which lines are drawn to the right, and what their tags say.
+/* The levels that extend beyond their session: their lines to the right, and the texts of their tags.
 
-   Rule kept: each is of the answer, at its exact price; a session still open says `dPOC`, one that is over `POC`, and its
-   own value is then not repeated as prior. */
+   Every level comes from the answer, at its exact price. An open session has `dPOC`, a completed one `POC`. The levels of
+   a completed session are not repeated as prior levels. */
 
 import { wallClock } from "./model.js";
 import { fill } from "./wording.js";
@@ -24,8 +24,8 @@ const KINDS = {
   "poor-high": { colour: "poor", dash: DOT, rank: 7 }, "poor-low": { colour: "poor", dash: DOT, rank: 7 },
 };
 
-/* Lines of a chart: kind, price in ticks and as it is, where it begins (a slot, null: at the left edge) and ends (null: at
-   the tags), its words. */
+/* Return the lines of a chart: kind, price in ticks and as a number, first slot (null: the left edge), last slot (null: the
+   tags), and texts. */
 export function linesOf(model, view, wording) {
   const { answer, last } = model;
   const lines = [];

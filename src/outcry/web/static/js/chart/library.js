@@ -25,7 +25,7 @@ export function optionsOf(chart) {
     localization: { timeFormatter: (time) => momentOf(chart, time) },
     kineticScroll: { touch: !still, mouse: false },
     handleScroll: { vertTouchDrag: false },
-    handleScale: { mouseWheel: false }, // ours: see chart.js
+    handleScale: { mouseWheel: false }, // watching.js handles the wheel
   };
 }
 

@@ -1,6 +1,6 @@
-/* How the chart looks: colours and fonts from the page's style, and what rows and letters become at a scale.
+/* The chart's look: colours and fonts from the page's style, and the row size and mode at a scale.
 
-   Rule kept: a colour is written once, in the style sheet; a theme is only read again. */
+   Colours are defined in the style sheet only. After a change of theme they are read again. */
 
 const NAMES = [
   "bg-0", "bg-1", "bg-2", "bg-3", "line-1", "line-2", "line-3", "fg-1", "fg-2", "fg-3", "focus", "tpo-in", "tpo-out",

@@ -1,11 +1,11 @@
-/* A chart answer, laid out: whole ticks instead of prices, slots of a period each instead of times.
+/* The layout of a chart answer: whole ticks instead of prices, and slots of one period each instead of times.
 
-   Rules kept: nothing about a market is worked out here. That a bracket prints every row from its low to its high is
-   what a bracket is; grouping rows joins their letters, and what the answer says of levels stays at its exact price.
+   No market data is computed here. A bracket has a letter in every row from its low to its high, by definition. Grouping
+   rows joins their letters; levels stay at their exact prices.
 
-   Slots: every session has one a period, from its open to its close, so that a profile never leaves its session; before
-   them a gutter of GUTTER for its overnight; a gap for days whose session is not known. Time passes to the library as
-   the exchange's wall clock, taken for UTC. */
+   Every session has one slot per period from its open to its close, so that a profile never leaves its session. Before
+   them are GUTTER slots for its overnight session. Days without data are a gap. The library receives the exchange's
+   local time as if it were UTC. */
 
 export const PERIOD_S = 1800;
 const GUTTER = 4;
@@ -23,8 +23,8 @@ function unitsOf(answer) {
   };
 }
 
-/* A newer answer over an older of the same contract: sessions it does not have stay, and so do objects that say the
-   same. Prices of another contract are another auction. */
+/* Merge a newer answer into an older one of the same contract. Sessions missing in the newer answer stay, and equal
+   objects are reused. Answers of different contracts are not merged. */
 export function merge(old, newer) {
   if (!old || old.symbol !== newer.symbol || old.contract !== newer.contract || !newer.sessions.length) return newer;
   const before = new Map(old.sessions.map((session) => [session.date, session]));
@@ -115,7 +115,7 @@ function inOrder(answer) {
   return parts.filter((part, place) => {
     const before = place ? parts[place - 1] : null;
     if (part.session || !before || before.session) return true;
-    parts[place] = before; // days missing one after the other are one gap
+    parts[place] = before; // consecutive missing days are one gap
     before.until = part.until;
     return false;
   });

@@ -1,6 +1,6 @@
-/* What was drawn, noted by the painters as they draw it: how a test sees a canvas.
+/* A record of what the painters draw, because tests cannot read a canvas.
 
-   Rule kept: nothing is noted but by whoever has just drawn it; where nobody looks, nothing is noted. */
+   Each painter records only what it has just drawn. Without a test, nothing is recorded. */
 
 const NOTHING = { set() {}, put() {}, add() {}, append() {} };
 

@@ -1,7 +1,6 @@
-/* The whole picture, as a primitive of the library's: asked once a frame, it paints back to front and notes what it did.
+/* The whole picture, as a primitive of the chart library: paints back to front once per frame, and records what it drew.
 
-   Rules kept: painters get the frame and nothing else; nothing is kept from one frame to the next but pictures of
-   sessions. */
+   Painters receive only the frame. Only pictures of sessions are cached between frames. */
 
 import { Geometry } from "./geometry.js";
 import { rowsAt } from "./look.js";
@@ -18,7 +17,7 @@ import { Sprites } from "./sprites.js";
 /* Space above and below the prices for captions, in pixels. */
 const ABOVE = 36;
 const BELOW = 30;
-/* Levels outside the sessions' prices are brought into view up to this fraction of their range. */
+/* Levels outside the sessions' prices are shown if they are within this fraction of the range. */
 const REACH = 0.18;
 
 export class Scene {
@@ -100,7 +99,7 @@ export class Scene {
     return { priceRange: { minValue: price(low), maxValue: price(high) }, margins: { above: ABOVE, below: BELOW } };
   }
 
-  /* Half of a usual day's range in ticks: levels within it are near a session that stands alone. */
+  /* Half of the average daily range in ticks. Levels within it count as near if only one session is visible. */
   halfDay() {
     const { answer, units } = this.model;
     return answer.averageDailyRange ? units.ticks(answer.averageDailyRange) / 2 : 0;

@@ -1,8 +1,8 @@
-/* Sessions as pictures: painted once at a scale, then only put in their place, so that panning copies and paints nothing.
+/* Cached pictures of sessions: painted once per scale and then copied, so that panning paints nothing.
 
-   Rules kept: a picture is of one session, one scale and one look, else it is painted anew; there is a moment a frame
-   for that, and what it does not suffice for is stretched until the next. What was noted while it was painted goes with
-   it. Sessions larger than the pane are painted directly, for most of them would not be seen. */
+   A picture is valid for one session, scale and look. Each frame has a limited time for painting outdated pictures; the
+   remaining ones are stretched until the next frame. A picture includes its painters' record. Sessions larger than the
+   pane are painted directly, because most of such a picture would be invisible. */
 
 import { Geometry } from "./geometry.js";
 import { paintDay } from "./painters/day.js";
@@ -13,7 +13,7 @@ const LARGE = 1.6;
 const MARGIN = 16;
 /* Canvases grow in steps, so that small changes of scale do not create new ones. */
 const STEP = 128;
-/* Number of panes of pictures kept for sessions out of view. */
+/* Maximum size of cached pictures out of view, in panes. */
 const KEPT = 3;
 
 export class Sprites {
@@ -64,7 +64,7 @@ export class Sprites {
     }
     const fresh = picture.key === key;
     const { width, height } = fresh ? picture : box;
-    context.imageSmoothingEnabled = fresh; // a picture that is stretched is soon painted anew
+    context.imageSmoothingEnabled = fresh; // a stretched picture is temporary, so speed matters more
     context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, width, height);
     if (picture.facts) frame.notes.put("sessions", day.date, picture.facts);
     return fresh;

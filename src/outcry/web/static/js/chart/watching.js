@@ -1,7 +1,6 @@
-/* What somebody does with the chart by hand: moves it, turns the wheel over it, points at it; and a page that changes its
-   theme.
+/* Pointer and wheel input on the chart, and changes of the page's theme.
 
-   Rule kept: what somebody has moved stays where it is. */
+   A view that the user has moved stays in place. */
 
 import { readPlace } from "./reading.js";
 
@@ -36,7 +35,7 @@ function watchMoves(chart) {
 /* The wheel zooms around the end of the newest session if it is in view, else around the pointer. */
 function watchWheel(chart) {
   const onWheel = (event) => {
-    if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // the library's: moves
+    if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // a horizontal scroll, which the library handles
     event.preventDefault();
     const x = event.clientX - chart.pane.getBoundingClientRect().left;
     const pointed = () => chart.library.timeScale().coordinateToLogical(x);

@@ -66,7 +66,7 @@ export class Wording {
     return notation.kind === "decimal" && text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   }
 
-  /* The date and age of a level, as the page words it; the date alone if the page does not have it yet. */
+  /* The page's text for the date and age of a level; only the date if the page has no text yet. */
   dated(date) {
     return this.words.dated?.[date] ?? this.dayMonth(date);
   }

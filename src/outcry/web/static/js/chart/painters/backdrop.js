@@ -1,5 +1,5 @@
-/* What lies behind the sessions: where each begins (each week, where sessions are narrow), and days of which nothing is
-   known, hatched and named. */
+/* The background of the sessions: a line at the start of each session (of each week if sessions are narrow), and hatched,
+   labelled gaps for days without data. */
 
 import { beginsWeek, narrow } from "./captions.js";
 

@@ -1,5 +1,5 @@
-/* Periods as candles: instead of the profile, or thin and over it. Hollow when up, filled when down; the one
-   now running is underlined. */
+/* Periods as candles: instead of the profile, or thin and over it. Hollow if up, filled if down. The current period is
+   underlined. */
 
 export function paintCandles(pen, g, day, look) {
   const alone = look.view.layout === "candles";
@@ -23,7 +23,7 @@ export function paintCandles(pen, g, day, look) {
     if (alone && (!up || width <= 3 * line)) context.fillRect(left, top, width, bottom - top);
     else frame(context, left, top, width, bottom - top, line);
     if (alone && bracket === running) {
-      context.fillStyle = look.colours.live; // as the letters of the period now running are
+      context.fillStyle = look.colours.live; // the colour of the current period, like its letters
       context.fillRect(left, low + g.line(3), width, g.line(2));
       notes.set("live", bracket.letter);
     }

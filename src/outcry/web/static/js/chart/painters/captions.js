@@ -1,4 +1,4 @@
-/* Captions: date and day type above each session, its ranges below, as far as there is room. */
+/* Captions: date and day type above each session, its ranges below, shortened to the available room. */
 
 import { dayNumber } from "../wording.js";
 
@@ -24,7 +24,7 @@ export function paintCaptions(frame) {
     const end = Math.min(g.slot(last.end), frame.right);
     const left = Math.max(g.slot(day.open), g.px(EDGE));
     const next = model.days[model.days.indexOf(last) + 1];
-    // over the night of the next session, whose own caption begins at its open; over the tags' place, if there is none
+    // up to the next session's open, where its caption begins, or over the tags' area after the last session
     const room = (next ? Math.min(g.slot(next.open), frame.right) - g.px(APART) : frame.width - g.px(4)) - left;
     const dated = dateWithMonth(frame, place) ? look.wording.dayMonth(day.date) : look.wording.day(day.date);
     const head = weeks ? paintWeek(frame, day, left, room) : paintHead(frame, day, left, room, dated);
@@ -33,8 +33,8 @@ export function paintCaptions(frame) {
   });
 }
 
-/* Whether the day of a session says too little: the first in view of more than one month or of another year than the
-   current one, and each month's first. */
+/* Whether a caption needs the month: each month's first session, and the first one in view if the view spans several months
+   or starts in another year. */
 function dateWithMonth({ model: { sessions }, g, look }, place) {
   const month = (day) => day.date.slice(0, 7);
   const before = sessions[place - 1];
@@ -92,7 +92,7 @@ function paintHead(frame, day, left, room, dated) {
   };
   const names = [...(today ? [`${wording.words.today}, ${dated}`] : []), dated];
   const both = kind && names.find((words) => wide(bold, words) + gap + wide(light, kind) <= room);
-  const tight = !today && (day.end - day.first) * g.step < g.px(TIGHT); // all such say the same of their day
+  const tight = !today && (day.end - day.first) * g.step < g.px(TIGHT); // narrow captions all use the same short form
   const alone = [...(tight ? [] : names), ...shorter(day, dated, wording)];
   const text = both || alone.find((words) => wide(bold, words) <= room + g.px(APART - 4));
   if (text === undefined) return "";

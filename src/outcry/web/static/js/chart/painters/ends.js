@@ -12,12 +12,12 @@ export function paintEnds(pen, g, day, look) {
   const { open, close } = facts.levels;
   const reach = g.px(REACH);
   const left = g.slot(day.open) - g.px(5);
-  context.strokeStyle = look.colours["bg-1"]; // told apart from whatever it lies over
+  context.strokeStyle = look.colours["bg-1"]; // an outline, to be visible on any background
   context.lineWidth = g.line(2);
   context.fillStyle = look.colours["fg-1"];
   arrow(context, left, g.at(open), -reach);
   notes.put("ends", "open", look.price(open));
-  const right = Math.min(closeAt(g, day, look), g.slot(day.end) - reach - g.px(3)); // the next night is painted over what is beyond
+  const right = Math.min(closeAt(g, day, look), g.slot(day.end) - reach - g.px(3)); // the next overnight session is painted over anything beyond
   context.fillStyle = close >= open ? look.colours.up : look.colours.down;
   arrow(context, right + g.px(2), g.at(close), reach);
   notes.put("ends", "close", look.price(close));

@@ -1,5 +1,5 @@
-/* The letters of a profile: side by side from the left when collapsed, each in its own period when split. Brighter in
-   value, gold in the row of the POC, and those of the period now running in the colour of what is live. */
+/* The letters of a profile: side by side from the left if collapsed, each in its own period if split. They are brighter in
+   the value area and gold in the POC's row. Letters of the current period have the live colour. */
 
 import { glyphsOf } from "../glyphs.js";
 import { rowsOf } from "../model.js";

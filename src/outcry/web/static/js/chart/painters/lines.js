@@ -1,5 +1,5 @@
-/* Levels that reach to the right: each in the dash of its kind, from where it was made to the tags, or to the session that
-   has used it up. */
+/* Level lines: in the dash pattern of their kind, from their session to the tags, or to the session that traded through
+   them. */
 
 import { rowsOf } from "../model.js";
 import { FOOT, HEAD } from "./captions.js";
@@ -28,8 +28,8 @@ export function paintLines(frame) {
   context.globalAlpha = 1;
 }
 
-/* Multiples of the newest session's balance, once its hour is over: faint, across that session only, named at its right
-   where nothing else is written. */
+/* Extensions of the newest session's initial balance, once it is complete: faint lines across that session, labelled at the
+   right if there is room. */
 function paintExtensions(frame) {
   const { context, g, model, look } = frame;
   if (!model.last?.facts.balanced || !look.view.show.has("ib")) return;
@@ -64,8 +64,8 @@ function paintExtensions(frame) {
   context.globalAlpha = 1;
 }
 
-/* Whether nothing is written or drawn above a line at y, from x on: no caption, no other name, no level, none of the session's
-   prints. */
+/* Whether the space above a line at y, from x on, is empty: no caption, other label, level or letter of the
+   session. */
 function hasRoom({ g, model, look, lines, height }, y, x, named) {
   const tall = g.px(13);
   const { last } = model;

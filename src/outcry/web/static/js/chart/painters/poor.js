@@ -1,5 +1,4 @@
-/* Poor highs and lows: a saw's edge where the auction broke off; dimmed once a later session has gone beyond
-   it. */
+/* Poor highs and lows: a zigzag line at the price, dimmed once a later session has traded beyond it. */
 
 import { rowsOf } from "../model.js";
 import { letterLeft, pitchOf } from "./letters.js";

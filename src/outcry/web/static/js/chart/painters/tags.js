@@ -1,5 +1,5 @@
-/* Names and prices of levels, one under the other at the right: pushed apart until none covers another, each led back
-   to its price. Where there is no room for all, the least important are left out. */
+/* Tags: names and prices of levels in a column at the right. They are spread so that none overlap, and a line connects each
+   to its price. If there is not enough room, the least important are omitted. */
 
 import { FOOT, HEAD } from "./captions.js";
 
@@ -8,13 +8,13 @@ const HEIGHT = 16;
 const TALL = 20;
 const LEAD = 16;
 const NARROW = 620;
-/* What tags take at most where they are more than names: what their first words need up to so many pixels of the page, or
-   such a part of the pane. */
+/* Maximum width of tags with prices: their first level's text up to ROOM CSS pixels, or the fraction WIDEST of the pane,
+   whichever is larger. */
 const ROOM = 212;
 const WIDEST = 0.17;
 
-/* Tags to be drawn: lines at one price share one, the most important in full, the others by name. `short`: what there is
-   room for on a phone. */
+/* Return the tags to draw. Lines at one price share a tag, with the full text of the most important and the names of the
+   others. `short`: the text for narrow panes. */
 export function tagsOf(lines, look) {
   const tags = new Map();
   for (const line of [...lines].sort((a, b) => a.rank - b.rank)) {
@@ -68,7 +68,7 @@ export function paintTags(frame) {
   context.globalAlpha = 1;
 }
 
-/* Aligned with its line to the pixel. */
+/* Whether a tag is visible, rounded like its line. */
 function inSight(at, { from, to }) {
   const y = Math.round(at) + 0.5;
   return y >= from && y <= to;

@@ -1,6 +1,6 @@
-/* The value area: a box from its low to its high, at rows of a tick around them, else at their exact prices; and the
-   POC, a row of gold, which at larger rows is only the row that the POC's line runs through. Lines at exact prices are
-   drawn beside the letters of their row, not through them. */
+/* The value area, a box from VAL to VAH, and the POC, a gold row. With rows of one tick, the box includes the rows of VAL and
+   VAH. With larger rows, the box ends at the exact prices, and a line in the gold row marks the exact POC. Lines at exact
+   prices are drawn beside the letters of their row, not through them. */
 
 import { rowsOf } from "../model.js";
 import { endOfPrints } from "./letters.js";
