@@ -1,4 +1,4 @@
-"""What the tests, the benchmarks and the simulation share: real engines on free ports, fake vendors, certificates.
+"""Parts shared by tests, benchmarks and simulation: real engines on free ports, fake vendors, certificates.
 
-Nothing here imports `tests`, `bench` or `sim`.
+No module here imports `tests`, `bench` or `sim`.
 """

@@ -1,4 +1,4 @@
-"""A certificate for 127.0.0.1 that nobody vouches for, made anew each time."""
+"""A new self-signed certificate for 127.0.0.1."""
 
 import ipaddress
 import ssl
@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 @dataclass(frozen=True)
 class Certificate:
-    """`server`: what a server speaks TLS with; `path`: the certificate, for those who shall trust it."""
+    """A certificate. `server`: TLS context of a server; `path`: certificate file, for clients to trust."""
 
     server: ssl.SSLContext
     path: Path
 
 
 def certificate(folder: Path, *names: str) -> Certificate:
-    """One for 127.0.0.1, and for these names."""
+    """Create a certificate for 127.0.0.1 and for these names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)  # noqa: TID251 - TLS itself goes by the machine's clock

@@ -1,6 +1,6 @@
-"""Chart answers of markets nobody traded: a walk per bracket from a seed, levels by the core.
+"""Chart answers of simulated markets: a random walk per bracket from a seed, with levels computed by the core.
 
-What the chart should draw is worked out from such an answer by the definitions (`letters_of`), never by chart code.
+Tests compute the expected drawing from such an answer by the definitions (`letters_of`), not by chart code.
 """
 
 import random
@@ -20,8 +20,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Made:
-    """A market to make an answer of. `open_at`: hour and minute on the exchange's clock, `periods` from there;
-    `traded` periods of the last session have begun, None: it has completed. `missing`: places of sessions left out.
+    """A market for which an answer is generated.
+
+    `open_at`: hour and minute of the open in the exchange's time zone. `periods`: number of brackets from there.
+    `traded`: brackets of the last session that have begun; None if it has completed. `missing`: indexes of omitted
+    sessions.
     """
 
     tick_e9: int = 250_000_000
@@ -39,7 +42,7 @@ class Made:
 
 
 def answer_of(made: Made) -> Json:
-    """The answer, as `/page/chart` would give it."""
+    """Return the answer in the format of `/page/chart`."""
     chance = random.Random(made.seed)
     price = made.start_ticks
     sessions: list[Json] = []
@@ -60,7 +63,7 @@ def answer_of(made: Made) -> Json:
 
 
 def letters_of(session: Json, tick_e9: int, size: int) -> dict[float, list[str]]:
-    """By definition: the letters of a row are those of the brackets between whose low and high it has a price."""
+    """Return letters by definition: a row has the letters of the brackets whose range includes one of its prices."""
     rows: dict[float, list[str]] = {}
     for bracket in session["brackets"]:
         low, high = (round(bracket[side] * 10**9) // tick_e9 for side in ("low", "high"))
@@ -70,7 +73,7 @@ def letters_of(session: Json, tick_e9: int, size: int) -> dict[float, list[str]]
 
 
 def volumes_of(session: Json, tick_e9: int, size: int) -> dict[float, int]:
-    """By definition: the lots of a row are those at its prices."""
+    """Return volumes by definition: a row has the lots traded at its prices."""
     low = round(session["low"] * 10**9) // tick_e9
     rows: dict[float, int] = {}
     for place, lots in enumerate(session["volumes"]):
@@ -91,7 +94,7 @@ def _trading_days(last: date, count: int) -> list[date]:
 
 
 def _walk(chance: random.Random, price: int, periods: int, swing: int) -> Ladder:
-    """Brackets that overlap as an auction's do, and lots that gather where they do."""
+    """Return overlapping brackets like those of an auction, and lots that concentrate where they overlap."""
     brackets: list[Bracket] = []
     trend = chance.choice((-1, 0, 0, 1)) * swing // 3
     for index in range(periods):
@@ -111,7 +114,7 @@ def _walk(chance: random.Random, price: int, periods: int, swing: int) -> Ladder
 
 def _session(made: Made, day: date, ladder: Ladder, night: Ladder | None, *, ended: bool) -> Json:
     opens = datetime(day.year, day.month, day.day, *made.open_at, tzinfo=ZoneInfo(made.zone))
-    if made.periods > 24:  # a session of nearly a day begins on the evening before
+    if made.periods > 24:  # a session of nearly a day begins on the previous evening
         opens -= timedelta(days=1)
     opens = opens.astimezone(UTC)
     profile = profile_of(ladder, 2)
@@ -231,7 +234,7 @@ def _dated(session: Json, level: str) -> Json:
 
 
 def _naked(sessions: Sequence[Json], tick_e9: int) -> list[Json]:
-    """Newest first: the POCs no later session has traded at."""
+    """Return the POCs at which no later session has traded, newest first."""
     found = [
         _dated(session, "poc")
         for place, session in enumerate(sessions)

@@ -23,5 +23,5 @@ class MemoryRecording:
     replaces: bool = False
 
     def batches(self) -> Iterator[Batch]:
-        """See `Reading`."""
+        """Yield the rows as one batch."""
         return iter(self.kept)

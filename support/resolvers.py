@@ -21,10 +21,10 @@ class ScriptedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """See `AbstractResolver`."""
+        """Return the addresses that the function has for a host."""
         await asyncio.sleep(0)
         answer = self._answers(host)
         return resolve_results(host, port, await answer if isinstance(answer, Awaitable) else answer)
 
     async def close(self) -> None:
-        """See `AbstractResolver`."""
+        """Do nothing."""

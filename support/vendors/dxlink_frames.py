@@ -1,5 +1,7 @@
-"""What a dxLink frame must look like, as JSON Schema in our own words, after the official description of the protocol
-(dxLink WebSocket, version 1.0.2). Every frame of the fake vendor, and every one it is sent, is held against these."""
+"""Format of dxLink frames as JSON Schema, written from the official protocol description (dxLink WebSocket, 1.0.2).
+
+Every frame that the fake vendor sends or receives is validated with these schemas.
+"""
 
 from typing import Any
 
@@ -21,7 +23,7 @@ _SERIES: Schema = {
     "required": ["type", "symbol"],
     "additionalProperties": False,
 }
-#: A double is a number, or one of the three that JSON has none for.
+#: A double is a number, or one of the three values that JSON does not have.
 _DOUBLE: Schema = {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _EVENT: Schema = {
     "type": "object",
@@ -116,7 +118,7 @@ _event = jsonschema_rs.validator_for(_EVENT)
 
 
 def wrong_with(frame: Any, *, of_client: bool) -> str:
-    """What is wrong with a frame; empty if nothing is."""
+    """Return the error of a frame; empty if it is valid."""
     known = _client if of_client else _server
     kind = frame.get("type") if isinstance(frame, dict) else None
     if kind not in known:
@@ -125,5 +127,5 @@ def wrong_with(frame: Any, *, of_client: bool) -> str:
 
 
 def wrong_with_event(event: Any) -> str:
-    """What is wrong with an event of a feed."""
+    """Return the error of a feed event; empty if it is valid."""
     return "; ".join(problem.message for problem in _event.iter_errors(event))

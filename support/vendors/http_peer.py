@@ -1,6 +1,6 @@
-"""What fake vendors on HTTP and WebSocket have in common: a tape, a present, and a server that can misbehave.
+"""Base of fake vendors on HTTP and WebSocket: a tape, a current time, and a server that can misbehave.
 
-Written from the vendors' documentation, and of nothing that the adapters are made of.
+Written from the vendors' documentation, without code of the adapters.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ Send = Callable[[], Awaitable[None]]
 
 
 def price_text(price_e9: int) -> str:
-    """A price as a JSON number, digit by digit."""
+    """Return a price as a JSON number, exact to each digit."""
     sign, digits = "-" if price_e9 < 0 else "", str(abs(price_e9)).rjust(10, "0")
     return f"{sign}{digits[:-9]}.{digits[-9:]}".rstrip("0").rstrip(".")
 
 
 class Line:
-    """One WebSocket of a client. What is sent waits while the vendor is frozen."""
+    """One WebSocket of a client. Data sent while the vendor is frozen waits."""
 
     def __init__(self, peer: "HttpPeer", request: web.Request, ws: web.WebSocketResponse) -> None:
         self.peer, self.request, self.ws = peer, request, ws
@@ -53,7 +53,7 @@ class Line:
 
 
 class HttpPeer:
-    """Base of the two; a vendor adds its routes, and says how a trade looks."""
+    """Base class of the two; a vendor adds its routes and its trade format."""
 
     logins = refusals = repeated = 0
 
@@ -70,7 +70,7 @@ class HttpPeer:
         self._runner: web.AppRunner | None = None
         self.port = 0
 
-    # -- what a vendor says
+    # -- messages of the vendor
 
     def name_of(self, contract: Contract) -> str:
         raise NotImplementedError
@@ -79,16 +79,16 @@ class HttpPeer:
         raise NotImplementedError
 
     def texts(self, name: str, rows: Rows) -> Iterator[str]:
-        """Live trades as this vendor sends them."""
+        """Return live trades in this vendor's format."""
         raise NotImplementedError
 
     async def greet(self, line: Line) -> None:
-        """What is said to whoever connects."""
+        """Send the greeting to a new connection."""
 
     async def heard(self, line: Line, text: str) -> None:
         raise NotImplementedError
 
-    # -- life
+    # -- lifecycle
 
     async def start(self) -> None:
         app = web.Application(middlewares=[self._hold])
@@ -111,7 +111,7 @@ class HttpPeer:
     async def _hold(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """While frozen, nobody is answered."""
+        """Delay the response while frozen."""
         self.requests.append(str(request.rel_url))
         await self.thawed.wait()
         answer = await handler(request)
@@ -119,7 +119,7 @@ class HttpPeer:
         return answer
 
     async def serve_line(self, request: web.Request) -> web.StreamResponse:
-        """One WebSocket, pings and all."""
+        """Serve one WebSocket, including pings."""
         ws = web.WebSocketResponse(autoping=False)
         await ws.prepare(request)
         line = Line(self, request, ws)
@@ -144,7 +144,7 @@ class HttpPeer:
         self.tapes[self.name_of(contract)] = rows
 
     def past(self, name: str, first_ns: int, end_ns: int) -> Rows:
-        """What was traded in `[first, end)` and is over."""
+        """Return the trades in `[first_ns, end_ns)` that are in the past."""
         rows = self.tapes[name]
         rows = rows[rows["ts_event"] < self.now_ns]
         return rows[(rows["ts_event"] >= first_ns) & (rows["ts_event"] < end_ns)]

@@ -1,7 +1,7 @@
-"""Messages of the TWS protocol as TWS writes and reads them, by Interactive Brokers' description of it (server version
-178): four bytes of length, big-endian, then fields of text, each ended by a NUL.
+"""Messages of the TWS protocol as TWS writes and reads them.
 
-Nothing of the adapter or of its library is used here.
+Written from Interactive Brokers' description (server version 178). A message has four bytes of length, big-endian, then
+text fields, each ended by a NUL. No code of the adapter or its library is used here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ SERVER_VERSION = 178
 
 @dataclass(frozen=True)
 class Listed:
-    """A product as Interactive Brokers lists it. magnifier: prices are so many times the dollar."""
+    """A product as Interactive Brokers lists it. magnifier: factor between its prices and dollars."""
 
     symbol: str
     exchange: str
@@ -23,7 +23,7 @@ class Listed:
 
 
 def _listed() -> dict[str, Listed]:
-    """By the exchange's root."""
+    """Return the products by the exchange's root."""
     cme = {
         "ES": "50", "NQ": "20", "RTY": "50", "MES": "5", "MNQ": "2", "M2K": "5",
         "M6E": "12500", "M6B": "6250", "M6A": "10000", "MJY": "1250000", "MBT": "0.1", "MET": "0.1",
@@ -55,13 +55,13 @@ LISTED = _listed()
 
 
 def frame(*fields: object) -> bytes:
-    """A message."""
+    """Encode a message."""
     body = "".join(f"{field}\0" for field in fields).encode()
     return len(body).to_bytes(4, "big") + body
 
 
 def unframed(data: bytes) -> tuple[list[list[str]], bytes]:
-    """Whole messages of what came, and the rest."""
+    """Split received data into complete messages and the remaining bytes."""
     messages: list[list[str]] = []
     while len(data) >= 4 and len(data) >= 4 + (length := int.from_bytes(data[:4], "big")):
         messages.append(data[4 : 4 + length].decode().split("\0")[:-1])
@@ -70,20 +70,20 @@ def unframed(data: bytes) -> tuple[list[list[str]], bytes]:
 
 
 def price_text(price_e9: int) -> str:
-    """A price as TWS writes it."""
+    """Return a price in TWS's format."""
     text = f"{Decimal(price_e9) / 1_000_000_000:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def note(request: int, code: int, text: str) -> bytes:
-    """An error or a notice; -1: of no request."""
+    """Encode an error or a notice; request -1: it belongs to no request."""
     return frame(4, 2, request, code, text, "")
 
 
 def contract_details(
     request: int, listed: Listed, con_id: int, month: str, last_day: str, hours: str
 ) -> bytes:
-    """A contract found."""
+    """Encode a contract that was found."""
     times = f"{last_day} 08:30:00 US/Central"
     return frame(
         10, request, listed.symbol, "FUT", times, "0", "", listed.exchange, "USD", f"{listed.trading_class}{month}",
@@ -94,7 +94,7 @@ def contract_details(
 
 
 def bars(request: int, rows: Iterable[Sequence[int]]) -> bytes:
-    """Bars: start in seconds, open, high, low, close (10⁻⁹), lots."""
+    """Encode bars: start in seconds, open, high, low, close (10⁻⁹), lots."""
     fields = [
         field
         for start_s, *prices, lots in rows
@@ -104,11 +104,11 @@ def bars(request: int, rows: Iterable[Sequence[int]]) -> bytes:
 
 
 def page(request: int, rows: Iterable[Sequence[int]], *, done: bool = True) -> bytes:
-    """Trades of history: seconds, price (10⁻⁹), lots."""
+    """Encode a page of historical trades: seconds, price (10⁻⁹), lots."""
     fields = [field for at_s, price, lots in rows for field in (at_s, 0, price_text(price), lots, "CME", "")]
     return frame(98, request, len(fields) // 6, *fields, int(done))
 
 
 def trade(request: int, at_s: int, price_e9: int, lots: int) -> bytes:
-    """A trade as it is made (`AllLast`)."""
+    """Encode a live trade (`AllLast`)."""
     return frame(99, request, 2, at_s, price_text(price_e9), lots, 0, "CME", "")

@@ -1,8 +1,8 @@
-"""A TWS on loopback: real sockets, its documented text protocol, whole seconds, pages of trades and bars of a minute.
+"""A TWS on loopback: real sockets, its documented text protocol, whole seconds, pages of trades and one-minute bars.
 
-It refuses who asks as TWS does: a client ID that is in use, a contract it does not have, data the account has not paid
-for, more subscriptions to single trades than there are lines. Its clock goes on by a second with each beat, as whoever
-joins history and what follows it waits for a second to be over.
+It refuses requests as TWS does: a client ID in use, an unknown contract, data without a subscription, or too many
+tick-by-tick subscriptions. Each heartbeat advances its clock by a second, because clients that join history and live
+trades wait for a second to end.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from outcry.feeds.ibkr.adapter import ADAPTER
 from outcry.market.instruments import Contract
 from outcry.trades.records import Quality, Rows
 
-#: A pause in trading that ends a page: it holds no two sessions.
+#: A pause in trading that ends a page; a page never contains two sessions.
 _PAUSE_S = 15 * 60
 
 
 class IbkrPeer:
-    """`FakePeer` of Interactive Brokers."""
+    """Fake Interactive Brokers. Implements `FakePeer`."""
 
     adapter = ADAPTER
     history = Quality.TICKS
-    #: Its history comes in bars, and trades in their place later.
+    #: Its history arrives as bars that trades replace later.
     bars_first = True
     resolution_ns = SECOND_NS
 
     def __init__(self) -> None:
         self.now_ns = self.skew_ns = 0
         self.logins = self.refusals = self.repeated = 0
-        #: Lines for single trades; what is said to who asks for a root's trades; the stretch of time (ns) of which
-        #: trades are said to be asked for too fast.
+        #: Limit of tick-by-tick subscriptions; error for requests of a root's trades; span (ns) of trades whose
+        #: requests exceed the rate limit.
         self.lines = 100
         self.refused: dict[str, int] = {}
         self.hurried = (0, 0)
-        #: Client IDs of connections that are gone, which TWS has not noticed.
+        #: Client IDs of closed connections whose end TWS has not detected.
         self.held: set[int] = set()
-        #: Every request: its first field, and the root it is about.
+        #: Every request: its first field, and the root it concerns.
         self.asked: list[tuple[int, str]] = []
         self._tapes: dict[Contract, Rows] = {}
         self._visits: set[Visit] = set()
@@ -51,37 +51,37 @@ class IbkrPeer:
         self._repeats_s: dict[Contract, int] = {}
         self._shuffle = 0
 
-    # -- what a test does
+    # -- controls for tests
 
     @property
     def given(self) -> Mapping[str, str]:
-        """What a person enters."""
+        """Return the entries of a connection form."""
         assert self._server is not None
         port = self._server.sockets[0].getsockname()[1]
         return {"host": "127.0.0.1", "port": str(port), "client_id": "41"}
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Nothing: where TWS is is among the entries."""
+        """Return an empty mapping, because the entries contain host and port."""
         return {}
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         self._server = await asyncio.start_server(self._visited, "127.0.0.1", 0)
 
     async def stop(self) -> None:
-        """Hang up, and stop listening."""
+        """Close all connections and stop listening."""
         assert self._server is not None
         self._server.close()
         await self._hang_up()
         await self._server.wait_closed()
 
     def tape(self, contract: Contract, rows: Rows) -> None:
-        """All that will be traded."""
+        """Set all trades of a contract."""
         self._tapes[contract] = rows
 
     async def advance(self, to_ns: int) -> None:
-        """Send what is traded up to an instant; a beat is a second."""
+        """Send the trades up to a time (ns UTC); each heartbeat is one second."""
         to_ns += SECOND_NS if to_ns == self.now_ns else 0
         moments: list[tuple[int, Contract, int, int]] = []
         for contract, tape in self._tapes.items():
@@ -98,7 +98,7 @@ class IbkrPeer:
             await visit.flush()
 
     async def drop(self) -> None:
-        """Cut everybody off in the middle of a message."""
+        """Break every connection in the middle of a message."""
         for visit in self._visits:
             whole = frames.trade(7, self.stamp_s(self.now_ns), 4_000_250_000_000, 1)
             visit.say(whole[: len(whole) // 2])
@@ -106,66 +106,66 @@ class IbkrPeer:
         await self._hang_up()
 
     def freeze(self, *, on: bool) -> None:
-        """While on, nothing is sent; what was to be sent comes after."""
+        """While on, send nothing; send the waiting data afterwards."""
         self._frozen = on
         if not on:
             for visit in self._visits:
                 visit.let_go()
 
     def repeat(self, seconds: float) -> None:
-        """The next page of trades of each contract begins so much earlier."""
+        """Let the next page of trades of each contract begin this much earlier."""
         self._repeats_s = dict.fromkeys(self._tapes, int(seconds))
 
     async def expire(self, *, on: bool) -> None:
-        """While on, nobody is signed in at TWS: it cuts off who is connected, and hangs up on who comes."""
+        """While on, TWS is signed out: it closes all connections, and closes new ones at once."""
         self._expired = on
         if on:
             await self._hang_up()
 
     def shuffle(self, burst: int) -> None:
-        """The next live trades come in another order."""
+        """Send the next live trades in another order."""
         self._shuffle = burst
 
     async def note(self, code: int, text: str = "a message") -> None:
-        """Say something to everybody, of no request in particular."""
+        """Send everyone a message that belongs to no request."""
         for visit in self._visits:
             visit.say(frames.note(-1, code, text))
             await visit.flush()
 
     async def say(self, raw: bytes) -> None:
-        """Send bytes as they are to everybody."""
+        """Send raw bytes to everyone."""
         for visit in self._visits:
             visit.say(raw)
             await visit.flush()
 
-    # -- what it knows
+    # -- state
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing is sent."""
+        """Return whether sending is paused."""
         return self._frozen
 
     @property
     def clients(self) -> set[int]:
-        """Numbers of the programs that are connected."""
+        """Return the client IDs of the connected programs."""
         return self.held | {visit.client_id for visit in self._visits if visit.client_id is not None}
 
     def admits(self) -> bool:
-        """Whether who comes now is let in."""
+        """Return whether new connections are accepted."""
         self.logins += 1
         self.refusals += self._expired
         return not self._expired
 
     def lines_used(self) -> int:
-        """Subscriptions to single trades there are."""
+        """Return the number of tick-by-tick subscriptions."""
         return sum(len(visit.streams) for visit in self._visits)
 
     def stamp_s(self, at_ns: int) -> int:
-        """A time as TWS writes it."""
+        """Return a time in TWS's format."""
         return (at_ns + self.skew_ns) // SECOND_NS
 
     def found(self, symbol: str, exchange: str, month: str) -> list[tuple[Contract, frames.Listed]]:
-        """Contracts of a symbol: all months there is a tape of, of every product of that symbol."""
+        """Return the contracts of a symbol: all months with a tape, of every product with that symbol."""
         return [
             (contract, frames.LISTED[contract.root])
             for contract in self._tapes
@@ -175,22 +175,22 @@ class IbkrPeer:
         ]
 
     def contract(self, con_id: int) -> Contract:
-        """The contract of a number given out."""
+        """Return the contract of a contract id."""
         return list(self._tapes)[con_id - 1000]
 
     def con_id(self, contract: Contract) -> int:
-        """The number of a contract."""
+        """Return the contract id of a contract."""
         return list(self._tapes).index(contract) + 1000
 
     def hours(self) -> str:
-        """Of the trade date that runs, and the next: 17:00 to 16:00 Chicago."""
+        """Return the hours of the current trade date and the next: 17:00 to 16:00 Chicago."""
         local = datetime.fromtimestamp(self.now_ns / SECOND_NS, ZoneInfo("America/Chicago"))
         first = local.date() if local.hour >= 17 else local.date() - timedelta(days=1)
         days = [first + timedelta(days=more) for more in range(3)]
         return ";".join(f"{one:%Y%m%d}:1700-{two:%Y%m%d}:1600" for one, two in pairwise(days))
 
     def ticks(self, con_id: int, since: str, most: int) -> list[tuple[int, int, int]]:
-        """A page of trades: of one session, its last second whole."""
+        """Return a page of trades of one session; its last second is complete."""
         contract, asked_s = self.contract(con_id), second(since)
         since_s = asked_s - self._repeats_s.pop(contract, 0)
         rows = [row for row in self._past(contract) if row[0] >= since_s]
@@ -201,7 +201,7 @@ class IbkrPeer:
         return page
 
     def bars(self, con_id: int, until: str) -> list[tuple[int, ...]]:
-        """A day of bars of a minute that begin before an instant; the one that is forming with them."""
+        """Return one day of one-minute bars that begin before a time, including the incomplete one."""
         until_s = second(until)
         rows = [row for row in self._past(self.contract(con_id)) if until_s - 86_400 <= row[0] < until_s]
         found: list[tuple[int, ...]] = []

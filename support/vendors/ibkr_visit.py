@@ -1,4 +1,4 @@
-"""One program connected to the TWS on loopback: what it asks, and what it is answered."""
+"""One program connected to the TWS on loopback: its requests and their replies."""
 
 import asyncio
 import socket
@@ -40,19 +40,19 @@ class Visit:
         }
 
     def say(self, raw: bytes) -> None:
-        """Send, or hold back while nothing is sent."""
+        """Send data, or store it while sending is paused."""
         if self._peer.frozen:
             self._held += raw
         else:
             self._writer.write(raw)
 
     def let_go(self) -> None:
-        """Send what was held back."""
+        """Send the stored data."""
         held, self._held = self._held, b""
         self._writer.write(held)
 
     async def flush(self) -> None:
-        """Wait until what was said is on its way."""
+        """Wait until all data is sent."""
         try:
             await self._writer.drain()
         except ConnectionError:
@@ -67,12 +67,12 @@ class Visit:
         self.task.cancel()
 
     def trade(self, contract: Contract, at_s: int, price: int, size: int) -> None:
-        """Send a trade, if it is subscribed to."""
+        """Send a trade if the program subscribed to it."""
         if contract in self.streams:
             self.say(frames.trade(self.streams[contract], at_s, price, size))
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Greet, then answer whatever is asked."""
+        """Send the greeting, then answer requests."""
         assert await reader.readexactly(4) == b"API\0"
         offered = (await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))).decode()
         if not self._peer.admits():
@@ -160,7 +160,7 @@ def _nothing(request: int) -> bytes:
 
 
 def second(text: str) -> int:
-    """An instant as programs write it, in seconds."""
+    """Parse a time written by a program, in seconds."""
     assert text.endswith(" UTC")
     at = datetime.strptime(text, "%Y%m%d %H:%M:%S UTC").replace(tzinfo=UTC)
     return int(at.timestamp())

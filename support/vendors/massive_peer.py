@@ -1,4 +1,4 @@
-"""A fake Massive: its WebSocket for futures and its page of trades, as its documentation has them."""
+"""A fake Massive: its WebSocket for futures and its pages of trades, from its documentation."""
 
 import asyncio
 import base64
@@ -15,13 +15,16 @@ from outcry.trades.records import Quality, Rows
 
 KEY = "mSv_k3y_4711_never_told"
 MS = 1_000_000
-#: Trades in one frame.
+#: Trades per frame.
 FRAME = 40
 
 
 class MassivePeer(HttpPeer):
-    """`page_rows`: the most a page of history holds. `entitled`: whether the plan has futures in real time; `stumbles`:
-    so many subscriptions are answered by a fault of its own."""
+    """Fake Massive.
+
+    `page_rows`: maximum rows of a page of history. `entitled`: whether the plan includes real-time futures. `stumbles`:
+    number of subscriptions answered with a vendor error.
+    """
 
     adapter: BrokerAdapter = ADAPTER
     given: Mapping[str, str] = {"key": KEY}
@@ -31,7 +34,7 @@ class MassivePeer(HttpPeer):
     def __init__(self) -> None:
         super().__init__()
         self.page_rows, self.entitled, self.stumbles = 500, True, 0
-        #: What the next request for history is answered with instead.
+        #: Errors that answer the next requests for history.
         self.failures: list[tuple[int, dict[str, str]]] = []
 
     @property
@@ -90,7 +93,7 @@ class MassivePeer(HttpPeer):
             yield f"[{','.join(trades)}]"
 
     async def evict(self) -> None:
-        """Another program has connected with the same key."""
+        """Close the connection because another program connected with the same key."""
         for line in list(self.lines):
             await self.tell(line, "max_connections", "Maximum number of websocket connections exceeded.")
             await line.ws.close()

@@ -1,8 +1,8 @@
-"""What a fake vendor on loopback lets a test do: play a tape, and misbehave as vendors do.
+"""Interface of a fake vendor on loopback: a test plays a tape and triggers faults that vendors have.
 
-A peer holds the whole tape of each contract and a present (`now_ns`). What lies before the present is history, which
-it gives when asked, as the vendor would; `advance` moves the present on and sends what was traded in between to whoever
-is subscribed. It speaks the vendor's protocol on a real socket, from the vendor's own parts where these exist.
+A peer has the whole tape of each contract and a current time (`now_ns`). Earlier trades are history, which it returns
+on request. `advance` moves the current time on and sends the trades in between to subscribers. It speaks the vendor's
+protocol on a real socket, with the vendor's own library if there is one.
 """
 
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from outcry.trades.records import Quality, Rows
 
 
 class FakePeer(Protocol):
-    """A vendor. All times ns UTC. Made without arguments, inside a running event loop."""
+    """A fake vendor. All times ns UTC. Created without arguments, inside a running event loop."""
 
     adapter: BrokerAdapter
-    #: Entries that it accepts, for `BrokerAdapter.feed`.
+    #: Form entries that it accepts, for `BrokerAdapter.feed`.
     given: Mapping[str, str]
-    #: What history of today it gives, and in what quality a session that was broken off is whole again.
+    #: Quality of its history of today, and of a session that is complete again after an interruption.
     history: Quality
-    #: Whether a trade taken late can be told by the time it is stamped with: whole seconds cannot tell order within.
-    #: The resolution of the times it sends: a tape for it has times that are multiples of this.
+    #: Resolution of its timestamps (ns). The times of a tape must be multiples of it. With whole seconds, a late trade
+    #: cannot be recognised by its timestamp.
     resolution_ns: int
-    #: The vendor's present.
+    #: The vendor's current time.
     now_ns: int
-    #: Logins it was asked for, and how many of them it refused.
+    #: Number of logins, and how many of them were refused.
     logins: int
     refusals: int
-    #: Rows given from before what was asked for, by `repeat`: trades, or bars where these are what history counts by.
+    #: Number of rows returned from before the requested time, by `repeat`: trades, or bars if history consists of bars.
     repeated: int
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Where it listens, for `AdapterContext.endpoints`; once started."""
+        """Return its endpoints, for `AdapterContext.endpoints`; call after `start`."""
         ...
 
     async def start(self) -> None:
@@ -42,35 +42,39 @@ class FakePeer(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Hang up on everybody, and leave no task and no socket."""
+        """Close all connections, tasks and sockets."""
         ...
 
     def tape(self, contract: Contract, rows: Rows) -> None:
-        """The whole tape of a contract: dtype `records.TRADE`, in order of time."""
+        """Set the whole tape of a contract: dtype `records.TRADE`, in order of time."""
         ...
 
     async def advance(self, to_ns: int) -> None:
-        """Move the present on, sending what was traded meanwhile and a beat (whatever the vendor's is), in order. To
-        the same present again it sends the beat alone."""
+        """Advance the current time; send the trades in between and the vendor's heartbeat, in order.
+
+        A repeated time sends the heartbeat only.
+        """
         ...
 
     async def drop(self) -> None:
-        """Cut every connection in the middle of a record: half of it is sent, then the socket is reset."""
+        """Break every connection in the middle of a record: send half of it, then reset the socket."""
         ...
 
     def freeze(self, *, on: bool) -> None:
-        """While on: connections stay open and new ones are accepted, and nothing is sent on any, not even beats."""
+        """While on, accept and retain connections but send nothing, not even heartbeats."""
         ...
 
     def repeat(self, seconds: float) -> None:
-        """When next asked for history of a contract, or to resume it, give this much from before what was asked for as
-        well: with the rows that history is made of, not with others that are asked for beside them."""
+        """Let the next history request of a contract also return this much from before the requested time.
+
+        This applies to the rows that history consists of, not to other requests made beside them.
+        """
         ...
 
     async def expire(self, *, on: bool) -> None:
-        """While on: logins and tokens are refused; what is connected is told or cut off, as this vendor does."""
+        """While on, refuse logins and tokens; notify or close open connections, as this vendor does."""
         ...
 
     def shuffle(self, burst: int) -> None:
-        """Send the next `burst` live trades in another order than their times'."""
+        """Send the next `burst` live trades out of order."""
         ...

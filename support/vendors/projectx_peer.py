@@ -1,4 +1,4 @@
-"""A fake ProjectX: its API and its market hub, as its documentation and the SignalR hub protocol have them."""
+"""A fake ProjectX: its API and its market hub, from its documentation and the SignalR hub protocol."""
 
 import asyncio
 import json
@@ -18,18 +18,18 @@ from outcry.trades.records import Quality, Rows
 USER, KEY = "ann_of_topstep", "pX+k3y/4711_never_told="
 SECOND = 1_000_000_000
 END = "\x1e"
-#: The vendor's own codes.
+#: The vendor's product codes.
 CODES = {"ES": "EP", "NQ": "ENQ", "6E": "EU6", "GC": "GCE"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def stamp(at_ns: int) -> str:
-    """As .NET writes it."""
+    """Format a time as .NET does."""
     return (EPOCH + timedelta(microseconds=at_ns // 1000)).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0+00:00"
 
 
 class ProjectXPeer(HttpPeer):
-    """`entitled`: whether the account has market data. `most`: bars a request. `login_error`: why logins fail."""
+    """Fake ProjectX. `entitled`: account has market data. `most`: bars per request. `login_error`: why logins fail."""
 
     adapter: BrokerAdapter = ADAPTER
     given: Mapping[str, str] = {"firm": "topstepx", "user": USER, "key": KEY}
@@ -42,9 +42,9 @@ class ProjectXPeer(HttpPeer):
         self.login_error = 0
         self.tokens: set[str] = set()
         self.names: dict[str, str] = {}
-        #: Which end of too many bars is given. Its documentation shows the newest.
+        #: Which end of too many bars is returned. Its documentation shows the newest.
         self.oldest_first = False
-        #: Seconds by which bars come late.
+        #: Delay of bars (s).
         self.behind_s = 0
         self.bar_requests: list[dict[str, object]] = []
 
@@ -122,7 +122,7 @@ class ProjectXPeer(HttpPeer):
         over = (self.now_ns // SECOND - self.behind_s) * SECOND
         name = asked["contractId"]
         again_ns = self.repeats_ns.get(name, 0)
-        rows = self.past(name, first - again_ns, min(end + SECOND, over))  # the end belongs to it
+        rows = self.past(name, first - again_ns, min(end + SECOND, over))  # the end is included
         made = bars_by_hand(rows, SECOND)[:: 1 if self.oldest_first else -1][: min(asked["limit"], 20_000)]
         self.repeated += sum(bar[0] < first for bar in made)
         bars = ",".join(
@@ -193,14 +193,14 @@ class ProjectXPeer(HttpPeer):
             await line.send('{"type":6}' + END)
 
     async def sign_out(self) -> None:
-        """The user is signed out."""
+        """Sign the user out."""
         for line in list(self.lines):
             await line.send('{"type":1,"target":"GatewayLogout","arguments":[null]}' + END)
 
     # -- misbehaving
 
     def repeat(self, seconds: float) -> None:
-        """From now on, with every request: which of them makes history is for the client to know."""
+        """Repeat rows from now on, for every request, because only the client knows which of them are history."""
         super().repeat(seconds)
 
     async def expire(self, *, on: bool) -> None:

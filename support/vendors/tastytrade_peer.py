@@ -1,8 +1,7 @@
 """A fake tastytrade on loopback: OAuth and REST, and dxLink on a WebSocket.
 
-Written from developer.tastytrade.com, the dxLink specification 1.0.2 and dxFeed's description of its events, and of
-nothing that the adapter is made of. Snapshots are told newest first; an event's index is its second, millisecond and
-a count within.
+Written from developer.tastytrade.com, the dxLink specification 1.0.2 and dxFeed's description of its events, without
+code of the adapter. Snapshots are sent newest first. An event's index consists of its second, millisecond and a count.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Series:
-    """One subscription. `newest` events have been told up to `told_ns`."""
+    """One subscription: its event type and symbol."""
 
     kind: str
     symbol: str
@@ -42,7 +41,7 @@ class Series:
 
 @dataclass
 class Room:
-    """A channel. `fields`: what is sent of each type; `told`: whether that was said."""
+    """A channel. `fields`: fields sent for each type; `told`: whether that configuration was sent."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -123,7 +122,7 @@ class Line:
             await self.fault("UNAUTHORIZED", channel)
             return
         if base not in self.peer.tapes:
-            return  # as the vendor does: nothing ever comes
+            return  # the real vendor sends nothing either
         room.series.append(Series(kind, symbol))
         if "fromTime" not in asked or (kind == "TimeAndSale" and not self.peer.grants):
             return
@@ -140,9 +139,7 @@ class Line:
         if kind == self.peer.counted_by:
             self.peer.repeated += sum(event["time"] * MS < asked_ns for event in events)
         time = from_ns // MS
-        if not events or (
-            kind == "Candle" and events[-1]["time"] > time
-        ):  # the end is told by an event that is none
+        if not events or (kind == "Candle" and events[-1]["time"] > time):  # a marker event reports the end
             none = dict.fromkeys(("open", "high", "low", "close", "volume", "price", "size"), "NaN")
             events.append(
                 {"eventSymbol": symbol, "index": time << 22, "time": time, "eventFlags": REMOVE, **none}
@@ -152,7 +149,7 @@ class Line:
         await self.tell(channel, kind, events)
 
     async def tell(self, channel: int, kind: str, events: list[Json]) -> None:
-        """Send events in the channel's format, after what that is."""
+        """Send events in the channel's format, preceded by the configuration if it was not sent yet."""
         room = self.rooms[channel]
         if not room.told:
             room.told = True
@@ -178,7 +175,7 @@ class Line:
         return [kind, [event[name] for event in whole for name in names]]
 
     async def cut(self) -> None:
-        """Half of a frame, and no more."""
+        """Send half of a frame and stop."""
         transport = self.request.transport
         if transport is None:
             return
@@ -192,7 +189,7 @@ class Line:
         transport.abort()
 
 
-#: Every field of an event that a client may ask for, as it is where nothing else is said.
+#: Every field of an event that a client may request, with its default value.
 DEFAULTS: dict[str, Json] = {
     "TimeAndSale": {
         "eventTime": 0, "eventFlags": 0, "timeNanoPart": 0, "sequence": 0, "exchangeCode": "G", "bidPrice": "NaN",
@@ -208,9 +205,12 @@ DEFAULTS: dict[str, Json] = {
 
 
 class TastytradePeer:
-    """Implements `FakePeer`. `grants`: whether a past of sales is kept; `full`: data come with the names of fields;
-    `most_sales`: no longer a past is told, and that is said; `keeps_ns`: nor of longer ago, and that is not;
-    `tokens_s`: how long an access token lives; `level`: of market data."""
+    """Fake tastytrade. Implements `FakePeer`.
+
+    `grants`: whether there is a history of sales. `full`: data includes field names. `most_sales`: maximum sales of a
+    snapshot; truncation is reported. `keeps_ns`: maximum age of sales; truncation is not reported. `tokens_s`: lifetime
+    of an access token. `level`: of market data.
+    """
 
     adapter = ADAPTER
     given: Mapping[str, str] = {
@@ -244,7 +244,7 @@ class TastytradePeer:
     def places(self) -> Mapping[str, str]:
         return {"api": f"http://127.0.0.1:{self._port}", "dxlink": f"ws://127.0.0.1:{self._port}"}
 
-    # -- life
+    # -- lifecycle
 
     async def start(self) -> None:
         app = web.Application(middlewares=[self._judge])
@@ -358,7 +358,7 @@ class TastytradePeer:
         self.indexes[symbol] = numbers
 
     def sales_between(self, symbol: str, from_ns: int, to_ns: int) -> Iterator[Json]:
-        """Sales stamped in a time, oldest first."""
+        """Return the sales with a timestamp in a span, oldest first."""
         rows, numbers = self.tapes[symbol], self.indexes[symbol]
         first, end = np.searchsorted(rows["ts_event"], [from_ns - self.skew_ns, to_ns - self.skew_ns])
         for at in range(int(first), int(end)):
@@ -378,7 +378,7 @@ class TastytradePeer:
             }
 
     def candles_between(self, symbol: str, from_ns: int, to_ns: int) -> Iterator[Json]:
-        """One-minute candles begun in a time, as they stand now, oldest first."""
+        """Return the current one-minute candles that begin in a span, oldest first."""
         rows = self.tapes[symbol]
         times = rows["ts_event"] + self.skew_ns
         start_ns = from_ns // MINUTE * MINUTE
@@ -425,13 +425,13 @@ class TastytradePeer:
                     )
 
     async def say(self, symbol: str, event: Json) -> None:
-        """Send one sale more, or another word about one, to whoever is subscribed."""
+        """Send another sale, or a change of one, to all subscribers."""
         for line in list(self.lines):
             await self._tell(line, {("TimeAndSale", symbol): [{"eventSymbol": symbol, **event}]})
 
     @property
     def counted_by(self) -> str:
-        """The events that history is made of: candles, where there is no past of sales."""
+        """Return the events that history consists of: candles if there is no history of sales."""
         return "TimeAndSale" if self.grants else "Candle"
 
     def take_repeat(self, kind: str, symbol: str) -> int:
@@ -466,14 +466,14 @@ class TastytradePeer:
 
 
 class BarsOnlyPeer(TastytradePeer):
-    """One whose server keeps no past of sales."""
+    """A fake tastytrade without a history of sales."""
 
     history = Quality.BARS_1M
     grants = False
 
 
 def _short(streamed: str) -> str:
-    """`ESZ6` of `/ESZ26:XCME`."""
+    """Return `ESZ6` for `/ESZ26:XCME`."""
     name = streamed[1:].partition(":")[0]
     return name[:-2] + name[-1]
 
@@ -483,7 +483,7 @@ def _root(symbol: str) -> str:
 
 
 def _scaled(symbol: str, price_e9: int) -> float:
-    """A double, as the vendor has it; of corn in dollars."""
+    """Return a price as the vendor's double; in dollars for corn."""
     return price_e9 / (10**11 if _root(symbol) == "ZC" else 10**9)
 
 
@@ -492,7 +492,7 @@ def _error(status: int, code: str, message: str) -> web.Response:
 
 
 def _described(name: str, streamed: str) -> Json:
-    """A future as the REST interface describes one."""
+    """Return a future as the REST interface describes it."""
     root, exchange = _root(streamed), streamed.partition(":")[2]
     return {
         "symbol": f"/{name}", "product-code": root, "contract-size": "1.0", "tick-size": TICKS.get(root, "0.25"),

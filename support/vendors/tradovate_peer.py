@@ -1,8 +1,8 @@
-"""Tradovate on loopback, written from its partner documentation, its example programs and frames that others recorded.
+"""Tradovate on loopback, written from its partner documentation, its example programs and frames recorded by others.
 
-What it does as the vendor does: refusals have the status of a success; an answer's packets may come before it, and
-newest first; history and what follows it have two numbers; a page of history holds so many of the newest ticks and
-does not say that there were more; beats of the vendor are a lone `h`. It shares no code with the client.
+It imitates these traits: refusals have the status of a success. A response's packets may precede it, newest first.
+History and live ticks have two ids. A page of history contains the newest ticks and does not report that there are
+more. A heartbeat of the vendor is a single `h`. It shares no code with the client.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from outcry.trades.reference_tables import load_reference
 
 MS = 1_000_000
 TOKEN_LIFE_S = 80 * 60
-#: Beats far more often than the vendor does, for tests are in a hurry.
+#: Heartbeat interval, far shorter than the vendor's, to keep tests fast.
 BEAT_S = 0.1
 PACKET = 100
 WRONG = "Incorrect username or password. Please try again, noting that passwords are case-sensitive."
@@ -35,7 +35,7 @@ WRONG = "Incorrect username or password. Please try again, noting that passwords
 
 @dataclass(eq=False)
 class Client:
-    """One socket that is open."""
+    """One open socket."""
 
     ws: web.WebSocketResponse
     request: web.Request
@@ -50,8 +50,11 @@ class Client:
 
 
 class TradovatePeer:
-    """Implements `peer.FakePeer`. page: ticks in an answer, at most. shared_number: history and live under one number,
-    as some have seen. bare: history has no bid and ask. echo: so many ticks of history come once more as live ones."""
+    """Fake Tradovate. Implements `peer.FakePeer`.
+
+    page: maximum ticks of a response. shared_number: history and live ticks share an id, as some have observed. bare:
+    history has no bid and ask. echo: number of ticks of history that are sent again as live ones.
+    """
 
     adapter = ADAPTER
     given: Mapping[str, str] = {
@@ -62,7 +65,7 @@ class TradovatePeer:
     resolution_ns = MS
 
     def __init__(self) -> None:
-        #: Seconds between beats of `advance`; 0: each time.
+        #: Seconds between heartbeats of `advance`; 0: a heartbeat each time.
         self.beat_s = self._beat_s = 0.0
         self.now_ns = self.skew_ns = 0
         self.repeated = 0
@@ -78,7 +81,7 @@ class TradovatePeer:
         self.devices: set[str] = set()
         self.withheld: set[str] = set()
         self.asked: list[dict[str, Any]] = []
-        #: Numbers of subscriptions given out and not let go of.
+        #: Ids of open subscriptions.
         self.held: set[int] = set()
         self._tapes: dict[str, tuple[Rows, int]] = {}
         self._ids: dict[str, int] = {}
@@ -97,7 +100,7 @@ class TradovatePeer:
         self._runner: web.AppRunner | None = None
         self._port = 0
 
-    # -- life
+    # -- lifecycle
 
     @property
     def places(self) -> Mapping[str, str]:
@@ -126,7 +129,7 @@ class TradovatePeer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # -- what a test does
+    # -- controls for tests
 
     def tape(self, contract: Contract, rows: Rows) -> None:
         step = self._universe.products[contract.root].tick_e9
@@ -170,7 +173,7 @@ class TradovatePeer:
             return
         self._thawed.set()
         for client in list(self._clients):
-            if client.missed:  # what it was not sent is lost: such a connection cannot go on
+            if client.missed:  # unsent data is lost, so such a connection cannot continue
                 self._reset(client)
 
     def repeat(self, seconds: float) -> None:
@@ -188,13 +191,13 @@ class TradovatePeer:
         self._burst = burst
 
     async def evict(self) -> None:
-        """End every session for another one of the user's."""
+        """End every session, as if the user opened another one."""
         for client in list(self._clients):
             await self._event(client, "shutdown", {"reasonCode": "ConnectionQuotaReached"})
             await client.ws.close()
 
     async def garble(self, name: str) -> None:
-        """Send a tick of a contract that cannot be."""
+        """Send an invalid tick of a contract."""
         for client in list(self._clients):
             for number in [number for number, charted in client.charts.items() if charted == name]:
                 packet = self._packet(name, number, self._between(name, 0, self.now_ns)[:1])
@@ -202,17 +205,17 @@ class TradovatePeer:
                 await self._event(client, "chart", {"charts": [packet]})
 
     def expire_quietly(self) -> None:
-        """Refuse logins and tokens from now on; who is connected stays so."""
+        """Refuse logins and tokens from now on; open connections stay open."""
         self._expired = True
         self._tokens.clear()
 
     def revoke(self) -> None:
-        """Take every token back, without a word to those who are connected."""
+        """Revoke every token without notifying open connections."""
         self._tokens.clear()
 
     @property
     def watched(self) -> set[str]:
-        """Contracts of which something is sent to anybody."""
+        """Return the contracts with at least one subscriber."""
         return {name for client in self._clients for name in (*client.charts.values(), *client.quotes)}
 
     # -- web requests
@@ -366,7 +369,7 @@ class TradovatePeer:
         packets = [self._packet(name, past, found[at : at + PACKET]) for at in range(0, len(found), PACKET)][
             ::-1
         ]
-        if packets:  # packets may overtake the answer
+        if packets:  # packets may precede the response
             await self._event(client, "chart", {"charts": packets[:1]})
         await self._answer(
             client, number, 200, {"mode": "RealTime", "historicalId": past, "realtimeId": live}
@@ -377,16 +380,16 @@ class TradovatePeer:
         if self.echo and found and "closestTimestamp" not in reach:
             await self._event(client, "chart", {"charts": [self._packet(name, live, found[-self.echo :])]})
 
-    # -- what is sent
+    # -- sending
 
     def _between(self, name: str, first_ns: int, before_ns: int) -> list[tuple[int, Any]]:
-        """Ticks with their numbers."""
+        """Return the ticks in a span with their ids."""
         rows, _ = self._tapes[name]
         low, high = np.searchsorted(rows["ts_event"], [first_ns, before_ns]).tolist()
         return [(self._ids[name] + at, rows[at]) for at in range(low, high)]
 
     def _mixed(self, ticks: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """The first of them in another order, as many as are to be."""
+        """Return the ticks with the first ones out of order, as many as requested."""
         burst = min(self._burst, len(ticks))
         self._burst -= burst
         first = ticks[:burst]
