@@ -1,2 +1,5 @@
-"""The whole of Outcry as an operator runs it, on many processes and real engines, while these are killed, stopped and
-stalled by chance; in the end all of it is compared with one undisturbed process. `python -m sim --help`."""
+"""Simulation of a whole cluster: run `python -m sim --help`.
+
+It runs Outcry as an operator does, with many processes and real engines, and kills, stops and stalls them at random. At
+the end it compares all results with those of one undisturbed process.
+"""

@@ -1,12 +1,12 @@
-"""`python -m sim`: kills, stops and stalls a cluster on this machine by chance, and compares it with one process.
+"""`python -m sim`: disturbs a cluster on this machine at random, and compares its results with one process.
 
-It starts three JetStream nodes and PostgreSQL, each behind a line that can be stalled, and Outcry's roles as processes
-of their own. Recordings made of the seed are pushed through all API replicas, files grow as Sierra Chart's do, keys
-are made and revoked, webhooks received, answers read all the time. In the end every alert, session and tape file,
-answer, key and delivery is compared with the same recordings folded in one process that nothing happened to.
+It starts three JetStream nodes and PostgreSQL, each behind a proxy that can stall, and one process per Outcry role.
+Recordings generated from the seed are pushed through all API replicas, and files grow as Sierra Chart's do. Keys are
+created and revoked, webhooks received, and answers read all the time.
 
-Progress goes to standard error, the report to standard output. The exit status is 1 if anything differs; the same
-seed makes the same recordings and plan of faults, though not the same moments.
+At the end every alert, session and tape file, answer, key and delivery is compared with the same recordings folded in
+one undisturbed process. Progress goes to standard error, the report to standard output. The exit status is 1 if
+anything differs. The same seed yields the same recordings and plan of faults, but not the same timing.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from sim.telling import Teller
 
 
 def main() -> int:
-    """Simulate once."""
+    """Run one simulation."""
     given = _parser().parse_args()
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     company = Company(given.engines, given.feeds, given.apis, given.deliver)

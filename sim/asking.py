@@ -1,7 +1,7 @@
-"""Whoever asks while everything is killed: readers of every replica, keys made and revoked, and one that asks too much.
+"""Clients that send requests during the faults.
 
-Rule kept: a status of 500 is a fault whatever happened; that nobody answers is none while a process is dead, and 502 or
-429 are told apart and counted.
+They are readers of every replica, the key management, and one client that exceeds its limit. A status of 500 is always
+a fault. A missing answer is no fault while a process is down. Statuses 502 and 429 are counted separately.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from sim.stage import Worker
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 
-#: Requests of each replica a second.
+#: Requests per second to each replica.
 EACH_S = 6.0
 LIMIT, LIMITED_EACH_S = 30, 2.0
-#: A key is refused everywhere within this, and within the second with the bus or the store away.
+#: Time limits (s) until every replica refuses a revoked key: usually, and while the bus or the store is unavailable.
 REVOKED_WITHIN_S, REVOKED_AT_WORST_S = 1.0, 5.0
-#: An address that comes with keys that are no good is soon told to wait.
+#: Expected statuses. A client that repeatedly sends invalid keys soon receives 429.
 _TAKEN, _REFUSED = frozenset({200}), frozenset({401, 429})
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _PATHS = (
@@ -38,7 +38,7 @@ _PATHS = (
 
 @dataclass
 class Reader:
-    """Somebody with a key, and the symbols he asks for."""
+    """A client with a key, and the symbols that it requests."""
 
     owner: str
     key: str
@@ -47,20 +47,22 @@ class Reader:
 
 @dataclass
 class Asked:
-    """What was answered. `latencies_s`: longest, by status."""
+    """Results of the requests. `latencies_s`: longest latency by status."""
 
     statuses: Counter[str] = field(default_factory=Counter[str])
     faults: list[str] = field(default_factory=list[str])
     longest_s: dict[int, float] = field(default_factory=dict[int, float])
     revoked_s: list[float] = field(default_factory=list[float])
     made_s: list[float] = field(default_factory=list[float])
-    #: When requests of the one that asks too much were sent and answered that passed.
+    #: Times (s) at which accepted requests of the client above its limit were sent and answered.
     passed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     limited: int = 0
 
     def over_limit(self, lost_s: Sequence[float]) -> int:
-        """How many more passed than may in the worst 60 seconds, as far as that is certain. `lost_s`: when a replica
-        was killed, and what it had let pass may have gone with it: such a minute does not count."""
+        """Return how many requests too many were certainly accepted in the worst 60 seconds.
+
+        `lost_s`: times at which a replica was killed and may have lost its counts; such a minute does not count.
+        """
         found, passed = 0, sorted(self.passed, key=lambda pair: pair[1])
         for last in range(len(passed)):
             first = last
@@ -74,8 +76,10 @@ class Asked:
 
 
 class Askers:
-    """All of them, on the running event loop. `steady`: whether neither the store nor the bus is in trouble now, nor
-    was a moment ago."""
+    """All clients, on the running event loop.
+
+    `steady`: returns whether neither the store nor the bus has a fault, now or a moment ago.
+    """
 
     def __init__(
         self, house: Installation, apis: Sequence[Worker], chance: random.Random, steady: Callable[[], bool]
@@ -83,13 +87,13 @@ class Askers:
         self._house, self._apis, self._chance, self._steady = house, apis, chance, steady
         self.asked = Asked()
         self.readers: list[Reader] = []
-        #: Keys in force and revoked, as they have to be in the end.
+        #: Keys that must be valid or revoked at the end.
         self.good: list[str] = []
         self.revoked: list[str] = []
         self._session: aiohttp.ClientSession
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Send requests until cancelled."""
         connector = aiohttp.TCPConnector(limit=0)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as self._session,
@@ -101,7 +105,7 @@ class Askers:
             tasks.create_task(self._ask_too_much())
 
     async def check(self) -> Iterator[str]:
-        """Faults of keys in the end: one in force that a replica refuses, or a revoked one that it takes."""
+        """Return faults of keys at the end: a valid key that a replica refuses, or a revoked one that it accepts."""
         faults: list[str] = []
         async with aiohttp.ClientSession(timeout=_TIMEOUT) as self._session:
             for api in self._apis:
@@ -113,7 +117,7 @@ class Askers:
         return iter(faults)
 
     async def check_answers(self, profiles: Mapping[tuple[str, str, str], Any]) -> list[str]:
-        """Where a replica's answer of a completed session is not the one expected, by owner, contract and date."""
+        """Return the completed sessions that a replica answers wrongly, by owner, contract and date."""
         faults: list[str] = []
         keys = {reader.owner: reader.key for reader in self.readers}
         async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
@@ -130,7 +134,7 @@ class Askers:
         return faults
 
     async def _patiently(self, api: Worker, key: str, wanted: Collection[int]) -> int:
-        """The answer of a replica that is there; of a key that has used its minute up, the one after that."""
+        """Return the answer of an available replica; for a key at its limit, the answer of the next minute."""
         status = 0
         for _ in range(300):
             status, _ = await self._ask(api, "/api/symbols", key)
@@ -140,13 +144,13 @@ class Askers:
         return status
 
     async def make(self, email: str, tier: Any, **more: Any) -> str:
-        """Make a key, however long the store is away."""
+        """Create a key; retry while the store is unavailable."""
         return await self.in_store(
             lambda: self._house.keys.create(email, tier, self._house.clock.now_ns(), **more)
         )
 
     async def in_store(self, work: Callable[[], Any]) -> Any:
-        """Do something with the store, however long it is away."""
+        """Run work on the store; retry while the store is unavailable."""
         while True:
             try:
                 return await asyncio.to_thread(work)
@@ -163,7 +167,7 @@ class Askers:
             await self._ask(api, path, reader.key)
 
     async def _ask(self, api: Worker, path: str, key: str) -> tuple[int, float]:
-        """Ask once; the status, 0 where nobody answers, and when it was sent."""
+        """Send one request; return its status (0 without an answer) and the time at which it was sent."""
         sent_s = time.monotonic()
         try:
             async with self._session.get(
@@ -186,7 +190,7 @@ class Askers:
     # -- keys
 
     async def _churn(self) -> None:
-        """Make keys and revoke them, and see how long it is until every replica knows."""
+        """Create and revoke keys, and measure the time until every replica applies the change."""
         number = 0
         while True:
             await asyncio.sleep(self._chance.uniform(1.0, 4.0))
@@ -216,7 +220,7 @@ class Askers:
             )
 
     async def _until_at(self, api: Worker, key: str, since_s: float, *, taken: bool) -> float:
-        """Ask one replica until it knows; when the last request was sent that it answered as if it did not."""
+        """Poll one replica until it applies a change; return when the last request with the old result was sent."""
         wrong_s = since_s
         while True:
             status, sent_s = await self._ask(api, "/api/symbols", key)
@@ -224,7 +228,7 @@ class Askers:
                 return wrong_s - since_s
             if status in (_REFUSED if taken else _TAKEN):
                 wrong_s = sent_s
-            if time.monotonic() - since_s > 90:  # nobody is there; what it knows is asked in the end
+            if time.monotonic() - since_s > 90:  # the replica is unavailable; the final check covers it
                 return wrong_s - since_s
             await asyncio.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""A simulation from its start to its verdict."""
+"""One simulation from its start to its verdict."""
 
 import asyncio
 import contextlib
@@ -30,17 +30,17 @@ from outcry.delivery.subscriptions import Wish
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.sessions.datasets import Datasets, Terms
 
-#: Hours that a recording holds, in seconds, about.
+#: Approximate trading time in a recording (s).
 _RECORDED_S = 165_000.0
 USERS = 3
-#: How long to wait for everything to have come through, once nothing goes wrong any more.
+#: Time limit (s) for all data to be processed after the last fault.
 PATIENCE_S = 120.0
 _LEASE_S, _COMES_THROUGH_S = 90.0, 6.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate. `round_s`: how long a round of recordings is played."""
+    """Plan of a simulation. `round_s`: playing time of a round of recordings (s)."""
 
     seed: int
     pace: Pace
@@ -50,14 +50,14 @@ class Plan:
 
 @dataclass
 class Verdict:
-    """What was done, line by line, and every difference."""
+    """Result of a simulation: a report by line, and every difference."""
 
     report: list[str]
     faults: list[str]
 
 
 class Campaign:
-    """Runs on the event loop of its process, beside the processes it kills."""
+    """A simulation, run on the event loop of its process beside the processes that it kills."""
 
     def __init__(self, plan: Plan, folder: Path, tell: Teller) -> None:
         self._plan, self._folder, self._tell = plan, folder, tell
@@ -73,7 +73,7 @@ class Campaign:
         self._files: list[GrowingFile] = []
 
     async def run(self) -> Verdict:
-        """Simulate, and judge."""
+        """Run the simulation and return its verdict."""
         began_s = time.monotonic()
         loop = asyncio.get_running_loop()
 
@@ -91,7 +91,7 @@ class Campaign:
                 return await self._simulate(pushing, began_s)
 
     def _furnish(self) -> None:
-        """What is there before anything runs: licences, a past, files that grow."""
+        """Create licences, past sessions and growing files before any process starts."""
         house = self._house
         now_ns = house.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
@@ -137,7 +137,7 @@ class Campaign:
             differences + self._judge(faults, askers),
         )
 
-    # -- what goes on beside
+    # -- background work
 
     async def _look(self) -> None:
         while True:
@@ -145,7 +145,7 @@ class Campaign:
             await asyncio.sleep(0.1)
 
     async def _examine(self) -> None:
-        """Look who is well, one after the other: a process that was just started is asked again until it is."""
+        """Check the readiness of each process in turn; repeat for a process that just started."""
         while True:
             for worker in self._stage.workers:
                 if worker.wanted and not worker.well and not worker.paused:
@@ -155,14 +155,14 @@ class Campaign:
             await asyncio.sleep(0.1)
 
     async def _grow(self) -> None:
-        """Let the files grow, as Sierra Chart writes them."""
+        """Append to the files as Sierra Chart does."""
         while True:
             await asyncio.sleep(self._chance.uniform(0.2, 1.5))
             for file in self._files:
                 await asyncio.to_thread(file.add, self._house.clock.now_ns(), self._chance.randrange(1, 40))
 
     async def _ready(self) -> float:
-        """Wait until every process is ready; how long that was."""
+        """Wait until every process is ready; return the time this took (s)."""
         began_s = time.monotonic()
         while unready := await asyncio.to_thread(self._stage.unready):
             if time.monotonic() - began_s > PATIENCE_S:
@@ -172,7 +172,7 @@ class Campaign:
         return time.monotonic() - began_s
 
     async def _round(self, number: int, pushing: Pushing, askers: Askers) -> None:
-        """Begin a round: its users come, subscribe, and push."""
+        """Begin a round: create its users, subscribe them, and push."""
         jobs: list[Job] = []
         url, days = f"http://127.0.0.1:{self._stage.spread_port}", tuple(map(str, self._days))
         for play in plays_of(number, self._plan.seed, USERS):
@@ -203,7 +203,7 @@ class Campaign:
         askers.readers.append(Reader(play.owner, key, (*play.roots, *shared)))
 
     async def _all_taken(self, beside: Sequence[asyncio.Task[None]]) -> None:
-        """Wait until every recording was pushed to its end."""
+        """Wait until every recording was pushed completely."""
         while len(self._taken) < len(self._plays):
             self._some_taken.clear()
             with contextlib.suppress(TimeoutError):
@@ -216,8 +216,10 @@ class Campaign:
     # -- the end
 
     async def _followed(self, askers: Askers) -> list[str]:
-        """Wait until every replica has all of the files; what has not. A market that stands still is not live for
-        long, so a trade is added each time, and given time to come through."""
+        """Wait until every replica has all trades of the files; return what is missing.
+
+        A market without trades does not stay live. So each attempt adds a trade and waits until it arrives.
+        """
         began_s = time.monotonic()
         while True:
             for file in self._files:
@@ -232,7 +234,7 @@ class Campaign:
         return undisturbed(self._folder / "undisturbed", self._plays, self._days)
 
     async def _drained(self, expecting: asyncio.Task[tuple[Outcome, Any]], askers: Askers) -> list[str]:
-        """Wait until everything has come to what it has to be; what has not."""
+        """Wait until all results are complete; return what is missing."""
         expected, profiles = await expecting
         began_s = time.monotonic()
         while True:

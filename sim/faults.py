@@ -1,7 +1,7 @@
-"""What goes wrong in a simulation, one thing after the other, by chance of a seed.
+"""Faults of a simulation, injected one after another, chosen by a seed.
 
-Rules kept: of the three nodes of JetStream one at a time is away, as three can bear; whatever is killed, stopped or
-stalled goes on in the end.
+At most one of the three JetStream nodes is unavailable at a time, which is the most a cluster of three tolerates. Every
+killed, stopped or stalled process runs again at the end.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 from sim.stage import NODE, NODES, STORE, Stage, Worker
 
-#: How often each comes, against the others.
+#: Relative frequencies of kills by role.
 KILLS: Mapping[str, int] = {"engine": 8, "feeds": 3, "api": 3, "deliver": 3, "node": 3}
 OTHERS: Mapping[str, int] = {
     "stop an engine": 10,
@@ -25,17 +25,17 @@ OTHERS: Mapping[str, int] = {
     "stall the store": 3,
     "stall a node": 3,
 }
-#: Of all faults so many are kills.
+#: Share of kills among all faults.
 _KILLS_SHARE = 0.75
-#: Longer than the pin of a partition holds.
+#: Range of a pause (s), longer than the lease of a partition.
 STOPPED_S = (2.5, 5.0)
-#: For so long after the store or the bus was in trouble replicas may still know less than they should.
+#: Time (s) after a fault of the store or the bus within which replicas may be out of date.
 _AFTER_S = 5.0
 
 
 @dataclass
 class Pace:
-    """How many kills, seconds between two faults on average, and how long a stall lasts."""
+    """Number of kills, average seconds between two faults, and length of a stall."""
 
     kills: int
     every_s: float = 1.5
@@ -44,8 +44,11 @@ class Pace:
 
 @dataclass
 class Faults:
-    """Makes them. `say`: told of each; `done`: how many of which; `delivery_s`: when deliveries were disturbed;
-    `replica_s`: when a replica was killed."""
+    """Injects the faults.
+
+    `say`: reports each fault. `done`: number of faults by type. `delivery_s`: times at which deliveries were disturbed.
+    `replica_s`: times at which a replica was killed.
+    """
 
     stage: Stage
     pace: Pace
@@ -63,12 +66,12 @@ class Faults:
 
     @property
     def steady(self) -> bool:
-        """Whether neither the store nor the bus is in trouble, nor was a moment ago."""
+        """Return whether neither the store nor the bus has a fault, now or a moment ago."""
         return not self._trouble and time.monotonic() - self._troubled_s > _AFTER_S
 
     @contextmanager
     def _in_trouble(self) -> Generator[None]:
-        """A stretch in which the store or the bus is in trouble."""
+        """Mark a span in which the store or the bus has a fault."""
         self._trouble += 1
         self.delivery_s.append(time.monotonic())
         try:
@@ -79,7 +82,7 @@ class Faults:
             self.delivery_s.append(time.monotonic())
 
     async def run(self) -> None:
-        """Let things go wrong until enough was killed, and all is back."""
+        """Inject faults until the number of kills is reached and every process runs again."""
         stalls = 0
         while self.kills < self.pace.kills:
             await asyncio.sleep(self.chance.expovariate(1 / self.pace.every_s))
@@ -123,7 +126,7 @@ class Faults:
                 return self._kill(worker) if worker else None
 
     def _one_of(self, role: str) -> Worker | None:
-        """One to be struck. Somebody is left who does its work: what is never done does not show what is done wrong."""
+        """Choose a process of a role. Another one always remains, because work that stops shows no wrong results."""
         there = [worker for worker in self.stage.of(role) if worker.well]
         fewest = 1 if len(self.stage.of(role)) == 1 else 2
         return self.chance.choice(there) if len(there) >= fewest else None
@@ -136,7 +139,7 @@ class Faults:
         worker.start()
 
     async def _restart(self, worker: Worker) -> None:
-        """As for a new version: it hands over, and ends by itself."""
+        """Restart a process as for an upgrade: it transfers its work and ends."""
         took_s = await asyncio.to_thread(worker.end)
         self.say(f"{worker.name} was told to end, and did after {took_s:.1f} s")
         self._struck(worker)

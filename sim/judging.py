@@ -1,7 +1,7 @@
-"""What has come of a simulation, and what has to have: the same recordings folded in one process, undisturbed.
+"""Results of a simulation, compared with the same recordings folded in one undisturbed process.
 
-Rule kept: both sides are read from what is kept (alerts, sessions, the tape), as far as it may not depend on how
-things came about: users' numbers, the order of commit and the time of receipt do.
+Both sides are read from the stored alerts, sessions and tape. Values that depend on timing are excluded: user ids, the
+order of commits and the time of receipt.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from outcry.sessions.store_model import RecordingRow
 
 @dataclass
 class Outcome:
-    """Alerts, sessions and the tape of every stream, by what is compared; in the reference also the answers."""
+    """Alerts, sessions and tape of every stream, by comparison key; for the reference also the answers."""
 
     alerts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sessions: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     tape: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def keys(self, owner: str) -> list[str]:
-        """Keys of an owner's alerts."""
+        """Return the keys of an owner's alerts."""
         return [
             json.loads(line)["key"]
             for name, lines in self.alerts.items() if name.startswith(f"{owner}/")
@@ -43,17 +43,20 @@ class Outcome:
         ]  # fmt: skip
 
     def faults(self, expected: "Outcome") -> Iterator[str]:
-        """Where this differs, a line each."""
+        """Return the differences from the expected outcome, one line each."""
         for what in ("alerts", "sessions", "tape"):
             found, wanted = getattr(self, what), getattr(expected, what)
             for name in sorted(found.keys() | wanted.keys()):
-                if f"/{SOURCE}/" in name:  # a file that was followed, which is compared as it runs
+                if f"/{SOURCE}/" in name:  # a growing file, which is compared while it runs
                     continue
                 yield from _differences(f"{what} of {name}", found.get(name, []), wanted.get(name, []))
 
 
 def _of_its_day(house: Installation, row: RecordingRow) -> tuple[tuple[int, int], ...]:
-    """What a recording covers of its trade date. How far beyond it was followed depends on when it was stored."""
+    """Return the part of a recording that lies within its trade date.
+
+    Its end beyond the trade date depends on when it was stored.
+    """
     root = house.reference.universe.contract(row.contract).root
     days = house.reference.calendar.trade_dates(root, row.first_ns, row.last_ns + 1)
     (day,) = (day for day in days if day.trade_date == row.trade_date)
@@ -72,7 +75,7 @@ def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iter
 
 
 def outcome_of(house: Installation, owners: Mapping[str, int]) -> Outcome:
-    """What is kept of these owners, by address. Asks the store."""
+    """Return the stored results of these owners, by email address. Reads the store."""
     names = {number: name for name, number in owners.items()}
     found = Outcome()
     for row in house.alerts.alerts(list(names), limit=10**6):
@@ -105,8 +108,10 @@ def _digest(data: bytes) -> str:
 def undisturbed(
     folder: Path, plays: Sequence[Play], days: Sequence[date]
 ) -> tuple[Outcome, dict[tuple[str, str, str], Any]]:
-    """Fold recordings in one process into a fresh folder, round after round; what came of it, and the answers of
-    `/api/profile` by owner, contract and date."""
+    """Fold recordings in one process into a new folder, round after round.
+
+    Returns the results, and the answers of `/api/profile` by owner, contract and date.
+    """
     with open_installation(read_settings({}, data=str(folder))) as house, house.log.exclusively():
         now_ns = house.clock.now_ns()
         owners = {

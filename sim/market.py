@@ -1,7 +1,6 @@
-"""What is traded in a simulation: recordings made of a seed, and a file that grows as Sierra Chart's do.
+"""Market data of a simulation: recordings generated from a seed, and growing files like Sierra Chart's.
 
-Rule kept: everything follows from the seed and the day; what was put into a growing file is remembered, so that what
-came of it can be told.
+The seed and the day determine all data. Rows written to a growing file are stored, so that results can be checked.
 """
 
 import random
@@ -26,21 +25,23 @@ from outcry.sessions.store import SqlStore
 from outcry.trades.records import TRADE, Batch, Quality, Rows
 from outcry.trades.reference_tables import Reference
 
-#: Products of the operator's recordings and of users', apart: what is measured against what is then no question of
-#: whose session is stored first.
+#: Products of the operator's recordings and of the users'. They are separate, because otherwise reference levels would
+#: depend on whose session is stored first.
 SHARED, PERSONAL = ("ES", "NQ", "YM", "RTY"), ("CL", "GC", "ZN", "6E", "SI", "ZB", "NG", "6J")
-#: Products that are traded whatever the day and the hour.
+#: Products traded on every day at every hour.
 ROUND_THE_CLOCK = ("BTC", "ETH")
 DAYS = 2
-#: Trades of a contract and session in a recording, at most.
+#: Maximum trades of a contract and session in a recording.
 MOST_TRADES = {"eth": 600, "rth": 2500}
 _MS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Play:
-    """One owner's recording, of several contracts, pushed under the name of a feed. `owner`: an e-mail address, or
-    `operator`."""
+    """One owner's recording, of several contracts, pushed under a feed's name.
+
+    `owner`: an email address, or `operator`.
+    """
 
     owner: str
     feed: str
@@ -48,11 +49,11 @@ class Play:
     seed: int
 
     def contracts(self, reference: Reference, days: Sequence[date]) -> list[Contract]:
-        """The contracts it is of."""
+        """Return its contracts."""
         return [reference.universe.front(root, days[0]) for root in self.roots]
 
     def replay(self, reference: Reference, days: Sequence[date], pace: Pacer) -> ReplayFeed:
-        """It as a feed."""
+        """Return a feed that replays it."""
         market = SimulatedMarket(self.seed, reference.universe.products, reference.calendar)
         batches = [
             Batch(contract, Quality.TICKS, _thinned(market.trades(contract, session), session), "invented")
@@ -63,7 +64,7 @@ class Play:
 
 
 def plays_of(number: int, seed: int, users: int) -> list[Play]:
-    """The recordings of one round: the operator's, and each user's."""
+    """Return the recordings of one round: the operator's, and each user's."""
     chance = random.Random(f"{seed}/{number}")
     feed = f"play{number}"
     shared = (
@@ -76,7 +77,7 @@ def plays_of(number: int, seed: int, users: int) -> list[Play]:
 
 
 def days_of(reference: Reference, today: date) -> list[date]:
-    """The trade dates that are played: the last ones of a week that is over, for every product."""
+    """Return the trade dates to play: the last ones of a completed week, for every product."""
     day, found = today - timedelta(days=today.weekday() + 3), list[date]()
     roots = (*SHARED, *PERSONAL)
     while len(found) < DAYS:
@@ -96,7 +97,10 @@ def _thinned(rows: Rows, session: Session) -> Rows:
 
 
 class GrowingFile:
-    """A Sierra Chart file of one contract, to which trades of now are added. `prices` and `sizes` of what it holds."""
+    """A Sierra Chart file of one contract that grows by current trades.
+
+    `prices` and `sizes` are those of its trades.
+    """
 
     def __init__(self, folder: Path, contract: Contract, tick_e9: int, seed: int) -> None:
         month = "FGHJKMNQUVXZ"[contract.month - 1]
@@ -131,9 +135,9 @@ class GrowingFile:
 
 
 def growing_files(folder: Path, reference: Reference, now_ns: int, seed: int) -> list[GrowingFile]:
-    """One of each product that is traded now, whatever the hour; none in years in which these close at weekends.
+    """Return a file for each product that trades now; none for years with weekend closures of these products.
 
-    Each has trades from the open of its session on: without them its answers would be delayed, as incomplete.
+    Each file has trades from the open of its session on. Without them, answers would be delayed as incomplete.
     """
     today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
     files: list[GrowingFile] = []
@@ -151,7 +155,7 @@ def growing_files(folder: Path, reference: Reference, now_ns: int, seed: int) ->
 def write_past(
     store: SqlStore, reference: Reference, contracts: Sequence[Contract], until: date, now_ns: int
 ) -> None:
-    """Give contracts that are followed live a past to be measured against."""
+    """Store past sessions of the contracts followed live, as a source of reference levels."""
     market = SimulatedMarket(1, reference.universe.products, reference.calendar)
     write_history(
         store, reference.universe.products, contracts,

@@ -1,8 +1,8 @@
-"""What stands in the path between Outcry and its engines, and before its replicas: TCP lines that can be stalled.
+"""TCP proxies between Outcry and its engines, and in front of its replicas, that can stall.
 
-Run as `python -m sim.proxy LINES`, a process of its own: LINES is JSON, `[{"name": …, "port": …, "to": [ports]}]`, a
-connection going to any of those ports that takes it, by chance. It prints a line once all listen, and then reads what
-to do from standard input: `stall NAME` (connections stay open, and nothing comes through), `go NAME`, `cut NAME`.
+Run as `python -m sim.proxy LINES`, a separate process. LINES is JSON, `[{"name": …, "port": …, "to": [ports]}]`. A
+connection goes to a random one of these ports that accepts it. The process prints a line once all ports listen, and
+then reads commands from standard input: `stall NAME` (connections stay open without data), `go NAME`, `cut NAME`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class _Line:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection to its end."""
+        """Forward one connection until it ends."""
         await self.open.wait()
         for port in random.sample(self._to, len(self._to)):
             with suppress(OSError):
@@ -50,7 +50,7 @@ class _Line:
                 writer.write(data)
                 await writer.drain()
             writer.write_eof()
-        except (OSError, RuntimeError):  # uvloop says the second of a connection that is closed
+        except (OSError, RuntimeError):  # uvloop raises RuntimeError for a closed connection
             writer.transport.abort()
         finally:
             self._writers.discard(writer)
@@ -77,7 +77,7 @@ async def _run(said: str) -> None:
 
 
 class Proxy:
-    """The process, from outside. Use it as a context. `lines`: name to (port, ports behind it)."""
+    """The proxy process, as a context manager. `lines`: name to (port, target ports)."""
 
     def __init__(self, lines: dict[str, tuple[int, list[int]]]) -> None:
         self._said = json.dumps(
@@ -98,15 +98,15 @@ class Proxy:
         self._process.communicate()
 
     def stall(self, name: str) -> None:
-        """Let nothing through."""
+        """Stop forwarding data."""
         self._report(f"stall {name}")
 
     def go(self, name: str) -> None:
-        """Let it through again."""
+        """Resume forwarding data."""
         self._report(f"go {name}")
 
     def cut(self, name: str) -> None:
-        """Break what is connected."""
+        """Break all connections."""
         self._report(f"cut {name}")
 
     def _report(self, what: str) -> None:

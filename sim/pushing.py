@@ -1,7 +1,7 @@
-"""Pushes recordings into the service as `outcry replay` does, many beside each other, in a process of its own.
+"""Pushes recordings into the service as `outcry replay` does, many concurrently, in a separate process.
 
-Run as `python -m sim.pushing`: reads a line of JSON for each recording to push from standard input, and writes one for
-each that was taken to its end, or why it was not.
+Run as `python -m sim.pushing`. It reads one line of JSON for each recording from standard input, and writes one when
+the recording was pushed completely or failed.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from outcry.client import ApiError, Unreachable
 from outcry.feeds.replay_pacing import pacer_for_speed
 from outcry.trades.reference_tables import Reference, load_reference
 
-# Where nothing was ever taken a replay gives up soon, for its address may be wrong; here it is not.
+# A replay stops early if no push was ever accepted, because its URL may be wrong. Here the URL is right.
 pusher.FIRST_PATIENCE_S = pusher.PATIENCE_S
 
 
 @dataclass(frozen=True)
 class Job:
-    """A recording to push: where, with which key, how many times as fast as it happened."""
+    """A recording to push: target URL, key, and speed as a multiple of real time."""
 
     play: Play
     days: tuple[str, ...]
@@ -71,7 +71,7 @@ async def _run() -> None:
 
 
 class Pushing:
-    """The process, from outside. Use it as a context. `heard`: told of each recording that has come to its end."""
+    """The pushing process, as a context manager. `heard`: called when a recording has ended."""
 
     def __init__(self, heard: Callable[[dict[str, Any]], object]) -> None:
         self._heard = heard
@@ -87,7 +87,7 @@ class Pushing:
         self._process.wait()
 
     def push(self, jobs: Sequence[Job]) -> None:
-        """Begin to push."""
+        """Start pushing."""
         assert self._process.stdin is not None
         for job in jobs:
             self._process.stdin.write(json.dumps(asdict(job)) + "\n")

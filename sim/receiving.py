@@ -1,4 +1,4 @@
-"""The endpoint that alerts are delivered to, and what arrived there."""
+"""Endpoint that receives webhooks, and the deliveries it received."""
 
 import json
 import ssl
@@ -12,8 +12,10 @@ from aiohttp import web
 
 @dataclass
 class Receiver:
-    """Takes webhooks at `/in/OWNER`. `arrived`: by owner and alert the ids it came under; `repeats`: when a message
-    came again."""
+    """Receives webhooks at `/in/OWNER`.
+
+    `arrived`: message ids by owner and alert. `repeats`: times at which a message arrived again.
+    """
 
     port: int
     arrived: dict[str, dict[str, set[str]]] = field(
@@ -24,7 +26,7 @@ class Receiver:
     changed: list[str] = field(default_factory=list[str])
 
     async def serve(self, trust: ssl.SSLContext) -> web.AppRunner:
-        """Listen; clean up what is returned at the end."""
+        """Start listening; the caller must clean up the returned runner at the end."""
         application = web.Application()
         application.router.add_post("/in/{owner}", self._take)
         runner = web.AppRunner(application, access_log=None)
@@ -33,8 +35,10 @@ class Receiver:
         return runner
 
     def faults(self, recorded: Mapping[str, Sequence[str]], shared: Sequence[str]) -> Iterator[str]:
-        """What did not arrive, or came under two ids. `recorded`: keys of the alerts of each owner; `shared`: of those
-        that everybody may see as well."""
+        """Return deliveries that are missing or arrived under two ids.
+
+        `recorded`: keys of the alerts of each owner. `shared`: keys of the alerts that every user receives as well.
+        """
         for owner, keys in recorded.items():
             missing = set(keys) - self.arrived[owner].keys()
             strange = self.arrived[owner].keys() - set(keys) - set(shared)

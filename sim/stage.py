@@ -1,7 +1,7 @@
-"""What runs in a simulation: the engines (a JetStream of three nodes, PostgreSQL, each behind a line that can be
-stalled) and `outcry serve` once for each share of the work, as an operator would start it.
+"""Processes of a simulation: the engines, and one `outcry serve` for each role and share of the work.
 
-Rule kept: a process that ends though nobody killed it is started again a second later, as systemd would, and counted.
+The engines are a JetStream cluster of three nodes and PostgreSQL, each behind a proxy that can stall. A process that
+ends unexpectedly is restarted a second later, as systemd would, and counted.
 """
 
 import os
@@ -28,15 +28,15 @@ from outcry.app.settings import Settings, read_settings
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3
 _AGAIN_S = 1.0
-#: As long as systemd waits.
+#: Time limit for a process to end (s), that of systemd.
 _ENDS_S = 90.0
-#: Names of the lines: before PostgreSQL, before each node of JetStream, before all replicas of the API.
+#: Names of the proxies: in front of PostgreSQL, of each JetStream node, and of all API replicas.
 STORE, NODE, SPREAD = "store", "node{}", "api"
 
 
 @dataclass(frozen=True)
 class Company:
-    """How many processes of each role there are."""
+    """Number of processes of each role."""
 
     engines: int = 3
     feeds: int = 2
@@ -45,26 +45,26 @@ class Company:
 
 
 class Worker:
-    """One `outcry serve` of one role, killed and started again. `log`: all that it and those before it have said."""
+    """One `outcry serve` of one role, killed and restarted. `log`: output of all its processes."""
 
     def __init__(self, role: str, name: str, port: int, log: Path) -> None:
         self.role, self.name, self.port, self.log = role, name, port, log
-        #: What it is started with.
+        #: Environment variables of the process.
         self.environment: dict[str, str] = {}
         self._process: Popen[bytes] | None = None
         self._again_s = 0.0
         self.paused = False
-        #: Whether it was ready when it was last looked at, and nobody has struck it since.
+        #: Whether it was ready at the last check and no fault was injected since.
         self.well = False
-        #: Whether it is to run: False between a kill and the start that follows.
+        #: Whether it should run: False between a kill and the restart.
         self.wanted = False
-        #: How often it ended by itself.
+        #: Number of times it ended unexpectedly.
         self.ended = 0
-        #: How often it did not end though it was told to.
+        #: Number of times it did not end when requested.
         self.stuck = 0
 
     def start(self) -> None:
-        """Start it."""
+        """Start the process."""
         self.wanted = True
         with self.log.open("ab") as said:
             self._process = Popen(
@@ -72,7 +72,7 @@ class Worker:
             )
 
     def look(self) -> None:
-        """Start it again where it has ended by itself, after a moment."""
+        """Restart the process after a moment if it ended unexpectedly."""
         if not self.wanted or self._process is None or self._process.poll() is None:
             return
         self.well = False
@@ -84,7 +84,7 @@ class Worker:
             self.start()
 
     def kill(self) -> int:
-        """End it as if its machine were gone; its number."""
+        """Kill the process as if its machine failed; return its number."""
         assert self._process is not None
         self.wanted = self.paused = self.well = False
         self._process.kill()
@@ -92,8 +92,10 @@ class Worker:
         return self._process.pid
 
     def end(self) -> float:
-        """Tell it to end, and wait; seconds that took. One that does not end in `_ENDS_S` is killed, as systemd would,
-        and counted."""
+        """Request its end and wait; return the seconds that took.
+
+        A process that does not end within `_ENDS_S` is killed, as by systemd, and counted.
+        """
         assert self._process is not None
         self.wanted = self.paused = self.well = False
         began_s = time.monotonic()
@@ -115,16 +117,16 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """Return its process id."""
         assert self._process is not None
         return self._process.pid
 
     def is_ready(self) -> bool:
-        """Whether it says that it is ready."""
+        """Return whether it reports that it is ready."""
         return self.wanted and not self.paused and self.ask("/readyz")[0] == 200
 
     def ask(self, path: str, timeout_s: float = 2.0) -> tuple[int, bytes]:
-        """Ask it something; status 0 where nobody answers."""
+        """Send it a request; the status is 0 without an answer."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
             connection.request("GET", path)
@@ -137,12 +139,15 @@ class Worker:
 
     @property
     def said(self) -> str:
-        """The last that it has said."""
+        """Return the end of its output."""
         return self.log.read_text(errors="replace")[-2000:]
 
 
 class Stage:
-    """Everything that runs. Use it as a context; nothing of Outcry runs before `open`. `folder`: for data and logs."""
+    """All processes of a simulation, as a context manager.
+
+    No Outcry process runs before `open`. `folder`: for data and logs.
+    """
 
     def __init__(self, folder: Path, company: Company, receiver_port: int = 443, nodes: int = NODES) -> None:
         self.folder, self._receiver_port = folder, receiver_port
@@ -184,37 +189,37 @@ class Stage:
         self._held.close()
 
     def open(self) -> None:
-        """Start Outcry, every process at once and in no order."""
+        """Start all Outcry processes at once, in no order."""
         for worker in self.workers:
             worker.environment = self._environment(worker.role)
             worker.start()
 
     def of(self, role: str) -> list[Worker]:
-        """The processes of a role."""
+        """Return the processes of a role."""
         return [worker for worker in self.workers if worker.role == role]
 
     def look(self) -> None:
-        """Start again what has ended by itself."""
+        """Restart processes that ended unexpectedly."""
         for worker in self.workers:
             worker.look()
 
     def unready(self) -> list[Worker]:
-        """Processes that do not say that they are ready."""
+        """Return the processes that do not report that they are ready."""
         return [worker for worker in self.workers if not worker.is_ready()]
 
     @property
     def cluster(self) -> str:
-        """Where the bus is, by its lines."""
+        """Return the URLs of the bus, through the proxies."""
         return ",".join(f"nats://127.0.0.1:{port}" for port in self._node_ports)
 
     @property
     def settings(self) -> Settings:
-        """As a command of the operator's reads them, with no line before PostgreSQL."""
+        """Return the settings of an operator's command, with a direct connection to PostgreSQL."""
         said = self._environment("") | {"OUTCRY_DATABASE_URL": self.postgres.url(self.database)}
         return read_settings({k: v for k, v in said.items() if k not in {"OUTCRY_CLUSTER", "OUTCRY_ROLE"}})
 
     def ended(self) -> Iterator[str]:
-        """Processes that ended by themselves, and how often."""
+        """Return the processes that ended unexpectedly, and how often."""
         yield from (f"{worker.name}: {worker.ended} times" for worker in self.workers if worker.ended)
 
     def _environment(self, role: str) -> dict[str, str]:
@@ -227,7 +232,7 @@ class Stage:
             "HOME": "/nonexistent", "OUTCRY_DATA": str(self.folder / "data"), "OUTCRY_ROLE": role,
             "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": self.cluster,
             "OUTCRY_SECRET": self._secret, "OUTCRY_VAULT_KEYS": f"k1:{self._vault_key}",
-            "OUTCRY_PUBLIC_URL": "https://outcry.example",  # a message that comes again leads where it led
+            "OUTCRY_PUBLIC_URL": "https://outcry.example",  # repeated messages must contain the same links
             "OUTCRY_PRIVATE_HOSTS": f"127.0.0.1:{self._receiver_port}",
             "OUTCRY_PRIVATE_CA": str(self.certificate.path),
         }  # fmt: skip

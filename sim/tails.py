@@ -1,8 +1,10 @@
-"""What came of the files that grow. At every replica the profile of the session that runs holds each of their trades
-once; and what fired is what the log of the stream, read by one process, fires.
+"""Checks of the growing files.
 
-A file is followed in the present, and a trade that is read too late fires nothing: so its alerts are compared with what
-is in the log, which says when each was read, and not with an undisturbed run.
+At every replica, the profile of the running session must contain each of their trades once. The recorded alerts must
+equal those that one process derives from the log of the stream.
+
+The service follows a file in real time, and a trade that it reads too late fires no alert. The log states when each
+trade was read, so the alerts are compared with the log, not with an undisturbed run.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ from outcry.recordings.formats.scid import SOURCE
 
 
 async def followed(files: Sequence[GrowingFile], stage: Stage, house: Installation, key: str) -> list[str]:
-    """Where a replica's profile of a file's contract is not what was written, a line each."""
+    """Return where a replica's profile of a file's contract differs from the written trades, one line each."""
     faults: list[str] = []
     timeout = aiohttp.ClientTimeout(total=5)
     async with aiohttp.ClientSession(timeout=timeout, headers={"x-api-key": key}) as session:
@@ -55,7 +57,7 @@ async def _asked(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
 
 
 def _volumes(file: GrowingFile, house: Installation) -> dict[int, int]:
-    """Lots by price (10⁻⁹) of the session that runs."""
+    """Return the lots by price (10⁻⁹) of the running session."""
     session = house.reference.calendar.session_at(file.contract.root, house.clock.now_ns())
     found: Counter[int] = Counter()
     if session is not None:
@@ -67,7 +69,7 @@ def _volumes(file: GrowingFile, house: Installation) -> dict[int, int]:
 
 
 def fired(files: Sequence[GrowingFile], stage: Stage, house: Installation) -> list[str]:
-    """Where the alerts recorded of a file's contract are not those its log fires. It blocks."""
+    """Return where the recorded alerts of a file's contract differ from those that its log fires. Blocking."""
     faults: list[str] = []
     with LinkThread(stage.cluster, discard) as thread:
         log = JetStreamLog(thread, discard)
