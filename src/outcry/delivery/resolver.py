@@ -52,13 +52,13 @@ class DnsResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """See `AbstractResolver`."""
+        """Return the IP addresses of a host from DNS and the hosts file."""
         if self._resolver is None:  # created here, because it belongs to the running loop
             self._resolver = AsyncResolver(**self._options)
         return await self._resolver.resolve(host, port, family)
 
     async def close(self) -> None:
-        """See `AbstractResolver`."""
+        """Close the connections to the DNS servers."""
         if self._resolver is not None:
             await self._resolver.close()
 
@@ -72,13 +72,13 @@ class SystemResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """See `AbstractResolver`."""
+        """Return the IP addresses of a host from the operating system."""
         query = partial(socket.getaddrinfo, host.encode("ascii"), None, family, socket.SOCK_STREAM)
         found = await asyncio.get_running_loop().run_in_executor(self._threads, query)
         return resolve_results(host, port, dict.fromkeys(str(entry[4][0]) for entry in found))
 
     async def close(self) -> None:
-        """See `AbstractResolver`."""
+        """Close the thread pool."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -91,11 +91,11 @@ class StaticResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """See `AbstractResolver`."""
+        """Return the given addresses."""
         return resolve_results(host, port, self._addresses)
 
     async def close(self) -> None:
-        """See `AbstractResolver`."""
+        """Do nothing."""
 
 
 class GuardedResolver:

@@ -164,7 +164,7 @@ class BackgroundLog:
     @staticmethod
     def _frames(files: Iterator[Frame], until: int, first: int, own: Sequence[Frame]) -> Iterator[Frame]:
         for frame in files:
-            if frame.first >= until:  # written after `own` was copied, and contained in it
+            if frame.first >= until:  # written after `own` was copied
                 break
             yield frame
         yield from (frame for frame in own if frame.first + frame.count > first)

@@ -258,9 +258,7 @@ class FileLog:
 
     def _begin(self, key: str, stream: _Stream) -> None:
         """Start a file with the next entry."""
-        if (
-            key in self._unsynced
-        ):  # synced first, because only the newest file is checked for an incomplete end
+        if key in self._unsynced:  # because only the newest file is checked for an incomplete end
             os.fsync(self._handle(key, stream))
         self._close(key)
         stream.folder.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """Return that alerts are sent to no user."""
+    """Return None, so that alerts are recorded but not sent."""
 
 
 class _Taken(NamedTuple):

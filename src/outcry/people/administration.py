@@ -1,6 +1,6 @@
 """Administration of users by the operator: list and change users, invite people.
 
-Nobody joins without an invitation. An invitation never transfers an account that is in use. There is always an operator
+A new user needs an invitation. An invitation never transfers an account that is in use. There is always an operator
 who can sign in.
 """
 
@@ -86,8 +86,8 @@ class UserAdministration(IdentityBase):
     ) -> UserRow:
         """Create the account of an invitation with its credential; this spends the invitation. Raises `Refused`.
 
-        An existing account without credentials, created with a key, is claimed only if the invitation names its email
-        address.
+        An existing account without credentials, created with a key, is taken over only if the invitation names its
+        email address.
         """
         role = _ROLES.get(invitation.details.get("role", ""), "member")
         tier = _TIERS.get(invitation.details.get("tier", ""), "free")
@@ -101,7 +101,7 @@ class UserAdministration(IdentityBase):
             raise Refused(Reason.EMAIL_TAKEN, "email")
         return user
 
-    # -- what they may do
+    # -- roles, tiers and access
 
     def change_user(
         self, operator: UserRow | None, user_id: int, origin: Origin, *, role: UserRole | None = None,

@@ -1,4 +1,4 @@
-"""Browser sessions: a random token in a cookie, of which only a keyed digest is stored.
+"""Browser sessions: a random token in a cookie. Only its keyed digest is stored.
 
 A session ends 14 days after its last use and 90 days after its start. Ending it takes effect everywhere within a
 second. Users must have confirmed their identity within the last 10 minutes before secrets are shown or changed. A
@@ -20,9 +20,9 @@ _DAY_NS = 24 * 60 * NANOS_PER_MINUTE
 IDLE_NS = 14 * _DAY_NS
 LONGEST_NS = 90 * _DAY_NS
 RECENT_NS = 10 * NANOS_PER_MINUTE
-#: How often uses are stored. Days are accurate enough for people, and reading a page then writes nothing.
+#: How often uses are stored. A last use accurate to the day is enough for users, and page views then write nothing.
 NOTED_NS = 5 * NANOS_PER_MINUTE
-#: Maximum per user, so that repeated sign-ins do not fill the memory. The least recently used session ends.
+#: Maximum per user, so that repeated sign-ins do not fill the memory. Beyond it the least recently used session ends.
 MOST_SESSIONS = 50
 _TOKEN_BYTES = 32
 _LONGEST_AGENT = 300
@@ -39,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A browser that has just signed in. `token`: for its cookie; it cannot be read again."""
+    """A browser that has just signed in. `token`: the value of its cookie, which is not stored."""
 
     token: str
     user: UserRow
@@ -87,7 +87,7 @@ class BrowserSessions(RevisionCache):
     def find_expired(self, token: str, now_ns: int, *, secure: bool = False) -> BrowserSession | None:
         """Return the session of a token if it has expired, was not ended otherwise, and its user is not disabled.
 
-        It signs nobody in, but tells whose browser this was.
+        The sign-in page uses it to recognise the user. It does not authenticate the browser.
         """
         row = self._sessions.get(self.digest(token, secure=secure)) if token else None
         user = self._users.get(row.user_id) if row is not None else None
@@ -132,7 +132,7 @@ class BrowserSessions(RevisionCache):
     def confirm(self, row: BrowserSession, user: UserRow, origin: Origin, now_ns: int) -> str:
         """Record that a session's user confirmed their identity; return the session's new token.
 
-        See `open` for `user` and errors.
+        `user`: as read when the credentials were checked. Raises `Refused` as `open` does.
         """
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         digest = self.digest(token, secure=origin.secure)

@@ -1,6 +1,7 @@
 """Store the credentials of users other than passwords: TOTP steps, recovery codes, passkeys, one-time tokens.
 
-What may happen only once is a single conditional statement; the number of changed rows tells whether it happened.
+A change that may happen only once is a single conditional statement. Its number of changed rows shows whether it
+happened.
 """
 
 import json
@@ -16,7 +17,7 @@ from outcry.database.lock_order import lock_user
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.model import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRow, Ways
 
-#: Sessions and tokens are deleted this long after their start or end, when none can be valid any more.
+#: Sessions and tokens are deleted this long after their start or end, when none can still be valid.
 KEPT_NS = 100 * NANOS_PER_DAY
 
 
@@ -83,7 +84,7 @@ class SqlCredentials:
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
         label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
-        """Store a passkey; return False if the credential is known already, or the user has `most` passkeys."""
+        """Store a passkey; return False if the credential is stored already, or the user has `most` passkeys."""
         table = schema.passkeys
         row = {
             "user_id": user_id, "credential_id": credential_id, "public_key": public_key, "label": label,

@@ -1,9 +1,9 @@
 """Email addresses of users: which are accepted, and how they are stored and compared.
 
-`email-validator` checks the syntax without network access. Addresses in private networks are accepted (`ann@nas.local`,
-`ann@nas.home.arpa`, `ann@mailhost`), because a service may run there. Internationalised domains are stored in their
-ASCII form. The address typed at sign-in is only looked up, not validated, so accounts created under older rules still
-work.
+`email-validator` checks the syntax without network access. Email addresses in private networks are accepted
+(`ann@nas.local`, `ann@nas.home.arpa`, `ann@mailhost`), because a service may run there. Internationalised domains are
+stored in their ASCII form. An email address typed at sign-in is only looked up, not validated, so that accounts created
+under older rules still work.
 """
 
 import re
@@ -14,7 +14,7 @@ import email_validator
 for _name in ("local", "localhost", "arpa"):
     if _name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
         email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
-#: `=?utf-8?q?…?=` is made of allowed characters, but mail programs decode it to another address (RFC 2047).
+#: `=?utf-8?q?…?=` has only allowed characters, but email programs decode it to another email address (RFC 2047).
 _ENCODED_WORD = re.compile(r"=\?.*\?=")
 
 
@@ -29,7 +29,7 @@ def read_email(text: str) -> str:
     found = email_validator.validate_email(
         typed, check_deliverability=False, globally_deliverable=False, allow_smtputf8=False, strict=True
     )
-    assert found.ascii_email is not None  # without SMTPUTF8 there always is one
+    assert found.ascii_email is not None  # always set without SMTPUTF8
     return found.ascii_email.lower()
 
 

@@ -1,9 +1,9 @@
 """Sign-in, password reset and change of email address by emailed links.
 
 Requests reveal nothing about accounts, neither by their response nor by their duration: everything that depends on an
-account happens afterwards. A request by someone else does no harm, because earlier links stay valid and the number of
-emails per address is limited. A sign-in link works only in the browser that requested it. A new password ends all
-sessions and revokes all links, but keeps the second factor.
+account happens afterwards. Requests by other people are harmless, because earlier links stay valid and the number of
+emails to one email address is limited. A sign-in link works only in the browser that requested it. A new password ends
+all sessions and revokes all links, but keeps the second factor.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ class EmailFlows(IdentityBase):
     """Sign-in, password reset and change of email address by emailed links."""
 
     def send_link(self, email: str, browser: str, origin: Origin) -> None:
-        """Email a sign-in link if the address has an account.
+        """Email a sign-in link if the email address has an account.
 
         `browser`: identifies the requesting browser, never empty.
         """
@@ -52,7 +52,7 @@ class EmailFlows(IdentityBase):
         return self._arrive(user, "link", origin)
 
     def send_reset(self, email: str, origin: Origin) -> None:
-        """Email a link to choose a new password, if the address has an account."""
+        """Email a link to choose a new password, if the email address has an account."""
         email = self._asked(email, origin)
 
         def send() -> None:
@@ -87,10 +87,10 @@ class EmailFlows(IdentityBase):
         self.note(user, Event.PASSWORD_RESET, origin)
         return self._arrive(renewed, "reset", origin)
 
-    # -- another address
+    # -- change of email address
 
     def begin_email(self, user: UserRow, email: str, origin: Origin) -> None:
-        """Email a confirmation link to a new address, and a notice to the old one.
+        """Email a confirmation link to the new email address, and a notice to the old one.
 
         Refused with `no_mail` without email.
         """
@@ -103,7 +103,7 @@ class EmailFlows(IdentityBase):
         self._attempts.take(Origin(), "mail", email, MAILS_TO_ONE_ADDRESS)
         language, site = _language(user), self._public_url
         self._links.void("email", user.id)
-        # Another user's address gets an email too, so that the requester cannot tell it from an unused one.
+        # Another user's email address receives an email too, so that the response does not reveal its account.
         if self._named(email) is None:
             link = self._links.address("email", self._links.make("email", user_id=user.id, email=email))
             message = build_message("email", language, email, link=link, site=site)
@@ -125,11 +125,11 @@ class EmailFlows(IdentityBase):
         self._links.spend(row)
         if not self._store.change_user(user.id, email=row.email):
             raise Refused(Reason.EMAIL_TAKEN)
-        self._links.void_all_of(user.id)  # they were sent to the old address
+        self._links.void_all_of(user.id)  # they were sent to the old email address
         self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.EMAIL_CHANGED, origin, **{"from": user.email, "to": row.email})
 
-    # -- what they share
+    # -- shared steps
 
     def _asked(self, email: str, origin: Origin) -> str:
         """Check and count a request for an email. Raises `Refused`."""
@@ -141,9 +141,9 @@ class EmailFlows(IdentityBase):
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:
-        """Return the account of an address if it has credentials.
+        """Return the account of an email address if it has credentials.
 
-        An account created with a key is claimed by invitation.
+        An account created with a key has none; an invitation lets its user choose them.
         """
         user = self._named(email)
         if user is None or user.disabled_ns is not None or not self._has_way_in(user):
@@ -151,7 +151,7 @@ class EmailFlows(IdentityBase):
         return user
 
     def _of_link(self, user_id: int | None, email: str) -> UserRow:
-        """Return the user of a link if the account still has the address it was sent to. Raises `Refused`."""
+        """Return the user of a link if the account still has the email address it was sent to. Raises `Refused`."""
         user = self._store.user(user_id) if user_id is not None else None
         if user is None or user.email != email:
             raise Refused(Reason.LINK)

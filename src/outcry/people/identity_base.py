@@ -28,8 +28,8 @@ from outcry.people.tickets import Tickets
 
 #: Runs work in the background.
 Later = Callable[[Callable[[], None]], object]
-#: At five attempts a minute, someone with the password would guess six digits within weeks; at this daily limit it
-#: takes 18 years. Recovery codes are too long to guess and are not limited.
+#: At five attempts a minute, an attacker with the password would guess six digits within weeks. With this daily limit
+#: it takes 18 years. Recovery codes are too long to guess and are not limited.
 WRONG_CODES_A_DAY = 50
 _FAILURES, _BY_CODE = (Event.SIGN_IN_FAILED, Event.CONFIRM_FAILED), "code"
 _HOUR_S = 3600

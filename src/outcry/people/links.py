@@ -1,7 +1,7 @@
-"""One-time links: a token of 256 random bits in a URL, of which only a keyed digest is stored.
+"""One-time links: a token of 256 random bits in a URL. Only its keyed digest is stored.
 
-A link works once, for one purpose and a limited time. Requesting a link never revokes one that another browser
-requested or an operator created.
+A link is valid once, only for its purpose and for a limited time. Requesting a link never revokes one that another
+browser requested or an operator created.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ LASTING_NS: Mapping[Purpose, int] = {
     "sign_in": 10 * NANOS_PER_MINUTE,
     "email": 30 * NANOS_PER_MINUTE,
 }
-#: Page of each link. The page asks for confirmation before it spends the token, because mail servers follow links too.
+#: Page of each link. The page requires a click before it spends the token, because email servers follow links too.
 PAGES: Mapping[Purpose, str] = {
     "invite": "/invite",
     "reset": "/reset/new",

@@ -10,7 +10,7 @@ class MailFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """An email in plain text to one address."""
+    """An email in plain text to one email address."""
 
     to: str
     subject: str

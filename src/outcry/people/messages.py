@@ -1,6 +1,6 @@
 """Texts of the emails to users, in the languages of the pages.
 
-Rules kept: plain text; at most one link, on its own line; only that link is secret; each email says what to do.
+Emails are plain text with at most one link, on its own line. Only that link is secret. Each email states what to do.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """Users, their credentials and audit log: records, and the interface of their store.
 
 No secret is stored in plain text: session tokens, one-time links and recovery codes as keyed digests, TOTP secrets
-encrypted, passwords as argon2id hashes. Every method may raise `StoreBusy`. What may happen only once (`spend`,
-`use_recovery_code`, `use_totp_step`, `first_operator`), and what must not happen to the last operator or credential
-(`change_user`, `remove_passkey`), is checked and done atomically. `add_session` and `confirm_session` compare the
-version of the credentials that were checked, in the transaction that writes.
+encrypted, passwords as argon2id hashes. Every method may raise `StoreBusy`. Changes that may happen only once are
+atomic: `spend`, `use_recovery_code`, `use_totp_step`, `first_operator`. So are changes that must not affect the last
+operator or credential: `change_user`, `remove_passkey`. `add_session` and `confirm_session` compare the version of the
+credentials that were checked, in the transaction that writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Ways = Literal["own", "any"]
 class Preferences:
     """A user's preferences.
 
-    `language` empty: as the browser requests. `time_zone`: IANA name. `digest_hour`: 0 to 23 in that zone. `shortcuts`:
+    `language`: empty to follow the browser. `time_zone`: IANA name. `digest_hour`: 0 to 23 in that zone. `shortcuts`:
     whether single-key shortcuts are enabled (WCAG 2.1.4).
     """
 
@@ -145,7 +145,7 @@ class IdentityStore(Protocol):
         """
         ...
 
-    # -- people
+    # -- users
 
     def user(self, user_id: int) -> UserRow | None:
         """Return the user with an id."""
@@ -180,8 +180,8 @@ class IdentityStore(Protocol):
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
         """Spend an invitation and create its account with a credential, atomically.
 
-        `claims`: an existing account with that address, enabled and without credentials, becomes this one. Return
-        `spent` if the invitation was spent or has expired, `taken` if the address is taken.
+        `claims`: use an existing account with that email address if it is enabled and has no credentials. Return
+        `spent` if the invitation was spent or has expired, `taken` if the email address is taken.
         """
         ...
 
@@ -198,8 +198,8 @@ class IdentityStore(Protocol):
         """Change the given fields. A new tier also applies to the user's live keys; a disabled user's keys stop.
 
         `disabled_ns` 0 enables the user again. Disabling also ends the user's sessions and one-time links. `leaving`:
-        require another operator with such credentials. Return False if that fails, the address is taken, or the user is
-        unknown.
+        require another operator with such credentials. Return False if there is none, the email address is taken, or
+        the user is unknown.
         """
         ...
 
@@ -261,7 +261,7 @@ class IdentityStore(Protocol):
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
         label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
-        """Store a passkey; return False if the credential is known already, or the user has `most` passkeys."""
+        """Store a passkey; return False if the credential is stored already, or the user has `most` passkeys."""
         ...
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
@@ -310,7 +310,7 @@ class IdentityStore(Protocol):
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """Store a new token (its id is ignored); return its id. Raises `StoreBusy` if its digest is known."""
+        """Store a new token (its id is ignored); return its id. Raises `StoreBusy` if its digest exists already."""
         ...
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:

@@ -1,9 +1,9 @@
 """Sign-in through an OpenID provider, if the operator configured one.
 
 The provider identifies a person; only an account in use or an invitation lets them in. The first sign-in matches the
-account by an email address the provider has verified, later ones by the provider's subject, because an address may pass
-to somebody else. A ticket in a cookie ties request and response to one browser. A second factor enabled here is still
-required, and a user who has one cannot confirm their identity through the provider alone.
+account by an email address that the provider has verified. Later sign-ins use the provider's subject, because an email
+address can pass to another person. A ticket in a cookie ties request and response to one browser. A second factor
+enabled here is still required, and a user who has one cannot confirm their identity through the provider alone.
 """
 
 import hmac
@@ -28,7 +28,7 @@ _LONGEST_NEXT = 1_000
 _LONGEST_CODE = 4_000
 #: The provider's clock may be this far behind ours.
 _SKEW_NS = NANOS_PER_MINUTE
-#: An unreachable provider is not contacted again for this long: every visitor would wait for its timeout.
+#: An unreachable provider is not contacted again for this long, because every visitor would wait for its timeout.
 _AWAY_NS = 30 * NANOS_PER_SECOND
 
 
@@ -36,8 +36,8 @@ _AWAY_NS = 30 * NANOS_PER_SECOND
 class OpenIdOutcome:
     """The outcome.
 
-    `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its user, in which case
-    `token` is its new one. `next`: the path to continue at, not yet checked.
+    `came`: signed in, or a second factor is required; `came` is None after a signed-in browser confirmed its user;
+    `token` is then its new token. `next`: the path to continue at, not yet checked.
     """
 
     came: SignedIn | SecondFactorRequired | None
@@ -92,10 +92,10 @@ class OpenId(UserAdministration):
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
             raise Refused(Reason.LINK)
-        # Counted here and not at the start: any site can make a browser open these URLs, but not with a ticket.
+        # Counted here and not at the start, because any site can make a browser open the start URL, but has no ticket.
         self._attempts.take(origin)
         code = given.get("code", "")
-        if not code or len(code) > _LONGEST_CODE:  # the person declined, or the provider did
+        if not code or len(code) > _LONGEST_CODE:  # the person or the provider declined
             raise Refused(Reason.SIGN_IN_SERVICE)
         try:
             answer = provider.answer(code, self._request(facts))
@@ -107,10 +107,10 @@ class OpenId(UserAdministration):
         return OpenIdOutcome(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
-        """Return the account of this subject, whatever its email address is now.
+        """Return the account of a subject, or of its verified email address.
 
-        Otherwise return the account of the verified address, if it is in use and not another subject's of this
-        provider. Raises `Refused`.
+        The account of the subject is used even if its email address differs. An account found by email address must be
+        in use, and not linked to another subject of this provider. Raises `Refused`.
         """
         user = self._store.user_of_openid(_person(answer))
         if user is not None:

@@ -1,6 +1,6 @@
-"""The port for an OpenID provider.
+"""The interface of an OpenID provider.
 
-What it returns is validated (signature, issuer, audience, time, nonce), so that the use cases never handle tokens.
+Results are validated (signature, issuer, audience, time, nonce), so that the use cases never handle tokens.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class OpenIdRequest:
 class OpenIdAnswer:
     """The identified person.
 
-    `issuer` and `subject` never change, whereas an email address may pass to somebody else. `email` is empty and
-    `authenticated_ns` (UTC) None where the provider does not report them.
+    `issuer` and `subject` never change, whereas an email address can pass to another person. `email` is empty and
+    `authenticated_ns` (UTC) None if the provider does not report them.
     """
 
     issuer: str
@@ -54,5 +54,6 @@ class OpenIdProvider(Protocol):
         ...
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Redeem the code the browser brought back. Every request may block for ten seconds; raises `OpenIdFailed`."""
+        """Redeem the code that the browser returned with. Every request may block for ten seconds; raises
+        `OpenIdFailed`."""
         ...

@@ -1,9 +1,9 @@
 """Client of an OpenID provider: discovery, authorization code flow with PKCE, and ID token validation.
 
 Requests go over https only (plain http to this machine is allowed for tests), follow no redirect, read at most
-256 KB and take at most ten seconds. An ID token is accepted only if the provider signed it with an asymmetric key,
-for this client, for this request, and it has not expired (OpenID Connect Core 1.0, 3.1.3.7). Why this is not
-Authlib: decision record 0050.
+256 KB and take at most ten seconds. An ID token is valid only if the provider signed it with an asymmetric key,
+for this client and this request, and it has not expired (OpenID Connect Core 1.0, 3.1.3.7). Decision record 0050
+explains why this is not Authlib.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class WebOpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Redeem the code the browser brought back."""
+        """Redeem the code that the browser returned with."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -177,7 +177,7 @@ class WebOpenIdProvider:
         self, method: str, address: str, form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Return the JSON object a request is answered with. Raises `OpenIdFailed`, which never contains a secret."""
+        """Return the JSON object of a response. Raises `OpenIdFailed`, which never contains a secret."""
         if not _is_confidential(address):
             raise OpenIdFailed(f"{address[:100]!r} is not an https URL")
         host = urlsplit(address).hostname

@@ -147,7 +147,7 @@ class Passkeys(IdentityBase):
     # -- checking an answer
 
     def _answered(self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin) -> _Proof:
-        """Validate the answer to a challenge. Raises `Refused`, which never tells what was wrong."""
+        """Validate the answer to a challenge. Raises `Refused` with the same reason for every fault."""
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None:
             raise Refused(Reason.PASSKEY)

@@ -1,7 +1,7 @@
 """Refusals of sign-in and account changes. Each has a stable code; the pages' catalogues have a text for each.
 
-Rule kept: a refusal reveals nothing useful to an attacker: neither whether an email address has an account, nor which
-part of a sign-in was wrong.
+A refusal reveals nothing useful to an attacker: neither whether an email address has an account, nor which part of a
+sign-in was wrong.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from enum import StrEnum
 class Reason(StrEnum):
     """Reason of a refusal."""
 
-    WRONG = "wrong"  # email address, password, code or passkey; never says which
+    WRONG = "wrong"  # email address, password, code or passkey, without naming which
     LINK = "link"  # the link or token is used, expired, unknown, or from another browser
     TOO_OFTEN = "too_often"
     DISABLED = "disabled"

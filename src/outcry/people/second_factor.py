@@ -21,7 +21,7 @@ ISSUER = "Outcry"
 STEP_S = 30
 RECOVERY_CODES = 10
 RECOVERY_LENGTH = 10
-#: Without characters that look alike: 31 characters, 49 bits per code.
+#: Without characters that are easily confused: 31 characters, 49 bits per code.
 _SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"
 _SECRET_LENGTH = 32
 _GROUP = 5
@@ -76,9 +76,7 @@ class SecondFactor:
             return None
         try:
             secret = self._encryptor.decrypt(user.totp_sealed, f"totp:{user.id}")
-        except (
-            DecryptionFailed
-        ):  # another server's secret, or another user's cell: there is nothing a code could match
+        except DecryptionFailed:  # encrypted by another server or for another user, so no code can match
             return None
         step = self._step_of(secret, _digits(code))
         return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None

@@ -1,6 +1,6 @@
 """All use cases of identity: set-up, sign-in, second factors, links, invitations and the audit log.
 
-There is no default password and no open registration. Attempts are limited. Nobody can find out whether an email
+There is no default password and no open registration. Attempts are limited. No response reveals whether an email
 address has an account. Every action in a user's name is in the audit log that the user can read.
 """
 
@@ -17,5 +17,5 @@ __all__ = ["Identity", "SecondFactorRequired"]
 class Identity(PasswordSignIn, EmailFlows, Passkeys, Security, OpenId):
     """All use cases of identity.
 
-    All methods may block and raise `StoreBusy`; those that check credentials raise `Refused`.
+    All methods may block and raise `StoreBusy`. Methods that check credentials raise `Refused`.
     """

@@ -1,6 +1,6 @@
 """Limits on sign-in attempts: five per account and twenty per client in any minute, over all methods.
 
-An account that does not exist is counted like one that does.
+Attempts for accounts that do not exist count too.
 """
 
 from threading import Lock
@@ -12,7 +12,7 @@ from outcry.people.refusals import Reason, Refused
 
 FOR_ONE_ACCOUNT = 5
 FROM_ONE_CLIENT = 20
-#: Emails to one address in any minute: enough if the first is slow, too few to flood a mailbox.
+#: Emails to one email address in any minute: enough if the first is slow, too few to flood a mailbox.
 MAILS_TO_ONE_ADDRESS = 2
 
 

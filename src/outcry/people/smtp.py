@@ -73,12 +73,12 @@ class _Form(EmailPolicy):
     """
 
     def fold(self, name: str, value: Any) -> str:
-        """See `EmailPolicy`."""
+        """Return a header as text, folded unless it is one word."""
         whole = name.lower() in {"list-unsubscribe", "message-id"}
         return f"{name}: {value}{self.linesep}" if whole else super().fold(name, value)
 
     def fold_binary(self, name: str, value: Any) -> bytes:
-        """See `EmailPolicy`."""
+        """Return a header as bytes, folded as `fold` does."""
         return self.fold(name, value).encode("ascii")
 
 
@@ -110,7 +110,7 @@ class HandedOver:
 
 
 class SmtpMailer:
-    """Implements `Mailer` for use from a thread. `sender`: the From address."""
+    """Implements `Mailer` for use from a thread. `sender`: the From header."""
 
     def __init__(self, server: SmtpServer, sender: str, clock: Clock) -> None:
         self._server, self._sender, self._clock = server, sender, clock
@@ -128,7 +128,7 @@ class SmtpMailer:
 
 
 def new_message(sender: str, to: str, subject: str, now_ns: int, message_id: str = "") -> EmailMessage:
-    """Create an email without content. `message_id`: kept when the email is sent again; generated if empty.
+    """Create an email without content. `message_id`: the same when the email is sent again; generated if empty.
 
     Raises `ValueError` or `MessageError` if a value would inject a header.
     """
@@ -163,7 +163,7 @@ async def _converse(
 ) -> str:
     stages.begin("connect")
     await client.connect()
-    await client.ehlo()  # required before the server's extensions are known
+    await client.ehlo()  # required before the server lists its extensions
     if not server.tls and (client.supports_extension("starttls") or not server.here):
         stages.begin("tls")
         await client.starttls(validate_certs=not server.here)
@@ -182,7 +182,7 @@ def _address(message: EmailMessage, name: str) -> str:
 
 
 async def _part(client: aiosmtplib.SMTP) -> None:
-    """Close the connection. An accepted email stays accepted, whatever the server does now."""
+    """Close the connection. An error here does not change the result of an accepted email."""
     with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
         if client.is_connected:
             await client.quit(timeout=_FAREWELL_S)

@@ -37,7 +37,7 @@ class SqlIdentityStore(SqlCredentials):
         """Return a number that increases with every committed change."""
         return self._database.revision_of_all()
 
-    # -- people
+    # -- users
 
     def user(self, user_id: int) -> UserRow | None:
         """Return the user with an id."""
@@ -128,7 +128,7 @@ class SqlIdentityStore(SqlCredentials):
             _follow(connection, user_id, tier)
             if disabled_ns:
                 end_all(connection, user_id, disabled_ns)
-            # Without changes, the row count still tells whether the user exists.
+            # Without changes, the row count still shows whether the user exists.
             changed = update(schema.users).where(schema.users.c.id == user_id)
             return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1
 
