@@ -1,6 +1,7 @@
-"""The agent: runs feeds on the user's machine and pushes their events to a service.
+"""The agent runs feeds on the user's machine and pushes their events to a service.
 
-After a clean stop the spool stays on disk. The next start sends the remaining events, also for feeds no longer run.
+After a clean stop the spool stays on disk. The next start sends the remaining events, even of feeds that are no
+longer run.
 """
 
 import asyncio
@@ -71,7 +72,10 @@ class Agent(FeedRunner):
                 self._begin(self._clear(key, caps))
 
     async def _clear(self, key: StreamKey, caps: FeedCaps) -> None:
-        """Send the events of a queue, then delete it, also if the service will never accept them."""
+        """Send the events of a queue, then delete it.
+
+        It is deleted unsent if the service will never accept its events.
+        """
         line = await self.line(key, caps)
         if line is None:
             return

@@ -82,7 +82,7 @@ class FeedRunner:
             while (owner, name) not in self.over:
                 try:
                     contracts = await feed.contracts()
-                except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
+                except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault does not affect others
                     self.report(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
                     await backoff.sleep()
                     continue
@@ -129,7 +129,7 @@ class FeedRunner:
             except OSError as problem:
                 self.disk = str(problem)
                 self.lost(follower, "lost", "no_room", str(problem))
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault does not affect others
                 self.report(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
@@ -228,7 +228,7 @@ class FeedRunner:
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:
-    """Return the capabilities of a feed behind a spool, which can repeat every event."""
+    """Return the capabilities of a feed behind a spool, which can send every event again."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,

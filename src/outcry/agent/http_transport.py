@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from outcry.agent.sender import LONGEST_PAUSE_S, PushQueue, RetryLater, Sender
 from outcry.live.model import StreamKey
 
-#: Number of concurrent pushes. The service allows a key one more.
+#: Number of concurrent pushes. The service allows one more for each key.
 MAX_SENDERS = 3
 
 

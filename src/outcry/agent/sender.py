@@ -27,7 +27,7 @@ _MOST_ANSWER = 64 * 1024
 
 
 class PushQueue(Protocol):
-    """The events of one contract in one run of a feed, and the position up to which the service has accepted them."""
+    """Events of one contract in one run of a feed, and how many of them the service has accepted."""
 
     def push(self) -> Push:
         """Return the next push: about as many events as fit, and at least one if there are any."""

@@ -1,4 +1,4 @@
-"""The spool: events on disk that a service has not accepted yet, one queue for each contract of each feed.
+"""The spool: events on disk that a service has not accepted yet, in one queue for each contract of each feed.
 
 At its size limit the spool discards the oldest segment of the largest queue and reports it as a gap.
 """

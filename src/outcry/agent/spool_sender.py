@@ -1,7 +1,7 @@
-"""Sends the queues of a spool to a service until they are accepted.
+"""Send the queues of a spool to a service until all events are accepted.
 
-An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's answers are
-shown, and affect only the next push.
+An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's
+answers are shown, and affect only the next push.
 """
 
 import asyncio

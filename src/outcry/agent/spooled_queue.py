@@ -62,7 +62,7 @@ class SpooledQueue:
         self._ready_bytes = 0
         self._unsaved: deque[tuple[bytes, Event]] = deque()
         self._unsaved_bytes = 0
-        self._kept: deque[tuple[int, int]] = deque()  # number of taken trades, their newest time
+        self._kept: deque[tuple[int, int]] = deque()  # number of accepted trades, their newest time
         self._taken_ns = 0
         self.caught_up: CaughtUp | None = None
         self._load()
@@ -231,7 +231,7 @@ class SpooledQueue:
                 self._remember()
 
     def drop_oldest(self) -> bool:
-        """Delete the oldest segment to make room, even if it was not sent; return False if it is the only one.
+        """Delete the oldest segment to make room, whether sent or not; return False if it is the only one.
 
         Raises `OSError`.
         """

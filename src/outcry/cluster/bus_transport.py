@@ -8,7 +8,7 @@ from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import Origin
 
-#: HTTP status codes of refusals: queues decide by them whether to retry.
+#: HTTP status codes of refusals, because queues decide by status whether to retry.
 _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 

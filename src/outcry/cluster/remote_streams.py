@@ -37,7 +37,7 @@ _LINKS = {
 
 
 class RemoteStreams(FeedRunner):
-    """Streams that owners in other processes fold; implements the service's port `Streams`.
+    """Streams that owners in other processes fold. Implements `ConnectionStreams`.
 
     registry: the streams as their owners publish them. complete: returns whether the registry contains all of
     them.

@@ -61,7 +61,7 @@ class SharedConnections:
 
 
 class RemoteConnections:
-    """Access to connections that run in other processes. Implements `Runs`."""
+    """Access to connections that run in other processes. Implements `ConnectionRunner`."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

@@ -97,7 +97,7 @@ class StatePublisher:
         registry.on_channels(self._moved)
         registry.on_alerts(self._alerted.set)
 
-    # -- life
+    # -- lifecycle
 
     async def run(self) -> None:
         """Publish until cancelled."""

@@ -1,8 +1,8 @@
 """The owner of limits: one log of each subject's passes, and the leases of replicas.
 
-The passes of the last 60 seconds and the leased requests together never exceed the limit. The owner recalls leases
-before it refuses a request. A pass is counted no earlier than it happened. An expired lease without a report counts as
-used.
+The passes of the last 60 seconds and the leased requests together never exceed the limit. The owner recalls
+leases before it refuses a request. A pass counts from its own time or later, never from an earlier time. An
+expired lease without a report counts as used.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Counts that replicas exchange while a subject has no owner, so that they can divide the remaining requests.
 
 A replica divides once a window: it subtracts what all others claim from the limit and takes one equal share. So
-all shares together never exceed the remainder, in whatever order the replicas divide.
+all shares together never exceed the remainder, regardless of which replica divides first.
 """
 
 import asyncio

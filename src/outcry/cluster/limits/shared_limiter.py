@@ -316,7 +316,7 @@ class SharedLimiter:
             self._enqueue(state, soon=True)
 
     def _history(self, partition: int, number: int) -> list[PassHistory]:
-        """Return all passes here of a partition's subjects, and give their leases up."""
+        """Return all passes here of a partition's subjects, and return their leases."""
         now_ns = self._now_ns()
         for state in self._by_partition[partition].values():
             state.drop(number)

@@ -84,11 +84,11 @@ class SubjectState:
         return self.passed_elsewhere if now_ns - self.reported_at_ns < WINDOW_NS else 0
 
     def drop(self, number: int) -> None:
-        """Give the lease up; message `number` reports that, and answers to earlier messages cannot renew it."""
+        """Drop the lease. Message `number` reports that, and answers to earlier messages cannot renew it."""
         self.left, self.number = 0, number
 
     def line(self, now_ns: int) -> SubjectReport:
-        """Return what to report to the owner now. An unused lease is returned if it ended or if nothing was used."""
+        """Return the report to the owner. An unused lease is returned if it has ended or nothing was used."""
         self.advance(now_ns)
         wants_lease = bool(self.waiting or self.unreported)
         if now_ns >= self.until_ns or not wants_lease:

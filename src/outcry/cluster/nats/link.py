@@ -26,7 +26,7 @@ ANSWER_S = 5.0
 _REPLICAS = 3
 _REPLY_BYTES = 256 << 20
 _NO_RESPONDERS = "503"
-#: JetStream's error codes: no such stream; a stream of another configuration that cannot be changed to this one.
+#: JetStream's error codes: no such stream; one with another configuration exists, and cannot be changed to this one.
 _NO_STREAM, _OTHER_FORM, _FIXED = 10059, 10058, 10052
 #: JetStream's error codes: the number of replicas cannot be placed yet.
 _NOT_YET = frozenset({10005, 10023})
@@ -73,7 +73,7 @@ class Link:
         self.on_lost: list[Callable[[], None]] = []
         self.on_back: list[Callable[[], None]] = []
 
-    # -- life
+    # -- lifecycle
 
     async def __aenter__(self) -> Self:
         self._opening = asyncio.get_running_loop().create_task(self._open(), name="nats")
@@ -169,7 +169,7 @@ class Link:
             del self._waiting[token]
 
     async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
-        """Send a request and return its answers, of which the last only marks the end.
+        """Send a request and return its answers; the last one only marks the end.
 
         Raises the errors of `request`.
         """

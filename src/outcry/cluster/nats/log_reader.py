@@ -20,7 +20,7 @@ _BEHIND_S, _LOOK_S = 5.0, 0.02
 
 
 class BlockingCall(Protocol):
-    """Runs work on NATS and waits for the result. Raises `StoreBusy`."""
+    """A function that runs work on NATS and waits for the result. It raises `StoreBusy`."""
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run the work and return its result."""
@@ -56,7 +56,10 @@ def _first(message: StoredMessage) -> int:
 
 
 class LogReader:
-    """Reads one stream. asked: runs work on NATS and waits for it; begun: starts work on NATS."""
+    """Read the log of one stream.
+
+    asked: runs work on NATS and waits for the result. begun: starts work on NATS and returns its future.
+    """
 
     def __init__(
         self,

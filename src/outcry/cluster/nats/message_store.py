@@ -39,7 +39,7 @@ class StoredMessage:
 
 
 class MessageStore:
-    """Reads and writes one JetStream stream. Every method may raise `BusDown` and `BusRefused`."""
+    """Read and write one JetStream stream. Every method may raise `BusDown` and `BusRefused`."""
 
     def __init__(self, link: Link, config: Mapping[str, Any]) -> None:
         self._link, self._config, self._stream = link, config, str(config["name"])

@@ -1,10 +1,9 @@
-"""Partition ownership by JetStream's pinned clients: the server assigns each partition to one process at a
-time.
+"""Partition ownership by JetStream's pinned clients: the server assigns each partition to one process.
 
-A set of partitions is a stream with one message and one consumer for each. The message is never acknowledged.
-The process that receives it owns the partition for as long as it renews its requests with the server's pin id.
-A process with more than an even share releases the excess: it ends their use, publishes a new message and
-removes its pin.
+A set of partitions is a stream with one message and one consumer for each partition. The message is never
+acknowledged. The process that receives it owns the partition for as long as it renews its requests with the
+server's pin id. A process with more than an even share releases the excess: it ends their use, publishes a new
+message and removes its pin.
 """
 
 import asyncio
@@ -97,8 +96,10 @@ class NatsPartitions:
             seat.asked_until_s = -math.inf
 
     async def _end(self) -> None:
-        """Release every partition. Other processes request them already, because this one is no longer
-        counted."""
+        """Release every partition.
+
+        Other processes request them already, because this one is no longer counted.
+        """
         self._ended = True
         tenures: list[asyncio.Task[None]] = []
         for seat in self._seats:

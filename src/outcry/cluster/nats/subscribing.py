@@ -40,9 +40,7 @@ async def subscribed(
 async def _subscribe(link: Link, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
     await link.up()
     begun = await link.client.subscribe(subject, cb=take)
-    with suppress(
-        Error, OSError, TimeoutError
-    ):  # the link was lost: the client subscribes again when it is back
+    with suppress(Error, OSError, TimeoutError):  # link lost: the client subscribes again later
         async with asyncio.timeout(_NOTED_S):
             await link.client.flush()
     return begun

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LinkThread:
-    """A link with its own thread and event loop. Use it as a context manager."""
+    """A NATS connection with its own thread and event loop. Use it as a context manager."""
 
     def __init__(self, urls: str, report: Report) -> None:
         self._urls, self._report = urls, report

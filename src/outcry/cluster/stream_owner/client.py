@@ -33,7 +33,7 @@ _REACH = msgspec.msgpack.Decoder(StreamProgress | None)
 
 
 class StreamOwnerClient:
-    """Calls the owners of streams. Every method raises `StoreUnavailable` if the owner cannot be reached."""
+    """Call the owners of streams. Every method raises `StoreUnavailable` if the owner cannot be reached."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -78,7 +78,7 @@ def _of(key: StreamKey) -> tuple[int, str, str]:
 
 @dataclass(slots=True)
 class ForwardingIntake:
-    """Forwards pushes received over HTTP to the owner of the stream. Implements `Intake`."""
+    """Forward pushes received over HTTP to the owner of the stream. Implements `Intake`."""
 
     universe: Universe
     owners: StreamOwnerClient
