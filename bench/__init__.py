@@ -1,4 +1,4 @@
-"""Ratios against peers and physical limits, measured in one run on one machine: `python -m bench`.
+"""Ratios against other tools and physical limits, measured in one run on one machine: `python -m bench`.
 
-One module a bench, each with `run(size) -> Iterator[Figure]`; what is measured and why: docs/benchmarks.md.
+Each module is one bench with `run(size) -> Iterator[Figure]`. docs/benchmarks.md states what each measures and why.
 """

@@ -1,6 +1,6 @@
 """Run benches, all unless some are named (`kernel`, `fold`, …): `python -m bench [NAME…] [--quick | --smoke]`.
 
-The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
+The exit status is 1 if a bench could not run. A missed target is printed as missed and is no failure.
 """
 
 import argparse
@@ -40,7 +40,7 @@ BENCHES: dict[str, Callable[[Size], Iterator[Figure]]] = {
 
 
 def main() -> int:
-    """Run the benches named, all if none is."""
+    """Run the named benches, or all if none is named."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"of {', '.join(BENCHES)}; all if none is given"

@@ -1,6 +1,6 @@
-"""The least a server in Python can do: `python -m bench.bare asgi|protocol PORT FILE` sends FILE to whoever asks.
+"""The minimum a server in Python does: `python -m bench.bare asgi|protocol PORT FILE` sends FILE for each request.
 
-`asgi` is an application that looks at nothing, on the product's own uvicorn, uvloop and httptools; `protocol` an
+`asgi` is an application that ignores the request, on the product's uvicorn, uvloop and httptools. `protocol` is an
 asyncio protocol on uvloop that does not even parse.
 """
 
@@ -28,7 +28,7 @@ def _serve_asgi(port: int, body: bytes) -> None:
 
 
 class _Constant(asyncio.Protocol):
-    """Answers each packet with the same bytes."""
+    """Protocol that answers each packet with the same bytes."""
 
     answer = b""
 

@@ -1,8 +1,7 @@
-"""What a cluster of so many users takes, worked out from what was measured: `python -m bench.capacity` prints the table
-of `docs/scaling.md`, and a test sees that it stands there.
+"""Capacity of a cluster, computed from measurements: `python -m bench.capacity` prints the table of `docs/scaling.md`.
 
-Rule kept: a figure is one that was measured here, with where it stands, or an assumption that says so; all the rest is
-multiplication.
+A test compares that page with the output. Each input is a measurement with its source in docs/scaling.md, or a stated
+assumption. The rest is multiplication.
 """
 
 import sys
@@ -10,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-#: A processor is not filled further than this.
+#: Planned utilisation of a processor.
 FILLED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked for, and what is assumed of it.
+    """Assumed load.
 
-    moving: personal feeds whose market trades at the same time. trades_s, pushes_s, states_s: of one of those at a busy
-    hour, trades, the pushes they come in, and how often it is told to those who answer. own_share: requests for a
-    moving stream that nobody has asked for since it moved. minute_s: within which an alert reaches all subscribers.
+    moving: personal feeds whose market trades at the same time. trades_s, pushes_s, states_s: rates of one of these at
+    a busy hour: trades, pushes, and states published to the answering processes. own_share: share of requests for a
+    moving stream that was not requested since it moved. minute_s: time within which an alert reaches all subscribers.
     """
 
     feeds: int = 100_000
@@ -37,8 +36,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one costs: processor time in microseconds, memory and wire in bytes. Where each was measured stands in
-    docs/scaling.md."""
+    """Measured costs: processor time in microseconds, memory and network traffic in bytes.
+
+    docs/scaling.md states where each was measured.
+    """
 
     fold_us: float = 16.7
     append_us: float = 104.0
@@ -61,13 +62,13 @@ class Measured:
     connection_bytes: float = 2.6 * 2**20
     key_bytes: float = 541
     process_bytes: float = 110 * 2**20
-    #: States a second that a process which answers takes at most.
+    #: Maximum states per second that an answering process receives.
     mirror_states_s: float = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table. `cpus`: processors kept wholly busy; `held`: bytes of memory; `wire`: bytes a second."""
+    """A line of the table. `cpus`: fully used processors; `held`: bytes of memory; `wire`: bytes per second."""
 
     role: str
     work: str
@@ -77,7 +78,7 @@ class Row:
 
 
 def rows(load: Load, cost: Measured) -> Iterator[Row]:
-    """What each role has to do, all its processes together; but for what every process that answers holds."""
+    """Return the work of each role over all its processes; memory that each answering process needs is per process."""
     trades_s, pushes_s = load.moving * load.trades_s, load.moving * load.pushes_s
     states_s, log_s = load.moving * load.states_s, trades_s * cost.log_trade_bytes
     cpu_us = trades_s * cost.feed_trade_us
@@ -105,7 +106,7 @@ def rows(load: Load, cost: Measured) -> Iterator[Row]:
 
 
 def table(load: Load, cost: Measured) -> Sequence[str]:
-    """The lines of the table, in Markdown."""
+    """Return the lines of the table, in Markdown."""
     lines = [
         "| role | work | cores used | cores at 60 % | memory | network |",
         "|---|---|---|---|---|---|",

@@ -1,8 +1,10 @@
-"""Several processes on real engines: trades a second through log, fold and answers; a long log read again; how long it
-is from killing an owner to the next answer of its streams; what a replica answers against a process that does it all.
+"""Several processes on real engines: throughput, recovery from a long log, failover and agreement of replicas.
 
-PostgreSQL, one JetStream node, Outcry's processes and the load share one machine's processors. So beside what the clock
-says stands what the engines' own processor time says, which more machines would multiply.
+It measures trades per second through log, fold and answers, reading a long log, and the time from killing an owner to
+the next answer of its streams. It also compares a replica's answers with those of a single process.
+
+PostgreSQL, one JetStream node, Outcry's processes and the load share the processors of one machine. So each result by
+the clock comes with the processor time of the engines, which more machines would multiply.
 """
 
 import asyncio
@@ -76,12 +78,12 @@ BATCH, EVENTS = 256, 8
 LONG_LOG = 5_000_000
 READY_S = 180.0
 _TIMEOUT_S = 10.0
-#: Answers ten times a second that do not change for so long have met a kill.
+#: If answers polled ten times a second do not change for this long (s), the kill caused it.
 _PAUSE_S = 0.6
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure the four, each on engines of its own."""
+    """Measure the four, each on new engines."""
     yield from _reads(size)
     for engines in size.of((1, 2, 4), (1, 2), (1,)):
         with _stage(engines) as stage:
@@ -93,7 +95,7 @@ def run(size: Size) -> Iterator[Figure]:
 
 @contextmanager
 def _stage(engines: int) -> Generator[Stage]:
-    """A cluster of so many engines and one replica of the API, with a past to measure against."""
+    """Start a cluster with this many engines, one API replica, and past sessions for reference levels."""
     with (
         TemporaryDirectory(prefix="outcry-bench-") as place,
         Stage(Path(place), Company(engines, 0, 1, 0), nodes=1) as stage,
@@ -106,7 +108,7 @@ def _stage(engines: int) -> Generator[Stage]:
             if perf_counter() > until:
                 raise Unavailable(f"{unready[0].name} did not start: {unready[0].said}")
             time.sleep(0.1)
-        time.sleep(3)  # until the partitions are spread
+        time.sleep(3)  # until the partitions are distributed
         yield stage
 
 
@@ -122,14 +124,14 @@ def _keys(stage: Stage, count: int) -> list[str]:
 
 @dataclass
 class Line:
-    """One stream on its way to its owner: the events of each push, and how many went before."""
+    """One stream on its way to its owner: the events of each push, and the number already pushed."""
 
     key: StreamKey
     pushes: list[tuple[Event, ...]]
     sent: int = 0
 
     async def push(self, calls: NatsCalls, number: int) -> None:
-        """Push, until all of it is taken, however often the owner changes."""
+        """Push until all events are taken, even if the owner changes."""
         events = self.pushes[number]
         push = Push("0" * 32, self.key.contract, CAPS, self.sent, events)
         body = msgspec.msgpack.encode(
@@ -151,7 +153,7 @@ class Line:
 
 
 def _line(feed: str, contract: Contract, rows: Rows) -> Line:
-    """The first hour at once, and then `EVENTS` events of `BATCH` rows a push."""
+    """Return a stream whose first push has the first hour; later pushes have `EVENTS` events of `BATCH` rows."""
     head = first_hour(rows)
     opening = (CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS), Trades(rows[:head]))
     each = [Trades(rows[at : at + BATCH]) for at in range(head, len(rows), BATCH)]
@@ -204,7 +206,7 @@ async def _throughput(stage: Stage, size: Size) -> list[Figure]:
 
 
 async def _answered(stage: Stage, key: str, last_ns: Mapping[str, int]) -> None:
-    """Wait until a replica's answers hold each root's last trade."""
+    """Wait until a replica's answers include the last trade of each root."""
     api = stage.of("api")[0]
     async with aiohttp.ClientSession(headers={"x-api-key": key}) as session:
         for root, at_ns in last_ns.items():
@@ -216,7 +218,7 @@ async def _answered(stage: Stage, key: str, last_ns: Mapping[str, int]) -> None:
 
 
 async def _updated(session: aiohttp.ClientSession, port: int, root: str) -> int | None:
-    """As of when a root is answered live, in ms UTC."""
+    """Return the `updatedAt` of a root's live answer, in ms UTC."""
     async with session.get(f"http://127.0.0.1:{port}/api/levels?symbol={root}") as answer:
         said = (await answer.json()).get("updatedAt")
     return round(datetime.fromisoformat(said).timestamp() * 1000) if said else None
@@ -230,20 +232,20 @@ def _cpu_s(pid: int) -> float:
 
 
 class _NoSnapshots:
-    """Implements `Snapshots`, and keeps nothing: every log is read from its beginning."""
+    """Stores no snapshots, so that every log is read from its beginning. Implements `Snapshots`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """See `Snapshots`."""
+        """Do nothing."""
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
-        """See `Snapshots`."""
+        """Return None, because no snapshot is stored."""
 
     def forget_snapshot(self, key: str) -> None:
-        """See `Snapshots`."""
+        """Do nothing."""
 
 
 def _recovery(count: int) -> Iterator[Figure]:
-    """Fill a log through an engine, then let another read all of it."""
+    """Fill a log through an engine, then read all of it with another."""
     with TemporaryDirectory(prefix="outcry-bench-") as place, JetStream(1) as server:
         settings = read_settings({}, data=place)
         with open_installation(settings) as house, LinkThread(server.urls, _say) as thread:
@@ -284,7 +286,7 @@ def _engine(house: Installation, log: JetStreamLog) -> Engine:
 
 
 async def _filled(engine: Engine, house: Installation, count: int) -> tuple[float, int, int]:
-    """Play at least so many trades; seconds, and how many they were; how many there are in the log."""
+    """Play at least this many trades; return the seconds, the number of trades, and the number in the log."""
     rows = {c: regular_hours(house.reference, c) for c in contracts(house.reference)}
     density = -(-count // (len(FEEDS) * sent(list(rows.values()))))
     rows = {c: regular_hours(house.reference, c, density) for c in rows}
@@ -307,7 +309,7 @@ async def _started(engine: Engine) -> None:
     await engine.stop()
 
 
-# -- an owner killed
+# -- killing an owner
 
 
 async def _failover(stage: Stage, kills: int) -> list[Figure]:
@@ -329,7 +331,7 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
             await asyncio.sleep(8)
             for task in tasks:
                 if task.done():
-                    task.result()  # it has failed
+                    task.result()  # raises the error of the task
             worker = stage.of("engine")[number % 3]
             worker.kill()
             killed_s = perf_counter()
@@ -349,22 +351,25 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
 
 
 def _ends_s(times: Sequence[float], killed_s: float) -> float:
-    """When the longest pause of a stream's answers around a kill was over, in seconds after it; 0: there was none."""
+    """Return when the longest pause of a stream's answers around a kill ended, in seconds after it.
+
+    Return 0 if there was no pause.
+    """
     near = [killed_s - 0.3, *(at for at in times if killed_s - 0.3 <= at <= killed_s + 10), killed_s + 10]
     pause_s, end_s = max((after - before, after) for before, after in pairwise(near))
     return end_s - killed_s if pause_s > _PAUSE_S else 0.0
 
 
 class _Closing:
-    """Implements `Clock`: it stands at the end of the tape's day, for nothing from ahead is taken."""
+    """Stays at the end of the tape's day, because trades from the future are refused. Implements `Clock`."""
 
     def now_ns(self) -> int:
-        """See `Clock`."""
+        """Return the end of the tape's day (ns UTC)."""
         return int(datetime.combine(DAY, time_of_day(21), UTC).timestamp()) * 10**9
 
 
 async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
-    """Bring a feed to its owners as a process of the role `feeds` does."""
+    """Send a feed to its owners as a process of the role `feeds` does."""
     reference = load_reference()
     market = feed_runner.MarketContext(reference.universe, reference.calendar, _Closing())
     with TemporaryDirectory(prefix="outcry-bench-") as place, own_spool(Path(place)) as spool:
@@ -376,7 +381,7 @@ async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
 async def _watched(
     session: aiohttp.ClientSession, stage: Stage, root: str, keys: Sequence[str], times: list[float]
 ) -> None:
-    """Note whenever an answer has changed, asking ten times a second."""
+    """Record the time of each change of an answer, polling ten times a second."""
     api, seen = stage.of("api")[0], ""
     for key in cycle(keys):
         url = f"http://127.0.0.1:{api.port}/api/levels?symbol={root}"
@@ -392,7 +397,7 @@ async def _watched(
 
 
 def _reads(size: Size) -> Iterator[Figure]:
-    """Completed sessions, from a process by itself and from a replica with its limits elsewhere; in turn."""
+    """Measure completed sessions from a single process and from a replica with external limits, in turn."""
     serving.need("wrk", "taskset")
     rounds, seconds = size.of((5, 4), (1, 1), (1, 1))
     count = size.of(serving.KEYS, serving.KEYS, 400)
@@ -434,7 +439,7 @@ def _reads(size: Size) -> Iterator[Figure]:
         for number in range(rounds + 1):
             for name, server in servers.items():
                 done = serving.load(server, folder, seconds)
-                if number or rounds == 1:  # the first round warms up
+                if number or rounds == 1:  # the first round is a warm-up
                     loads[name].append(done.per_cpu_s)
     for name, each in loads.items():
         spread = f"{min(each) / 1e3:.1f}–{max(each) / 1e3:.1f}, {len(each)} rounds"

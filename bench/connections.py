@@ -1,7 +1,8 @@
-"""A hundred people's own feeds in one process: how late a trade is in its answer, and what a connection costs.
+"""Feeds of a hundred users in one process: the delay from a trade to its answer, and the cost of a connection.
 
-The vendor is a process of its own that plays in real time; each person has a connection of five products, made as on
-the page. Then one more is connected, to a vendor that accepts and says nothing: the others must not notice.
+The fake vendor is a separate process that plays in real time. Each user has a connection of five products, created as
+by the page. Then one more connects to a vendor that accepts connections and sends nothing; this must not affect the
+others.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ PEOPLE, WARM_S, STRETCH_S, LIMIT_S = 100, 3.0, 20.0, 240.0
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What was measured of some seconds. `late_ms`: of each trade, from its making to the answer it is in."""
+    """Measurements of a span of some seconds. `late_ms`: delay of each trade until it is in an answer."""
 
     late_ms: np.ndarray
     trades: int
@@ -60,12 +61,12 @@ class Stretch:
     cpu: float
 
     def at(self, percent: float) -> float:
-        """A percentile of lateness."""
+        """Return a percentile of the delays."""
         return float(np.percentile(self.late_ms, percent))
 
 
 class Watch:
-    """Notes how late every batch of trades is as its answer can be had."""
+    """Records the delay of every batch of trades when its answer is available."""
 
     def __init__(self, clock: Ahead) -> None:
         self.clock, self.late_ns, self.counting = clock, list[int](), False
@@ -96,7 +97,8 @@ class Watch:
 def run(size: Size) -> Iterator[Figure]:
     people, stretch_s = size.of((PEOPLE, STRETCH_S), (10, 3.0), (2, 1.0))
     for vendor in VENDORS:
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # memory is of one vendor's connections
+        # so that memory is that of one vendor's connections
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
             found = alone.submit(_of_vendor, vendor, people, stretch_s).result()
         yield from _figures(vendor, people, *found)
 
@@ -161,7 +163,7 @@ async def _measured(
         await asyncio.sleep(min(WARM_S, stretch_s))
         alone = await watch.stretch(stretch_s)
         memory = before, _resident()
-        # in a thread, as pages do: the vendor's library is loaded then
+        # in a thread, as pages do, because it loads the vendor's library
         await asyncio.to_thread(
             connections.connect, users[0], other, "", _GIVEN[other], list(RATES), clock.now_ns()
         )
@@ -175,7 +177,7 @@ async def _measured(
     return live_s, memory, alone, beside
 
 
-#: Where each vendor is reached, by the adapter's names, and entries that look right: what is dead judges none.
+#: Endpoints of each vendor by the adapter's names, and plausible entries; a peer without responses checks none.
 _PLACES = {
     "databento": {"gateway": "", "historical": "http://"},
     "tradovate": {"api": "http://", "md": "ws://"},
@@ -210,7 +212,7 @@ def _report(event: str, **details: object) -> None:
 
 
 async def _say_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    # asyncio.streams takes a connection that is cancelled for a fault, and tells of it
+    # asyncio.streams reports a cancelled connection as an error
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(LIMIT_S)
 
@@ -222,7 +224,7 @@ def _resident() -> int:
 
 @contextmanager
 def _vendor(name: str, ahead_ns: int) -> Generator[dict[str, dict[str, str]]]:
-    """A vendor under way."""
+    """Run a fake vendor for the duration of the context."""
     command = [sys.executable, "-m", "bench.vendor", name, str(ahead_ns), str(LIMIT_S + 4 * STRETCH_S)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

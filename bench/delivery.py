@@ -1,8 +1,8 @@
-"""Delivery: signed messages over TLS a second from one worker, how late they are, what dead endpoints cost the others.
+"""Delivery: signed messages per second over TLS from one worker, their delay, and the cost of failing endpoints.
 
-What is timed is everything between an alert and the endpoint: the entry in the outbox, the claim, the address judged,
-the signature, TLS, the answer, and the attempt recorded, over SQLite on disk. The endpoints are in another process.
-Beside it the same client without any of that, posting bytes signed before to the same endpoints.
+The time covers everything between an alert and the endpoint: the outbox entry, the claim, the URL check, the signature,
+TLS, the response and the recorded attempt, over SQLite on disk. The endpoints are in another process. For comparison,
+the same client posts bytes signed beforehand to the same endpoints.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from outcry.delivery.trust import system_trust
 
 HOSTS, AT_ONCE = 250, 256
 WARM_HOSTS = 20
-#: Subscriptions that one alert goes to, and alerts.
+#: Subscriptions that receive one alert, and number of alerts.
 WARM, COLD, ROUNDS = 3_000, 1_000, 3
 ALERTS_A_SECOND, ENDPOINTS, DEAD = 100, 300, 90
 LASTS_S = 6.0
-#: Until the worker has made its connections.
+#: Time until the worker has opened its connections (s).
 _SETTLED_S = 3.0
 _FAN_OUT = (10_000, 100_000)
 _LIMIT_S = 60.0
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure throughput, lateness, what dead endpoints cost, and entering an alert for many."""
+    """Measure throughput, delay, the cost of failing endpoints, and recording an alert for many subscriptions."""
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         with endpoints(folder, HOSTS) as there:
@@ -78,7 +78,7 @@ def _throughput(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
 async def _in_turn(
     worker: Worker, there: Endpoints, addresses: Sequence[str], rounds: int
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Rounds of both: seconds by the clock and of the processor. The first of each makes connections."""
+    """Run rounds of both; return seconds by the clock and of the processor. The first round opens the connections."""
     ours: list[tuple[float, float]] = []
     bare: list[tuple[float, float]] = []
     running = await worker.run()
@@ -98,9 +98,9 @@ async def _in_turn(
 
 
 async def _round(worker: Worker, count: int) -> tuple[float, float]:
-    """One alert to everyone, from the instant it is recorded until every answer is."""
+    """Send one alert to all subscriptions and wait for all responses; the time starts when the alert is recorded."""
     before = worker.dispatcher.counts.total()
-    await asyncio.sleep(1.1)  # a queue gathers for a second
+    await asyncio.sleep(1.1)  # the queue collects messages for a second
     await asyncio.to_thread(worker.fire)
     began, used = perf_counter(), process_time()
     worker.dispatcher.wake()
@@ -110,7 +110,7 @@ async def _round(worker: Worker, count: int) -> tuple[float, float]:
 
 
 def bare_client(there: Endpoints) -> aiohttp.ClientSession:
-    """A client without a guard, that trusts the endpoints."""
+    """Return a client without URL checks that trusts the endpoints' certificate."""
     trust = system_trust(str(there.certificate))
     connector = aiohttp.TCPConnector(limit=0, ssl=trust, resolver=_Hosts(), use_dns_cache=True)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -131,7 +131,7 @@ class _Hosts(AbstractResolver):
 
 
 async def bare_round(client: aiohttp.ClientSession, addresses: Sequence[str]) -> tuple[float, float]:
-    """Post bytes signed before to each address, so many at once as a worker does."""
+    """Post bytes signed beforehand to each URL, with the worker's concurrency."""
     body = b'{"version":2,"text":"' + b"x" * 500 + b'","alerts":[]}'
     headers = {"content-type": "application/json", **signed("msg_bench", body, [SECRET], 10**18)}
     left = iter(addresses)
@@ -146,17 +146,17 @@ async def bare_round(client: aiohttp.ClientSession, addresses: Sequence[str]) ->
     return perf_counter() - began, process_time() - used
 
 
-# -- lateness
+# -- delay
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Milliseconds from recording an alert to its first byte at the endpoint, by the number of the endpoint."""
+    """Milliseconds from recording an alert to its first byte at the endpoint, by the endpoint's number."""
 
     ms: np.ndarray[Any, np.dtype[np.float64]]
 
     def at(self, percent: float) -> float:
-        """A percentile."""
+        """Return a percentile."""
         return float(np.percentile(self.ms, percent))
 
 
@@ -177,7 +177,7 @@ def _lateness(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
 
 
 def _dead(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
-    """The same with dead endpoints and without, in turn; only those count that are well in both."""
+    """Measure with and without failing endpoints, in turn; count only endpoints that work in both."""
     well, ill = ["ok"] * ENDPOINTS, ["ok"] * ENDPOINTS
     for number, way in zip(
         range(ENDPOINTS - DEAD, ENDPOINTS), ["hang", "500", "refuse"] * DEAD, strict=False
@@ -203,7 +203,7 @@ def _dead(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
 def _paced(
     folder: Path, there: Endpoints, ways: Sequence[str], lasts_s: float, *, in_turn: bool, counted: int = ENDPOINTS
 ) -> Late:  # fmt: skip
-    """Fire alerts in step with the clock, each for one endpoint, and see when they come."""
+    """Fire alerts at a fixed rate, each for one endpoint, and measure when they arrive."""
     worker = Worker(folder, there, HOSTS)
     addresses = [_address(there, number, way) for number, way in enumerate(ways)]
     symbols = [f"S{number}" for number in range(len(ways))]
@@ -218,14 +218,14 @@ def _paced(
 
 
 def _address(there: Endpoints, number: int, way: str) -> str:
-    """Dead endpoints have hosts of their own."""
+    """Return the URL of an endpoint; failing ones have separate hosts."""
     if way == "refuse":
         return f"https://h0.{DOMAIN}:1/{number}"
     return there.url(number % 100 if way == "ok" else 100 + number % 100, f"{way}/{number}")
 
 
 async def _fired(worker: Worker, symbols: Sequence[str], lasts_s: float, *, in_turn: bool) -> dict[str, int]:
-    """Alerts by key, and when each was handed over to be recorded; the first seconds do not count."""
+    """Return alerts by key and when each was passed on to be recorded; the first seconds do not count."""
     fired: dict[str, int] = {}
     chance, running = random.Random(1), await worker.run()
     order = list(symbols)
@@ -245,11 +245,11 @@ async def _fired(worker: Worker, symbols: Sequence[str], lasts_s: float, *, in_t
     return fired
 
 
-# -- for how many
+# -- many subscriptions
 
 
 def _fan_out(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
-    """Seconds until an alert is recorded and entered in the outbox of everyone."""
+    """Return the seconds until an alert is recorded and in the outbox for all subscriptions."""
     for count in size.of(_FAN_OUT, _FAN_OUT[:1], (100,)):
         worker = Worker(folder / f"fan-out{count}", there, HOSTS)
         worker.subscribe_all(there.url(0, "ok"), count)

@@ -1,8 +1,8 @@
-"""Endpoints on many loopback addresses, in a process of their own: `python -m bench.endpoints FOLDER HOSTS`.
+"""Webhook endpoints on many loopback addresses, in a separate process: `python -m bench.endpoints FOLDER HOSTS`.
 
-It prints its port, and answers a line on its standard input with what it took since the line before: when the first
-byte of each request came (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…` (and the
-connection is closed), `/500/…`, `/hang/…`. Its certificate is of an elliptic curve and lasts an hour.
+It prints its port. For each line on its standard input it prints the requests received since the previous one: the time
+of each first byte (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…` (closes the connection),
+`/500/…`, `/hang/…`. Its certificate uses an elliptic curve and is valid for an hour.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ _ANSWERS = {
 
 
 class Taken(msgspec.Struct, array_like=True):
-    """A request: when its first byte came, and the keys of its alerts."""
+    """A request: the time of its first byte, and the keys of its alerts."""
 
     first_ns: int
     keys: list[str]
 
 
 def number_of(host: int) -> str:
-    """The address of a host."""
+    """Return the IP address of a host."""
     return f"127.0.{host // 250}.{host % 250 + 1}"
 
 
 class Endpoint(asyncio.Protocol):
-    """One connection. `noted`: where requests are noted."""
+    """One connection. `noted`: list of received requests."""
 
     def __init__(self, noted: list[tuple[int, bytes]]) -> None:
         self._noted, self._came, self._first_ns = noted, b"", 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Process received bytes; answer each complete request."""
         if not self._came:
             self._first_ns = monotonic_ns()
         self._came += data

@@ -1,9 +1,9 @@
 """One alert to a hundred thousand subscriptions, from one outbox in PostgreSQL, by one, two and four processes.
 
-What is timed: the alert recorded and entered for everybody; then until the last of its messages is recorded as
-delivered. PostgreSQL (which syncs), the workers and the endpoints share one machine's processors. So beside what the
-clock says stands what a message costs each of them in processor time, which more machines would multiply. Beside it a
-bare client, posting bytes signed before to the same endpoints.
+It measures the time to record the alert for all subscriptions, and then the time until the last message is recorded as
+delivered. PostgreSQL (with fsync), the workers and the endpoints share the processors of one machine. So each result by
+the clock comes with the processor time per message, which more machines would multiply. For comparison, a bare client
+posts bytes signed beforehand to the same endpoints.
 
 A worker is `python -m bench.fan_out DATABASE PORT FOLDER`; it delivers until its standard input ends.
 """
@@ -28,16 +28,16 @@ from bench.outbound import Endpoints, Worker, endpoints
 from support.engines.postgres import Postgres
 
 HOSTS = 20
-#: Subscriptions in all, and of them those for the symbol that fewer workers are tried with: they take minutes too.
+#: Subscriptions in total, and for the symbol of the runs with fewer workers, because these take minutes too.
 ALL, FEW, QUICK = 100_000, 10_000, 1_000
 BARE = 3_000
-#: As it is run in earnest, but for its memory.
+#: Settings for production, except for memory.
 _OPTIONS = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB"}
 _LIMIT_S = 600.0
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure it with more and more workers."""
+    """Measure with increasing numbers of workers."""
     few, everyone = size.of((FEW, ALL), (QUICK, 2 * QUICK), (50, 100))
     with (
         TemporaryDirectory(prefix="outcry-bench-") as place,
@@ -59,7 +59,7 @@ def run(size: Size) -> Iterator[Figure]:
 
 
 async def _bare(there: Endpoints, count: int) -> tuple[float, float]:
-    """Seconds a post, by the clock and of the processor, once connections are made."""
+    """Return the seconds per post, by the clock and of the processor, once connections are open."""
     addresses = [there.url(number % HOSTS, "ok") for number in range(count)]
     async with bare_client(there) as client:
         await bare_round(client, addresses)
@@ -70,7 +70,7 @@ async def _bare(there: Endpoints, count: int) -> tuple[float, float]:
 
 @contextmanager
 def _workers(url: str, there: Endpoints, folder: Path, count: int) -> Generator[Sequence[int]]:
-    """So many processes that deliver, until the block ends."""
+    """Run this many delivering processes for the duration of the context."""
     call = [sys.executable, "-m", "bench.fan_out", url, str(there.port), str(folder)]
     running = [subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
     try:
@@ -87,7 +87,7 @@ def _round(
     parent: Worker, server: Postgres, there: Endpoints, pids: Sequence[int], symbol: str, messages: int,
     bare_cpu_s: float,
 ) -> Iterator[Figure]:  # fmt: skip
-    sleep(1.5)  # a queue gathers for a second
+    sleep(1.5)  # the queue collects messages for a second
     before_s, base_s = _used_s(pids), _database_s(server)
     began = perf_counter()
     parent.fire(symbol)
@@ -117,7 +117,7 @@ def _used_s(pids: Sequence[int]) -> float:
 
 
 def _database_s(server: Postgres) -> float:
-    """Seconds of the processor that the server and all its processes have used, those that ended too."""
+    """Return the processor seconds of the server and all its processes, including ended ones."""
     number = server.pid
     children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
     fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Trades one at a time, as a live feed brings them, against the least a loop in Python can do with them."""
+"""The fold of single trades, as from a live feed, against a minimal loop in Python."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
-"""What a frame of the chart costs while it is panned: sixty sessions of letters, beside the library panning nothing.
+"""Cost of a chart frame while panning: sixty sessions of letters, compared with the library panning an empty chart.
 
-A frame is timed from the library's first stroke until its pixels can be read, so that drawing is not put off beyond the
-clock. Both charts are in one page, and panned in turn; figures are of the best round.
+A frame is timed from the library's first stroke until its pixels can be read, so that deferred drawing counts too. Both
+charts are in one page and are panned in turn. Figures are of the best round.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from bench.measuring import Figure, Size, Unavailable
 BUDGET_MS = 16
 WIDTH, HEIGHT = 1600, 900
 
-#: The library with as many slots as the chart has, and nothing in them.
+#: The library with as many slots as the chart has, without content.
 _EMPTY = """
 async ([library, slots]) => {
   const { createChart, LineSeries } = await import(library);
@@ -27,7 +27,7 @@ async ([library, slots]) => {
 }
 """
 
-#: The pane's canvas is the largest, and above it that of the crosshair, which takes the mouse.
+#: The largest canvas is the pane's. Above it is the crosshair's, which receives the mouse.
 _CANVASES = (
     "[...document.querySelectorAll(`#${id} canvas`)].sort((a, b) => b.width * b.height - a.width * a.height)"
 )
@@ -62,7 +62,7 @@ async ([id, frames]) => {
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """The figures."""
+    """Measure both charts and yield the figures."""
     try:
         from support.chart_page import browsing, serving  # noqa: PLC0415 - only with the tests' browser
     except ImportError as problem:

@@ -1,7 +1,7 @@
-"""`outcry import` of a DBN recording, against decoding the same file and doing nothing with it.
+"""`outcry import` of a DBN recording, compared with only decoding the same file.
 
-All are child processes, so interpreter and imports count on both sides. The comparator is databento's own
-`DBNStore.to_ndarray`; a bare chunked decode (the least anybody could do) is printed beside it.
+All run as child processes, so start-up and imports count on both sides. The comparator is databento's
+`DBNStore.to_ndarray`. A bare chunked decode, the minimum for any importer, is printed beside it.
 """
 
 import shutil
@@ -37,7 +37,7 @@ assert rows == int(sys.argv[2])
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure 10 M trades, raw and packed, and 1 M to see whether memory grows (1 M alone if quick)."""
+    """Measure 10 M trades, uncompressed and compressed, and 1 M to detect growing memory (1 M alone if quick)."""
     small, large = size.of((1_000_000, 10_000_000), (1_000_000, 1_000_000), (20_000, 20_000))
     with TemporaryDirectory(prefix="outcry-bench-") as name:
         folder = Path(name)
@@ -69,7 +69,7 @@ def _rounds(path: Path, count: int, folder: Path, rounds: int) -> dict[str, list
             shutil.rmtree(data, ignore_errors=True)
             command = [sys.executable, "-c", code, str(path), str(count)] if code else outcry
             child = run_child(command)
-            if number or rounds == 1:  # the first round brings file and libraries into memory
+            if number or rounds == 1:  # the first round loads file and libraries into memory
                 found[name].append(child)
     shutil.rmtree(data, ignore_errors=True)
     return found

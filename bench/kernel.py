@@ -1,4 +1,4 @@
-"""A session's profile from trades in memory, against reading those trades once and against py-market-profile."""
+"""A session's profile from trades in memory, compared with reading those trades once and with py-market-profile."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from outcry.market.units import PRICE_SCALE
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure 1 M trades, which stay in cache, and 20 M, which do not (1 M alone if quick)."""
+    """Measure 1 M trades, which fit in the cache, and 20 M, which do not (1 M alone if quick)."""
     if find_spec("market_profile") is None:
         raise Unavailable("py-market-profile is not installed: make install")
     with pinned():
@@ -60,7 +60,7 @@ def _measured(count: int, rounds: int, peer_rounds: int) -> Iterator[Figure]:
 
 
 def _peer_s(made: Trades, rounds: int, ours: SessionProfile) -> float:
-    """Seconds py-market-profile takes for its volume profile of the same trades, best round; its answer is checked."""
+    """Return the best round of py-market-profile's volume profile of the same trades (s); its result is checked."""
     import pandas as pd  # noqa: PLC0415 - only this bench needs it
     from market_profile import MarketProfile  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 

@@ -1,7 +1,7 @@
-"""How late the service is at 50,000 trades a second: from a trade to the answer it is in, and to its alert.
+"""Delay of the service at 50,000 trades per second: from a trade to its answer, and to its alert.
 
-Sixty streams send 8 or 9 trades every 10 ms each, one after the other. Every instant is of the one monotonic clock of
-the machine: an answer's `updatedAt` tells when its newest trade was due, and the service notes when it was handed over.
+Sixty streams send 8 or 9 trades every 10 ms each, one after another. All times are from the machine's monotonic clock.
+An answer's `updatedAt` states when its newest trade was due, and the service records when the trade was passed on.
 """
 
 import json
@@ -31,7 +31,7 @@ RATE = 50_000
 BEAT_MS = 10
 POLLED = ("ES", "GC", "ZN")
 KEYS = 100
-#: A client asks again after so long: an answer may have been there for that much less than is measured.
+#: Interval between polls (s). An answer may have been available this much earlier than measured.
 POLL_S = 0.001
 START_S = 180.0
 STRETCH_NS = 4_000_000_000
@@ -40,14 +40,14 @@ Longs = NDArray[np.int64]
 
 
 class Served:
-    """A service under way: its process, port, and the instants of its feeds, once they are known."""
+    """A running service: its process, its port, and the start of its feeds."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self.said: dict[str, int] = {}
 
     def wait_for(self, name: str) -> int:
-        """What it said of that name, or will say."""
+        """Return a value that the process printed by this name; wait for it if needed."""
         until = monotonic() + START_S
         while name not in self.said:
             if monotonic() > until or self.process.poll() is not None:
@@ -56,7 +56,7 @@ class Served:
         return self.said[name]
 
     def listen(self) -> None:
-        """Take down what it says."""
+        """Read the output of the process."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said |= json.loads(line)
@@ -64,7 +64,7 @@ class Served:
 
 @contextmanager
 def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
-    """`bench.stand` with a task until the block ends; then it has written its notes."""
+    """Run `bench.stand` with a task for the duration of the context; its notes are written at the end."""
     with errors.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.stand", json.dumps(task)], stdout=subprocess.PIPE, stderr=log
@@ -85,7 +85,7 @@ def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
 
 
 def add_keys(data: Path, count: int) -> list[str]:
-    """New keys of the highest tier."""
+    """Create keys of the highest tier."""
     with open_installation(read_settings({}, data=str(data))) as house:
         return [
             house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
@@ -93,7 +93,7 @@ def add_keys(data: Path, count: int) -> list[str]:
 
 
 def run(laid: Path, folder: Path, size: Size) -> Iterator[Figure]:
-    """Measure answers and alerts of one run, and the same feeds with nobody behind them."""
+    """Measure answers and alerts of one run, and the same feeds without the service."""
     data, out, seconds = folder / "late", folder / "notes.npz", size.of(20.0, 2.0, 2.0)
     _copy(laid, data)
     task = {
@@ -166,15 +166,17 @@ def _figures(
 
 
 def _settled(events: Longs, zero_ns: int) -> Longs:
-    """Without those of the first second, in which everything starts at once."""
+    """Return events without those of the first second, in which all streams start."""
     return events[events[:, 1] > zero_ns + 1_000_000_000]
 
 
 def _late(
     name: str, at_ns: NDArray[Any], late_ns: NDArray[Any], target: float | None = None, more: str = ""
 ) -> Iterator[Figure]:
-    """p99 of the best stretch of the run, for noise only ever slows; the other stretches' and the whole run's beside
-    it. at_ns: when what came so late was due."""
+    """Yield the p99 of the best span of the run, because noise only adds delay.
+
+    The p99 of the other spans and of the whole run are printed beside it. at_ns: when each late event was due.
+    """
     if not len(late_ns):
         raise RuntimeError(f"nothing was measured: {name}")
     stretch = (at_ns - at_ns.min()) // STRETCH_NS
@@ -191,8 +193,7 @@ def _late(
 
 
 def _seen(sent: Longs, answers: Longs, offset_ns: int) -> Longs:
-    """Of each event handed over while it was polled: when it was due, and from its handing over to the first answer
-    that has it."""
+    """Return when each event sent during polling was due, and the time from sending it to the first answer with it."""
     read_ns, due_ns = answers[:, 0], answers[:, 1] + offset_ns
     newest = np.maximum.accumulate(due_ns)
     mine = sent[(sent[:, 1] > newest[0]) & (sent[:, 1] <= newest[-1])]
@@ -200,7 +201,7 @@ def _seen(sent: Longs, answers: Longs, offset_ns: int) -> Longs:
 
 
 def _poll(port: int, keys: list[str], symbol: str, seconds: float) -> list[tuple[int, int]]:
-    """Ask again and again over one connection: when an answer was read, and the event time it tells (ns)."""
+    """Poll over one connection; return when each answer was read, and its event time (ns)."""
     asks = [
         b"GET /api/levels?symbol=%s HTTP/1.1\r\nhost: bench\r\nx-api-key: %s\r\n\r\n"
         % (symbol.encode(), key.encode())
@@ -222,7 +223,7 @@ def _poll(port: int, keys: list[str], symbol: str, seconds: float) -> list[tuple
 
 
 def _answer(line: socket.socket) -> bytes:
-    """Read one answer; one other than 200 ends the bench."""
+    """Read one answer; a status other than 200 ends the bench."""
     data = line.recv(65_536)
     while (end := data.find(b"\r\n\r\n")) < 0:
         data += line.recv(65_536)
@@ -242,7 +243,7 @@ def _copy(laid: Path, data: Path) -> None:
 
 
 def _disk(folder: Path) -> Iterator[Figure]:
-    """How long the disk itself takes: an alert is recorded once it is on it."""
+    """Measure the latency of the disk, because an alert counts as recorded once it is on disk."""
     taken: list[float] = []
     with (folder / "synced").open("wb", buffering=0) as file:
         for _ in range(200):
@@ -255,12 +256,12 @@ def _disk(folder: Path) -> Iterator[Figure]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of a process and its threads."""
+    """Return the processor time of a process and its threads (ns)."""
     return sum(used for used, _ in _scheduled(pid))
 
 
 def waited_ns(pid: int) -> int:
-    """How long its threads wanted to run and could not, for others did."""
+    """Return how long its threads were ready but waited for a processor (ns)."""
     return sum(waited for _, waited in _scheduled(pid))
 
 

@@ -1,7 +1,7 @@
-"""Lighthouse over the pages of the demonstration: `python -m bench.lighthouse`, run by hand before a release.
+"""Lighthouse over the pages of the demo: `python -m bench.lighthouse`, run manually before a release.
 
-It needs Node and fetches the version named here through npx; nothing of it is part of the program or its tests. Prints
-the four categories of each page, 0 to 1.
+It needs Node and downloads the version named here through npx. Neither the program nor its tests use it. It prints the
+four categories of each page, 0 to 1.
 """
 
 import json
@@ -21,7 +21,7 @@ LEAST = 0.95
 
 
 def scores(npx: str, address: str, folder: Path) -> dict[str, float]:
-    """The categories of one page, as Lighthouse's desktop preset has them."""
+    """Return the categories of one page with Lighthouse's desktop preset."""
     report = folder / "report.json"
     done = subprocess.run(
         [npx, "--yes", LIGHTHOUSE, address, "--quiet", "--preset=desktop", "--output=json", f"--output-path={report}",
@@ -40,7 +40,7 @@ def scores(npx: str, address: str, folder: Path) -> dict[str, float]:
 
 
 def main() -> int:
-    """Print a line a page; exit status 1 where one is below what is wanted."""
+    """Print a line for each page; the exit status is 1 if one is below its target."""
     npx = shutil.which("npx")
     if npx is None:
         print("no npx: Lighthouse needs Node", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Readers of event streams, a thousand in one process: `python -m bench.listeners PORT KEYS SYMBOLS COUNT SECONDS`.
+"""A thousand readers of event streams: `python -m bench.listeners PORT KEYS SYMBOLS COUNT SECONDS`.
 
-KEYS: a file with a key a line; each has as many streams as its tier allows. It prints a JSON line when all have been
-answered (`{"ready": ...}`) and one with what they were told in so many seconds after that. A reader looks for the ends
-of events, for their names, and for the time of the newest trade in them, which tells how old that was when it came.
+KEYS is a file with one key per line; each has as many streams as its tier allows. It prints a JSON line when all
+streams are open (`{"ready": ...}`), and one with the results of the seconds after that. A reader searches for the ends
+of events, for their names, and for the time of the newest trade in them, which yields its age on arrival.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _EVENT = b"event: "
 
 
 class Totals:
-    """What all readers together were told."""
+    """Totals of all readers."""
 
     def __init__(self, count: int) -> None:
         self.missing = count
@@ -37,7 +37,7 @@ class Totals:
 
 
 class Reader(asyncio.Protocol):
-    """One stream."""
+    """Protocol of one stream."""
 
     def __init__(self, totals: Totals, ask: bytes) -> None:
         self._totals, self._ask = totals, ask
@@ -45,11 +45,11 @@ class Reader(asyncio.Protocol):
         self._there = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the stream."""
+        """Request the stream."""
         transport.write(self._ask)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        """Count what came."""
+        """Count received events."""
         totals = self._totals
         if not self._there:
             if not data.startswith(b"HTTP/1.1 200"):
@@ -74,12 +74,12 @@ class Reader(asyncio.Protocol):
                 totals.told.append((event[time + len(_TIME) : time + len(_TIME) + 24], read_ns))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It was ended by the other side."""
+        """Record that the server closed the connection."""
         self._totals.lost += self._totals.counting
 
 
 async def listen(port: int, keys: list[str], symbols: list[str], count: int, seconds: float) -> None:
-    """Open all streams, some at a time, and count."""
+    """Open all streams in groups, and count."""
     loop, totals = asyncio.get_running_loop(), Totals(count)
     each = streams_allowed("admin")
     readers: list[asyncio.BaseTransport] = []
@@ -109,7 +109,7 @@ async def listen(port: int, keys: list[str], symbols: list[str], count: int, sec
 
 
 def _ages(told: list[tuple[bytes, int]]) -> list[int]:
-    """Arrival (monotonic ns) less event time since the feeds' beginning: their zero is still to be taken off."""
+    """Return arrival (monotonic ns) minus event time since the feeds' beginning; the caller subtracts their zero."""
     times = {text: 0 for text, _ in told}
     for text in times:
         at = np.datetime64(text.decode().removesuffix("Z"), "ns").astype(np.int64)

@@ -1,7 +1,7 @@
-"""The live engine: trades a second through feed, log, fold and registry; the delay of answers; a week's memory.
+"""The live engine: trades per second through feed, log, fold and registry; delay of answers; memory over a week.
 
-What is timed is the engine as it serves: a log on disk, alerts recorded in the database, snapshots and syncs going on.
-Beside it, with the same rows: a loop that only decodes and writes them to files, and the core's fold alone.
+The engine runs as in production: a log on disk, alerts recorded in the database, snapshots and syncs. For comparison, a
+loop only decodes the same rows and writes them to files, and the core's fold runs alone.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Played:
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Measure throughput, latency and memory, each with what bounds it."""
+    """Measure throughput, latency and memory, each with its limiting factor."""
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         lay_out(folder / "laid")
@@ -81,7 +81,7 @@ def _throughput(folder: Path, size: Size) -> Iterator[Figure]:
             played = play(folder, rows, batch)
             events = _in_turn(rows, batch)
             bare, core = _bare_s(folder, events), _core_s(events, rows, played.openings)
-            if number or quick:  # the first round warms up
+            if number or quick:  # the first round is a warm-up
                 runs.append(played)
                 others["bare"].append(bare)
                 others["core"].append(core)
@@ -89,7 +89,7 @@ def _throughput(folder: Path, size: Size) -> Iterator[Figure]:
 
 
 def _figures(title: str, batch: int, runs: list[Played], others: dict[str, list[float]]) -> Iterator[Figure]:
-    """Rates of the processor's own time, which neighbours distort least; what the clock said is in the brackets."""
+    """Yield rates by processor time, which other processes distort least; rates by the clock are in brackets."""
     count = runs[0].trades
     best = min(each.cpu_s for each in runs)
     more = "rounds " + ", ".join(f"{count / each.cpu_s / 1e6:.3f}" for each in runs)
@@ -108,8 +108,10 @@ def _figures(title: str, batch: int, runs: list[Played], others: dict[str, list[
 def play(
     folder: Path, rows: dict[Contract, Rows], batch: int, around: Callable[[], object] | None = None
 ) -> Played:
-    """Play rows on both feeds into an engine over a fresh copy of the folder laid out. `around`: called as the
-    clock starts and as it stops."""
+    """Play rows on both feeds into an engine over a new copy of the prepared folder.
+
+    `around`: called when the clock starts and when it stops.
+    """
     data = folder / "played"
     shutil.rmtree(data, ignore_errors=True)
     shutil.copytree(folder / "laid", data)
@@ -159,11 +161,11 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.log"))
 
 
-# -- the same without it
+# -- the same without the engine
 
 
 def _in_turn(rows: dict[Contract, Rows], batch: int) -> list[tuple[int, Contract, Rows]]:
-    """The events of all streams in the order in which they are sent: stream, contract, rows."""
+    """Return the events of all streams in the order in which they are sent: stream, contract, rows."""
     pieces: list[list[tuple[int, Contract, Rows]]] = []
     for number, (contract, each) in enumerate(list(rows.items()) * len(FEEDS)):
         starts = range(first_hour(each), len(each), batch)
@@ -172,7 +174,7 @@ def _in_turn(rows: dict[Contract, Rows], batch: int) -> list[tuple[int, Contract
 
 
 def _bare_s(folder: Path, events: Sequence[tuple[int, Contract, Rows]]) -> float:
-    """Seconds to decode the rows of every event, find the newest, and write them to the stream's file."""
+    """Return the seconds to decode the rows of every event, find the newest, and write them to the stream's file."""
     raw = [(number, rows.tobytes()) for number, _, rows in events]
     handles = [
         os.open(folder / f"bare{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND) for number in range(STREAMS)
@@ -195,7 +197,7 @@ def _core_s(
     rows: dict[Contract, Rows],
     openings: dict[Contract, Opening],
 ) -> float:
-    """Seconds to fold the same trades with everything armed, each event's columns being lists already."""
+    """Return the seconds to fold the same trades with all alerts armed; each event's columns are lists already."""
     ticks = {c: load_reference().universe.products[c.root].tick_e9 for c in rows}
     sessions = [LiveSession(openings[c]) for c in list(rows) * len(FEEDS)]
     for session, (contract, each) in zip(sessions, list(rows.items()) * len(FEEDS), strict=True):

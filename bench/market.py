@@ -1,7 +1,7 @@
-"""Trades as an index future prints them: made up, the same at each run, and as a DBN recording if wanted.
+"""Simulated trades like those of an index future, the same in each run, and a DBN recording of them.
 
-What matters to speed is kept: price dwells on a row and moves by a tick, sweeps share a timestamp, most prints are
-small, four fifths of a day trade in regular hours, and a session spans some hundreds of rows.
+It imitates the traits that determine speed. Price stays on a row and moves by a tick. Sweeps share a timestamp, and
+most trades are small. Four fifths of a day trade in regular hours, and a session spans some hundreds of rows.
 """
 
 from collections.abc import Iterator
@@ -46,10 +46,10 @@ def regular_session(day: date = DAYS[0]) -> tuple[tuple[int, int], ...]:
 
 
 def trades(count: int, window: tuple[int, int], seed: int = 1) -> Trades:
-    """Make trades in order of time inside a half-open window."""
+    """Generate trades in order of time within a half-open window (ns UTC)."""
     rng = np.random.default_rng(seed)
     gaps = rng.exponential(1.0, count)
-    gaps[rng.random(count) < 0.4] = 0.0  # fills of one order carry one timestamp
+    gaps[rng.random(count) < 0.4] = 0.0  # fills of one order have the same timestamp
     at = np.cumsum(gaps, out=gaps)
     at *= (window[1] - window[0] - 1) / at[-1]
     steps = rng.choice(np.array([-1, 0, 1], np.int64), count, p=(0.11, 0.78, 0.11))
@@ -60,7 +60,7 @@ def trades(count: int, window: tuple[int, int], seed: int = 1) -> Trades:
 
 
 def _day(day: date, count: int) -> Iterator[Trades]:
-    """One trade date: the night, the regular hours, the rest."""
+    """Generate one trade date: overnight, regular hours, and the time after them."""
     calendar = load_reference().calendar
     ((opened, closed),) = regular_session(day)
     around = calendar.trade_dates("ES", opened, closed)[0].segments
@@ -72,8 +72,10 @@ def _day(day: date, count: int) -> Iterator[Trades]:
 
 
 def write_recording(path: Path, count: int) -> int:
-    """Write a DBN recording of one contract over several trade dates, packed if the name ends in .zst; return the
-    number of trades in it."""
+    """Write a DBN recording of one contract over several trade dates; return its number of trades.
+
+    The file is compressed if its name ends in .zst.
+    """
     written = 0
     with path.open("wb") as file:
         packed = (

@@ -1,6 +1,6 @@
-"""How the benches measure: alternatives in turn, so that a machine's bad moment hits all of them; children by rusage.
+"""Measurement methods of the benches: alternatives in turn, so that disturbances affect all; children by rusage.
 
-Rule kept: a rate is of the best round, for noise only ever slows; the spread of the rounds is printed beside it.
+A rate is of the best round, because noise only adds time. The spread of the rounds is printed beside it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import TypeVar
 
 LIBRARIES = ("numpy", "databento-dbn", "zstandard", "uvicorn", "uvloop", "starlette", "msgspec")
 
-#: Run between us and the child: a child's peak memory begins at that of the process it was forked from.
+#: Runs between us and the child, because a child's peak memory starts at that of the process that forked it.
 _LAUNCHER = """
 import json, os, resource, subprocess, sys, time
 began = time.perf_counter()
@@ -36,17 +36,17 @@ T = TypeVar("T")
 
 
 class Size(Enum):
-    """How much a bench does: in earnest, a trial of it, or as little as shows that it runs."""
+    """Size of a bench: full, quick, or the minimum that shows that it runs."""
 
     WHOLE, QUICK, SMOKE = range(3)
 
     def of(self, whole: T, quick: T, smoke: T) -> T:
-        """Choose among three amounts."""
+        """Return the amount for this size."""
         return (whole, quick, smoke)[self.value]
 
 
 class Unavailable(Exception):
-    """A bench cannot run here: says what is missing and how to get it."""
+    """A bench cannot run here. The message states what is missing and how to install it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Figure:
 
     @property
     def reached(self) -> bool:
-        """Whether the target was reached; True where there is none."""
+        """Return whether the target was reached; True without a target."""
         if self.target is None:
             return True
         return self.value >= self.target if self.at_least else self.value <= self.target
@@ -81,22 +81,22 @@ def _shown(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds that the rounds of one alternative took."""
+    """Seconds of the rounds of one alternative."""
 
     rounds: tuple[float, ...]
 
     @property
     def best(self) -> float:
-        """The quickest round."""
+        """Return the fastest round."""
         return min(self.rounds)
 
     @property
     def median(self) -> float:
-        """The middle round."""
+        """Return the median round."""
         return statistics.median(self.rounds)
 
     def rates(self, count: int, scale: float = 1e6) -> str:
-        """The rounds as rates of `count` things, but for the best."""
+        """Return median and worst round as text, as rates of `count` items times 1 / `scale`."""
         middle, worst = (count / t / scale for t in (self.median, max(self.rounds)))
         return f"median {_shown(middle)}, worst {_shown(worst)}, {len(self.rounds)} rounds"
 
@@ -105,13 +105,13 @@ class Times:
 
 
 async def within(work: Awaitable[T], limit_s: float) -> T:
-    """Wait for something, cancelled after so many seconds. Raises `TimeoutError`."""
+    """Wait for a coroutine, cancelled after `limit_s` seconds. Raises `TimeoutError`."""
     async with asyncio.timeout(limit_s):
         return await work
 
 
 def in_turn(rounds: int, **alternatives: Callable[[], object]) -> dict[str, Times]:
-    """Time alternatives, each once a round, after one round for warming up that is not counted."""
+    """Time alternatives in turn, once each round, after one uncounted warm-up round."""
     taken: dict[str, list[float]] = {name: [] for name in alternatives}
     for number in range(rounds + 1):
         for name, work in alternatives.items():
@@ -124,7 +124,7 @@ def in_turn(rounds: int, **alternatives: Callable[[], object]) -> dict[str, Time
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What a child process took: seconds by the clock, seconds of processor, bytes of memory at its peak."""
+    """Cost of a child process: seconds by the clock, seconds of processor, peak memory in bytes."""
 
     wall_s: float
     cpu_s: float
@@ -132,7 +132,7 @@ class Child:
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
-    """Run a command to its end; raise `RuntimeError` with what it said if it fails."""
+    """Run a command to its end. Raises `RuntimeError` with its output if it fails."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", _LAUNCHER, *command],
         env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, check=True,
@@ -145,7 +145,7 @@ def run_child(command: Sequence[str], environment: Mapping[str, str] | None = No
 
 @contextmanager
 def pinned() -> Generator[None]:
-    """Keep this process on the last of its processors until the block ends."""
+    """Pin this process to its last processor for the duration of the context."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -158,7 +158,7 @@ def pinned() -> Generator[None]:
 
 
 def installed_command() -> str:
-    """The `outcry` command beside this interpreter."""
+    """Return the `outcry` command beside this interpreter."""
     path = Path(sys.executable).parent / "outcry"
     if not path.exists():
         raise Unavailable(f"{path} is not there: make install")
@@ -166,7 +166,7 @@ def installed_command() -> str:
 
 
 def machine() -> list[str]:
-    """What the figures were measured on."""
+    """Describe the machine of the measurements."""
     cpu = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),

@@ -1,4 +1,4 @@
-"""A worker that delivers, over a database of its own: subscriptions in bulk, alerts fired, and how far it has come."""
+"""A delivery worker with its own database: bulk subscriptions, fired alerts, and progress."""
 
 import asyncio
 import gc
@@ -41,13 +41,13 @@ from outcry.market.calendar import SessionKind
 from outcry.sessions.store import SqlStore
 
 SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
-#: Subscriptions made in one transaction, and how long all their lanes may take.
+#: Subscriptions created in one transaction, and the time limit for all their queues (s).
 _AT_ONCE, _PATIENCE_S = 2_000, 120.0
 _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
 class _Nobody:
-    """Is told of no endpoint that fails."""
+    """Ignores notices of failing endpoints."""
 
     def warned(self, message: Message, hours: int) -> None: ...
 
@@ -56,18 +56,18 @@ class _Nobody:
 
 @dataclass
 class Endpoints:
-    """The endpoints' process: its port, and where its certificate is."""
+    """The endpoints' process: its port, and the path of its certificate."""
 
     process: "subprocess.Popen[bytes]"
     port: int
     certificate: Path
 
     def url(self, host: int, path: str) -> str:
-        """An address there; each host has a name and an address of its own."""
+        """Return a URL there; each host has its own name and IP address."""
         return f"https://h{host}.{DOMAIN}:{self.port}/{path}"
 
     def taken(self) -> Sequence[Taken]:
-        """What was taken since the last time that this was asked."""
+        """Return the requests received since the last call."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(b"\n")
@@ -77,7 +77,7 @@ class Endpoints:
 
 @contextmanager
 def endpoints(folder: Path, hosts: int) -> Generator[Endpoints]:
-    """Endpoints on so many hosts until the block ends."""
+    """Run endpoints on this many hosts for the duration of the context."""
     call = [sys.executable, "-m", "bench.endpoints", str(folder), str(hosts)]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -88,13 +88,15 @@ def endpoints(folder: Path, hosts: int) -> Generator[Endpoints]:
 
 
 def resolve(name: str) -> Sequence[str]:
-    """The address of an endpoint's name."""
+    """Return the IP address of an endpoint's name."""
     return [number_of(int(name.partition(".")[0].removeprefix("h")))]
 
 
 class Worker:
-    """A dispatcher and what it works with. Used on one event loop. `url`: of a database of several workers, where it is
-    not SQLite's in the folder."""
+    """A dispatcher with its dependencies, used on one event loop.
+
+    `url`: of a database shared by several workers; by default SQLite in the folder.
+    """
 
     def __init__(self, folder: Path, there: Endpoints, hosts: int, url: str = "") -> None:
         folder.mkdir()
@@ -105,7 +107,7 @@ class Worker:
         self._encryptor = Encryptor(b"a secret of the bench", "subscriptions")
         self._user = SqlStore(self.database).ensure_user("ann@example.com", 1)
         admitted = ",".join(f"h{host}.{DOMAIN}:{there.port}" for host in range(hosts))
-        refusing = f"h0.{DOMAIN}:1"  # where nobody listens
+        refusing = f"h0.{DOMAIN}:1"  # without a listener
         trust = system_trust(str(there.certificate))
         rule = read_rule("", f"{admitted},{refusing}")
         scripted = ScriptedResolver(resolve)
@@ -125,7 +127,7 @@ class Worker:
         self._fired = 0
 
     def subscribe(self, addresses: Sequence[str], symbols: Sequence[str]) -> None:
-        """Add subscriptions, each for one symbol; empty: for all."""
+        """Add subscriptions, each for one symbol; an empty symbol means all."""
         rows = [
             {
                 "user_id": self._user, "target": "https", "label": "", "shown": "", "symbols": symbol,
@@ -142,7 +144,7 @@ class Worker:
             connection.exec_driver_sql("insert into lanes (subscription_id) select id from subscriptions")
 
     def subscribe_all(self, address: str, count: int) -> None:
-        """Add so many subscriptions for every symbol, to which nothing is sent."""
+        """Add this many subscriptions for every symbol, to which nothing is sent."""
         self.subscribe([address], [""])
         with self.database.write("people") as connection:
             names = ", ".join(column.name for column in schema.subscriptions.c if column.name != "id")
@@ -169,18 +171,18 @@ class Worker:
         return key
 
     def waiting(self) -> int:
-        """How many entries are still to be delivered."""
+        """Return the number of entries still to be delivered."""
         count = text("select count(*) from outbox where phase = :phase")
         with self.database.reading() as connection:
             return connection.execute(count, {"phase": EntryPhase.WAITING.value}).scalar_one()
 
     async def run(self) -> "asyncio.Task[None]":
-        """Begin to deliver; garbage is collected as rarely as the service does."""
+        """Start delivering; garbage is collected as rarely as in the service."""
         collect_rarely()
         return asyncio.create_task(self.dispatcher.run())
 
     async def end(self, running: "asyncio.Task[None]") -> None:
-        """Deliver no more."""
+        """Stop delivering."""
         gc.unfreeze()
         running.cancel()
         await asyncio.wait([running])

@@ -1,8 +1,7 @@
-"""A feed in step with the clock: so many trades a second, event time running as real time does.
+"""A feed at a fixed rate of trades per second, with event time at the speed of real time.
 
-An event is due at an instant of the machine's monotonic clock, which is the same in every process; its newest trade's
-event time is that instant, in whole milliseconds, on a day of the tape. So whoever reads `updatedAt` in an answer
-knows how old it is.
+An event is due at a time of the machine's monotonic clock, which is the same in every process. The event time of its
+newest trade is that time, in whole milliseconds, on a day of the tape. So the `updatedAt` of an answer reveals its age.
 """
 
 import asyncio
@@ -18,23 +17,23 @@ from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.feed import CaughtUp, Cursor, Event, Trades
 from outcry.trades.records import Quality, Rows
 
-#: 2024-05-15 12:01 in New York: every product played is in regular hours, and no bar ends for four minutes.
+#: 2024-05-15 12:01 in New York: every product is in regular hours, and no bar ends for four minutes.
 BASE_NS = 1_715_788_860 * NANOS_PER_SECOND
 _SOON_NS = NANOS_PER_SECOND // 2
 
-#: What became of a feed's event due at an instant: handed over; taken, applied, in the registry (ns, monotonic).
+#: Called for each event that was due, with the times (ns, monotonic) at which it was sent and taken.
 Noted = Callable[[str, Contract, int, int, int], None]
 
 
 class Zero:
-    """When (monotonic ns) it is `BASE_NS`: half a second after the last of the streams has opened its session."""
+    """The monotonic time (ns) that corresponds to `BASE_NS`: half a second after all streams have opened."""
 
     def __init__(self, streams: int, begun: Callable[[int], object]) -> None:
         self._gate, self._begun = Gate(streams), begun
         self.at_ns = 0
 
     async def wait(self) -> None:
-        """Come, and wait for all others; the last one sets the time."""
+        """Register a stream and wait for all others; the last one sets the time."""
         if self._gate.there + 1 == self._gate.streams:
             self.at_ns = (monotonic_ns() + _SOON_NS) // NANOS_PER_MS * NANOS_PER_MS
             self._gate.opened.set()
@@ -43,10 +42,10 @@ class Zero:
 
 
 class PacedFeed:
-    """Sends each contract `rows_a_beat` trades every `beat_ms`, streams one after the other within the beat.
+    """Sends each contract `rows_a_beat` trades every `beat_ms`, streams one after another within the beat.
 
-    The first hour of the rows comes at once; the prices of the rest follow one another, forwards and backwards. A feed
-    that comes late sends all that is due at once. Implements `Feed`.
+    The first hour of the rows is sent at once. Later prices repeat forwards and backwards. A late feed sends all due
+    events at once. Implements `Feed`.
     """
 
     def __init__(
@@ -66,18 +65,18 @@ class PacedFeed:
         self._places = {contract: at for at, contract in enumerate(rows)}
 
     async def contracts(self) -> list[Contract]:
-        """See `Feed`."""
+        """Return the contracts of the rows."""
         return list(self._rows)
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. From the beginning only, and without end."""
+        """Stream a contract, from the beginning only and without end."""
         assert not since.since_ns
         rows, beat_ns = self._rows[contract], self._beat_ms * NANOS_PER_MS
         head = first_hour(rows)
         yield CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS)
         yield Trades(rows[:head])
         path = np.concatenate((rows[head:], rows[head:][::-1]))
-        path = np.concatenate((path, path[: len(path) // 2]))  # so that a slice need not be joined at its end
+        path = np.concatenate((path, path[: len(path) // 2]))  # so that a slice needs no joining at the end
         await self._zero.wait()
         due_ns = self._zero.at_ns + self._places[contract] % self._beat_ms * NANOS_PER_MS + beat_ns
         count = 0.0
@@ -97,7 +96,7 @@ class PacedFeed:
             due_ns = last + beat_ns
 
     def _event(self, path: Rows, first: int, last: int, due_ns: int, span_ns: int) -> Trades | None:
-        """Copy a slice and stamp it: what this costs is counted as the service's."""
+        """Copy a slice and set its times; the cost counts as the service's."""
         count = last - first
         if not count:
             return None
@@ -111,4 +110,4 @@ class PacedFeed:
         return Trades(rows)
 
     async def close(self) -> None:
-        """See `Feed`."""
+        """Do nothing."""

@@ -1,8 +1,7 @@
-"""How soon a page of the demonstration is seen, in a browser that knows nothing of it yet; and how many event streams
-eight tabs hold.
+"""First paint of the demo's pages in a browser without a cache, and the number of event streams of eight tabs.
 
-A page is opened five times, each in a context of its own (no cache, no connection); the figure is the median of the
-browser's own first contentful paint. The market runs meanwhile, as it does for everyone.
+A page is opened five times, each in a new context (no cache, no connection). The figure is the median of the browser's
+first contentful paint. The market runs meanwhile, as in production.
 """
 
 import re
@@ -23,7 +22,7 @@ from outcry.cli.whereabouts import running
 
 TARGET_MS = 1000
 START_S = 120.0
-#: Written once the service answers.
+#: Written once the service answers requests.
 SETUP_TOKEN = "setup-token"
 TABS = 8
 PASSWORD = "quiet lamps over Ohio 9"
@@ -48,7 +47,7 @@ _PAINTED = """() => new Promise((done) => {
 
 
 def chromium() -> str:
-    """Where it is. Raises `Unavailable`."""
+    """Return the path of Chromium. Raises `Unavailable`."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
@@ -57,7 +56,7 @@ def chromium() -> str:
 
 @contextmanager
 def demonstration() -> Generator[tuple[str, Path]]:
-    """The installed command with its invented market: its address and its folder."""
+    """Run the installed command with its simulated market; yield its URL and its folder."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as log:
         folder, until = Path(name), time.monotonic() + START_S
         service = subprocess.Popen(
@@ -78,7 +77,7 @@ def demonstration() -> Generator[tuple[str, Path]]:
 
 @contextmanager
 def browsing() -> Generator[Any]:
-    """Chromium. Raises `Unavailable`."""
+    """Run Chromium. Raises `Unavailable`."""
     try:
         from playwright.sync_api import sync_playwright  # noqa: PLC0415 - of the development group
     except ModuleNotFoundError as problem:
@@ -90,7 +89,7 @@ def browsing() -> Generator[Any]:
 
 
 def signed_in(browser: Any, base: str, folder: Path) -> Any:
-    """Set the service up as anyone would, and return the cookies of who did."""
+    """Set the service up in the browser and return the cookies of the signed-in operator."""
     token = (folder / SETUP_TOKEN).read_text().strip()
     context = browser.new_context()
     page = context.new_page()
@@ -106,7 +105,7 @@ def signed_in(browser: Any, base: str, folder: Path) -> Any:
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """First paints, then the tabs."""
+    """Measure first paints, then the tabs."""
     rounds, tabs = size.of(5, 1, 1), size.of(TABS, TABS, 2)
     with browsing() as browser, demonstration() as (base, folder):
         state = signed_in(browser, base, folder)
@@ -123,7 +122,7 @@ def run(size: Size) -> Iterator[Figure]:
 
 
 def first_paint_ms(browser: Any, address: str, state: Any) -> float:
-    """Of one page, everything cold."""
+    """Return the first contentful paint of one page without caches (ms)."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, storage_state=state)
     page = context.new_page()
     page.goto(address)
@@ -133,7 +132,7 @@ def first_paint_ms(browser: Any, address: str, state: Any) -> float:
 
 
 def streams_of_tabs(browser: Any, base: str, tabs: int) -> float:
-    """How many streams the service has open once all tabs have what they show."""
+    """Return how many streams the service has open once all tabs have loaded."""
     context = browser.new_context()
     for number in range(tabs):
         context.new_page().goto(base + ("/", "/s/ES", "/s/NQ", "/alerts")[number % 4])

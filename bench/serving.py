@@ -1,7 +1,7 @@
-"""`GET /api/levels` over loopback, with real keys, exact limits and the request log, against servers that do less.
+"""`GET /api/levels` over loopback, with real keys, exact limits and the request log, compared with simpler servers.
 
-Each server stands on processor 0 and `wrk` on processor 1. The figure is requests per second of the server's own
-processor time, which a slow load generator or a busy neighbour distorts least. An answer other than 200 ends the bench.
+Each server runs on processor 0 and `wrk` on processor 1. The figure is requests per second of the server's processor
+time, which a slow load generator or another process distorts least. A status other than 200 ends the bench.
 """
 
 import os
@@ -29,12 +29,12 @@ from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.recordings.file_model import ReadOptions
 
-KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
+KEYS = 3_500  # fewer than the fast path caches, and enough for two rounds at 600 requests a minute each
 CONNECTIONS = 32
 SERVER_CPU, LOAD_CPU = 0, 1
 START_S = 180.0
 PATH = "/api/levels?symbol=ES"
-#: Our two services, by what `OUTCRY_FASTPATH` is for each; their data folders are named so.
+#: Our two services by the value of `OUTCRY_FASTPATH`; their data folders have these names.
 _SWITCHES = {"fast path": "1", "without fast path": "0"}
 
 _LUA = """
@@ -67,7 +67,7 @@ http {{
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One round: requests per second of the server's processor and by the clock, latencies in ms."""
+    """One round: requests per second of the server's processor time and by the clock, latencies in ms."""
 
     per_cpu_s: float
     per_s: float
@@ -77,7 +77,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server and what to ask of it."""
+    """A running server and its request."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -111,15 +111,17 @@ def run(size: Size) -> Iterator[Figure]:
 
 
 def need(*programs: str) -> None:
-    """Raise `Unavailable` where a program is not installed."""
+    """Raise `Unavailable` if a program is not installed."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         raise Unavailable(f"{' and '.join(missing)} not found: make browser installs what Debian has")
 
 
 def _prepare(folder: Path, count: int) -> list[str]:
-    """Make a data folder for each of the two services, with a week of ES and the same keys; return the keys. One folder
-    has one service."""
+    """Create a data folder for each of the two services, with a week of ES and the same keys; return the keys.
+
+    A data folder serves one process only.
+    """
     write_recording(folder / "es.dbn", 100_000)
     keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(count)]
     first, second = (folder / switch for switch in _SWITCHES.values())
@@ -131,7 +133,7 @@ def _prepare(folder: Path, count: int) -> list[str]:
 
 
 def furnish(house: Installation, recording: Path, keys: list[str]) -> None:
-    """Give a house a recording, and these keys of the highest tier."""
+    """Import a recording, and create these keys of the highest tier."""
     now_ns = house.clock.now_ns()
     house.importer.run(recording, 0, ReadOptions(), now_ns)
     user = house.store.ensure_user("bench@example.com", now_ns)
@@ -140,13 +142,13 @@ def furnish(house: Installation, recording: Path, keys: list[str]) -> None:
 
 
 def write_load(folder: Path, keys: list[str]) -> None:
-    """Write down what `wrk` reads."""
+    """Write the input of `wrk`."""
     (folder / "keys").write_text("\n".join(keys) + "\n")
     (folder / "load.lua").write_text(_LUA)
 
 
 def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
-    """Start every server; they wait idle for their turn."""
+    """Start every server; they are idle until measured."""
     servers: dict[str, Running] = {}
     for name, switch in _SWITCHES.items():
         (port,) = free_ports(1)
@@ -174,7 +176,7 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
 
 @contextmanager
 def served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Generator[Running]:
-    """A server on its own processor until the block ends, ready when this begins."""
+    """Run a server on its own processor for the duration of the context, once it is ready."""
     began = perf_counter()
     process = subprocess.Popen(
         ["taskset", "-c", str(SERVER_CPU), *command],
@@ -204,7 +206,7 @@ def _asking(url: str, key: str) -> urllib.request.Request:
 
 
 def load(server: Running, folder: Path, seconds: int) -> Load:
-    """Ask a server as fast as it answers."""
+    """Send requests as fast as the server answers."""
     before = _cpu_ns(server.process.pid)
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(folder / "load.lua")]
     done = subprocess.run(
@@ -239,7 +241,7 @@ def _milliseconds(found: tuple[str, ...]) -> float:
 
 
 def _cpu_ns(pid: int) -> int:
-    """Processor time of a process, its threads and its children (first field of schedstat, ns)."""
+    """Return the processor time of a process, its threads and its children (first field of schedstat, ns)."""
     used = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         used += int((task / "schedstat").read_text().split()[0])

@@ -1,7 +1,7 @@
-"""The whole service in a process of its own, fed in step with the clock: `python -m bench.stand '{"data": ...}'`.
+"""The whole service in a separate process, fed at a fixed rate: `python -m bench.stand '{"data": ...}'`.
 
-It prints its port once it answers and the instant its feeds began once they did, a JSON line each; when it is told to
-stop it writes what it noted of every event and alert to `out`, as numpy's arrays.
+It prints a JSON line with its port once it answers, and one with the start of its feeds. When it ends, it writes its
+notes of every event and alert to `out`, as numpy arrays.
 """
 
 import asyncio
@@ -27,8 +27,11 @@ from outcry.trades.feed import Cursor, Feed
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """What to do. feeds: how many, of thirty products each. asked_each: after so many events of a stream its levels
-    are asked for in process; 0: never. bare: only the feeds, nobody behind them, for so many seconds."""
+    """Parameters of a run.
+
+    feeds: number of feeds, of thirty products each. asked_each: number of events of a stream after which its levels are
+    requested in process; 0: never. bare: seconds to run only the feeds, without the service.
+    """
 
     data: str
     out: str
@@ -40,7 +43,7 @@ class Task(msgspec.Struct, kw_only=True):
 
 
 class Notes:
-    """What happened when. Times are ns, monotonic."""
+    """Times of events and alerts (ns, monotonic)."""
 
     def __init__(self, task: Task) -> None:
         self._asked_each = task.asked_each
@@ -52,7 +55,7 @@ class Notes:
         self._since_asked = self._seq = 0
 
     def event(self, feed: str, contract: Contract, due_ns: int, sent_ns: int, taken_ns: int) -> None:
-        """An event was taken; now and then, ask what the service says of it: the first feed's answer goes first."""
+        """Record that an event was taken; at intervals, request the levels of its stream, if it is of the first feed."""
         number = self._numbers.setdefault(f"{feed}/{contract.root}", len(self._numbers))
         self.events.append((number, due_ns, sent_ns, taken_ns))
         house = self.house
@@ -65,7 +68,7 @@ class Notes:
             self.asked.append((sent_ns, monotonic_ns()))
 
     def alerted(self) -> None:
-        """Alerts are in the registry."""
+        """Record that alerts are in the registry."""
         assert self.house is not None
         posted_ns = monotonic_ns()
         rows, _ = self.house.registry.alerts_after(self._seq)
@@ -76,7 +79,7 @@ class Notes:
                 self.alerts.append((number, row.at_ns, posted_ns))
 
     def save(self, path: Path, zero_ns: int) -> None:
-        """Write everything down."""
+        """Write all notes to a file."""
         np.savez(
             path, zero=zero_ns, base=BASE_NS, names=np.array(list(self._numbers)),
             events=np.array(self.events, np.int64).reshape(-1, 4),
@@ -85,7 +88,7 @@ class Notes:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until the process is asked to end."""
     task = msgspec.json.decode(sys.argv[1], type=Task)
     notes = Notes(task)
     with open_installation(read_settings({}, data=task.data)) as house, house.log.exclusively():
@@ -113,7 +116,7 @@ def _say(**what: Any) -> None:
 
 
 async def _drained(feeds: Sequence[Feed], seconds: float) -> None:
-    """The same pace with nobody behind it: how late the machine itself is."""
+    """Run the same feeds without the service, to measure the delay of the machine itself."""
 
     async def take(feed: Feed, contract: Contract) -> None:
         async for _ in feed.open(contract, Cursor(0)):

@@ -1,8 +1,8 @@
-"""A thousand readers of the event stream, each told four times a second what one symbol says; against a bare server.
+"""A thousand readers of the event stream, with four updates of one symbol per second, compared with a bare server.
 
-The service and its readers are processes of their own on real sockets of this machine. Every product trades every 20
-milliseconds, so that each look, four a second, finds something new. The comparator writes an event of the same size to
-as many sockets, four times a second, and does nothing else.
+The service and its readers are separate processes on real sockets of this machine. Every product trades every 20
+milliseconds, so that each of the four checks per second finds a change. The comparator only writes an event of the same
+size to as many sockets, four times a second.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def _figures(
 
 
 def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dict[str, Any]:
-    """Let the readers loose, and watch the server's process meanwhile."""
+    """Start the readers, and measure the server's process meanwhile."""
     empty = pss_bytes(pid)
     before, began = cpu_ns(pid), monotonic()
     sleep(3.0)
@@ -109,7 +109,7 @@ def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dic
     return json.loads(counted) | {"cpu_s": cpu_s, "idle": idle, "whole": whole, "memory": whole - empty}
 
 
-# -- the least that could be done
+# -- the minimal server
 
 
 def _bare(folder: Path, readers: int, seconds: float, found: dict[str, Any]) -> dict[str, Any]:

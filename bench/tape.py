@@ -1,8 +1,8 @@
-"""Sixty streams for the live benches: the invented market's regular hours, traded more densely, of two feeds.
+"""Sixty streams for the live benches: the simulated market's regular hours with more trades, on two feeds.
 
-What matters to speed is kept: products differ in how often they trade by a factor of twenty, every session is measured
-against twenty before it, so that every alert machine is armed, and prices go where they fire. A stream is a feed's
-contract, so two feeds of thirty products are sixty.
+It imitates the traits that determine speed. Trading rates of products differ by a factor of twenty. Every session has
+twenty earlier ones, so that every alert machine is armed, and prices reach levels that fire. A stream is a contract of
+a feed, so two feeds of thirty products are sixty.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ DAY = date(2024, 5, 15)
 PRODUCTS = 30
 FEEDS = ("left", "right")
 STREAMS = PRODUCTS * len(FEEDS)
-#: One invented trade is so many: price then changes at one of seven, and fills share a timestamp.
+#: Each simulated trade is repeated this often. Price then changes at one of seven trades, and fills share a timestamp.
 DENSITY = 3
 CAPS = FeedCaps(
     resolution_ns=1, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=0, resume=Resume.BY_TIME,
@@ -44,13 +44,13 @@ EVERYTHING = Scope(
 
 
 def lay_out(folder: Path, *, history: int = 20) -> None:
-    """Lay a data folder out: `history` past sessions of every product, everything granted to everyone."""
+    """Create a data folder with `history` past sessions of every product, licensed to all users."""
     with open_installation(read_settings({}, data=str(folder))) as house:
         furnish(house, history)
 
 
 def furnish(house: Installation, history: int = 20) -> None:
-    """Give a house `history` past sessions of every product, and grant everything to everyone."""
+    """Store `history` past sessions of every product, and license everything to all users."""
     market = market_of(house.reference)
     write_history(
         house.store, house.reference.universe.products, contracts(house.reference),
@@ -62,17 +62,17 @@ def furnish(house: Installation, history: int = 20) -> None:
 
 
 def market_of(reference: Reference) -> SimulatedMarket:
-    """The invented market."""
+    """Return the simulated market."""
     return SimulatedMarket(SEED, reference.universe.products, reference.calendar)
 
 
 def contracts(reference: Reference) -> list[Contract]:
-    """The front contracts of the products played."""
+    """Return the front contracts of the products."""
     return [reference.universe.front(root, DAY) for root in market_of(reference).roots[:PRODUCTS]]
 
 
 def regular_hours(reference: Reference, contract: Contract, density: int = 1) -> Rows:
-    """The invented trades of a product's regular hours, each so many times: in as many lots, `density` in a row."""
+    """Return the simulated trades of a product's regular hours, each split into `density` consecutive trades."""
     session = reference.calendar.session(contract.root, DAY, SessionKind.RTH)
     if session is None:
         raise RuntimeError(f"{contract.root} does not trade on {DAY}")
@@ -84,7 +84,7 @@ def regular_hours(reference: Reference, contract: Contract, density: int = 1) ->
 
 @dataclass
 class Gate:
-    """Holds streams until all of them have come, so that what is timed is trades and not openings."""
+    """Delays streams until all of them are open, so that the time covers trades and not openings."""
 
     streams: int
     opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -92,7 +92,7 @@ class Gate:
     there: int = 0
 
     async def wait(self) -> None:
-        """Come, and wait until `opened`."""
+        """Register a stream and wait until `opened`."""
         self.there += 1
         if self.there == self.streams:
             self.all_there.set()
@@ -102,8 +102,8 @@ class Gate:
 class TapeFeed:
     """Sends each contract's rows in events of `batch` rows, as fast as they are taken; the first hour before the gate.
 
-    Implements `Feed`. After `turn` events other streams have their turn, for `pace_s`, as they have when a
-    feed reads from a socket.
+    After `turn` events it pauses for `pace_s`, so that other streams run, as with a feed that reads a socket.
+    Implements `Feed`.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class TapeFeed:
         self._rows, self._batch, self._gate, self._turn, self._pace_s = rows, batch, gate, turn, pace_s
 
     async def contracts(self) -> list[Contract]:
-        """See `Feed`."""
+        """Return the contracts of the rows."""
         return list(self._rows)
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. From the beginning only."""
+        """Stream a contract, from the beginning only."""
         assert since.since_ns <= self._rows[contract]["ts_event"][0]
         rows, batch = self._rows[contract], self._batch
         head = first_hour(rows)
@@ -132,14 +132,14 @@ class TapeFeed:
         yield Ended(int(rows["ts_event"][-1]))
 
     async def close(self) -> None:
-        """See `Feed`."""
+        """Do nothing."""
 
 
 def first_hour(rows: Rows) -> int:
-    """How many rows lie in the first hour: after them the initial balance stands, and can be broken."""
+    """Return the number of rows in the first hour; after them the initial balance is complete and can be broken."""
     return int(np.searchsorted(rows["ts_event"], rows["ts_event"][0] + NANOS_PER_HOUR))
 
 
 def sent(rows: Sequence[Rows]) -> int:
-    """How many rows are sent after the gate."""
+    """Return the number of rows after the gate."""
     return sum(len(each) - first_hour(each) for each in rows)

@@ -1,7 +1,7 @@
-"""`python -m bench.vendor NAME AHEAD_NS SECONDS`: a fake vendor in a process of its own, at realistic rates and in real
-time, that says on its first line where it listens and what it accepts.
+"""A fake vendor in a separate process: `python -m bench.vendor NAME AHEAD_NS SECONDS`.
 
-Its present is the machine's clock and AHEAD_NS: a market is open then, whenever the bench is run.
+It plays at realistic rates in real time, and prints its endpoints and accepted entries on its first line. Its current
+time is the machine's clock plus AHEAD_NS, at which a market is open whenever the bench runs.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from outcry.market.instruments import Contract
 from outcry.trades.records import TRADE, Rows
 from outcry.trades.reference_tables import load_reference
 
-#: Trades a second of each contract while the market is busy: five of the most traded products.
+#: Trades per second of each contract while the market is busy: five of the most traded products.
 RATES = {"ES": 12.0, "NQ": 12.0, "CL": 4.0, "GC": 4.0, "ZN": 3.0}
 PRICES = {
     "ES": (26_800, 250_000_000), "NQ": (98_000, 250_000_000), "CL": (6_000, 10_000_000),
@@ -42,7 +42,7 @@ class Ahead:
 
 
 def tape_of(contract: Contract, now_ns: int, seconds: float, resolution_ns: int) -> Rows:
-    """Two days at a trade a minute, then as many as `RATES` says."""
+    """Return two days with one trade a minute, followed by trades at the rates of `RATES`."""
     root = contract.root
     chance = np.random.default_rng(len(root) + ord(root[0]) + contract.month)
     past = np.arange(now_ns - PAST_S * SECOND, now_ns, 60 * SECOND)
@@ -58,7 +58,7 @@ def tape_of(contract: Contract, now_ns: int, seconds: float, resolution_ns: int)
 
 
 async def serve(name: str, ahead_ns: int, seconds: float) -> None:
-    """Play until told to stop."""
+    """Play until the process is asked to end."""
     peer: FakePeer = getattr(import_module(f"support.vendors.{name}_peer"), PEERS[name])()
     if hasattr(peer, "beat_s"):
         peer.beat_s = 1.0  # type: ignore[attr-defined]

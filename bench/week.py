@@ -1,7 +1,7 @@
-"""A week of the invented market through the engine, as fast as it goes: does it keep more each day?
+"""A week of the simulated market through the engine, at full speed, to detect growing memory.
 
-In a process of its own, `python -m bench.week FOLDER DAYS PRODUCTS`: after each trade date, once it is in the store, a
-JSON line with the resident memory, the size of the log and the number of open files. All streams move in step, so that
+Runs in a separate process, `python -m bench.week FOLDER DAYS PRODUCTS`. After each stored trade date it prints a JSON
+line with the resident memory, the size of the log and the number of open files. All streams advance in step, so that
 nothing waits in between.
 """
 
@@ -32,18 +32,18 @@ from outcry.market.calendar import SessionKind
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 ROOTS = ("ES", "NQ", "CL", "GC", "ZN", "6E", "ZC", "LE")
-#: No product's front changes in these weeks.
+#: No product's front contract changes in these weeks.
 FIRST, DAYS = date(2024, 7, 29), 7
 STEP_NS = 20 * NANOS_PER_SECOND
 LIMIT_S = 300.0
-#: The engine's pauses are this many times shorter: a day passes in seconds.
+#: The engine's pauses are divided by this factor, because a day passes in seconds.
 RUSH = 50.0
 _GRACE_NS = 10 * NANOS_PER_MINUTE
 _MB = 1e6
 
 
 def run(size: Size) -> Iterator[Figure]:
-    """Play seven trade dates (three if quick); the first two are a start: modules are loaded, caches filled."""
+    """Play seven trade dates (three if quick); the first two are a warm-up, in which modules load and caches fill."""
     days, products = size.of((DAYS, len(ROOTS)), (3, len(ROOTS)), (2, 1))
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         command = [sys.executable, "-m", "bench.week", place, str(days), str(products)]
@@ -71,7 +71,7 @@ def _list(values: list[float]) -> str:
 
 @dataclass
 class Stepped:
-    """A clock that goes on by a step once every stream waits for it. Implements `Clock`."""
+    """A clock that advances by a step once every stream waits for it. Implements `Clock`."""
 
     at_ns: int
     streams: int
@@ -80,18 +80,18 @@ class Stepped:
     all_wait: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now_ns(self) -> int:
-        """See `Clock`."""
+        """Return the current step's time (ns UTC)."""
         return self.at_ns
 
     async def sleep(self, _seconds: float) -> None:
-        """Wait for the next step, however long that was meant to be."""
+        """Wait for the next step, regardless of the length requested."""
         self.waiting += 1
         if self.waiting >= self.streams:
             self.all_wait.set()
         await self.turn.wait()
 
     async def step(self, until_ns: int) -> None:
-        """Once all wait, go on: by a step, or to an instant that is nearer."""
+        """Once all streams wait, advance by a step, or to an earlier time."""
         await self.all_wait.wait()
         self.at_ns = min(self.at_ns + STEP_NS, until_ns)
         self.waiting = 0
@@ -138,7 +138,8 @@ async def _played(house: Installation, days: int, roots: Sequence[str]) -> None:
         while clock.now_ns() < until_ns:
             await clock.step(until_ns)
         await clock.all_wait.wait()
-        await asyncio.sleep(1.0)  # snapshots come round, and with them what is stored is dropped from the log
+        # a snapshot is taken meanwhile, after which stored entries are removed from the log
+        await asyncio.sleep(1.0)
         _report(house, engine, perf_counter() - began)
     if said:
         raise RuntimeError(f"the engine complained: {said[:3]}")
