@@ -1,4 +1,4 @@
-"""Locks that transactions take on PostgreSQL before they act on what they read.
+"""Locks that transactions on PostgreSQL take before they read data that their changes depend on.
 
 To prevent deadlocks, all transactions take locks in this order: the row of the revision (`Database.write`), the
 recording lock, users, subscriptions, delivery queues by id, and their messages. SQLite has a single writer and needs

@@ -38,7 +38,7 @@ class RevisionCache:
             self._asked_ns = now_ns
 
     def _lapse(self) -> bool:
-        """Drop what has expired; return whether anything has."""
+        """Drop expired entries; return whether there were any."""
         return False
 
     def _load(self) -> bool:

@@ -1,4 +1,4 @@
-"""Notifies owners about their webhooks in a thread of its own, so that a slow mail server delays no delivery.
+"""Notifies owners about their webhooks in a separate thread, so that a slow email server delays no delivery.
 
 Failures do not affect delivery. Beyond `MOST_WAITING` the oldest notices are dropped and logged.
 """
@@ -19,7 +19,7 @@ MOST_WAITING = 1_000
 
 
 class Notices(Protocol):
-    """Notifies the owner of a subscription. Called in a thread of its own, one call at a time."""
+    """Notifies the owner of a subscription. Called in a separate thread, one call at a time."""
 
     def warned(self, message: Message, hours: int) -> None:
         """Notify that nothing has been delivered for this many hours."""

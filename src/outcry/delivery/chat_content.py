@@ -1,8 +1,8 @@
 """Content of a chat message, before it takes the format of a chat.
 
-Severity is a word and a symbol, so it does not depend on colour. Of many alerts the newest are shown and the rest
-counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change
-its direction.
+Severity is a word and a symbol, so it does not depend on colour. Of many alerts the newest are shown and the others
+counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change its
+direction.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Sends alerts to a Discord channel through a webhook.
 
-Text from data is escaped, and a message never mentions anybody. A text is never longer than Discord allows. Discord's
-rate limits are respected before they are reached, because Discord blocks the whole machine for ignoring them.
+Text from data is escaped, and a message never mentions a user or role. A text is never longer than Discord allows.
+Discord's rate limits are respected before they are reached, because Discord blocks the whole machine for ignoring them.
 """
 
 import re
@@ -134,7 +134,7 @@ def _header(reply: Reply, name: str) -> str:
 
 
 def _content(text: str) -> dict[str, object]:
-    """Return a text message. `allowed_mentions` ensures that it mentions nobody."""
+    """Return a text message. `allowed_mentions` prevents all mentions."""
     return {"content": shortened(text, LONGEST_CONTENT), "allowed_mentions": {"parse": []}}
 
 

@@ -40,7 +40,7 @@ _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None,
 class Limits:
     """Deadlines of stages, and limits of concurrent requests.
 
-    One limit is for all requests, the other for each IP address, whatever names resolve to it.
+    One limit applies to all requests, the other to each IP address, for all names that resolve to it.
     """
 
     connect_s: float = 5.0
@@ -54,7 +54,7 @@ class Limits:
 class Reply:
     """Result of a post.
 
-    - `code`: `ok` if the HTTP response was complete enough to interpret, whatever its status, else the failure.
+    - `code`: `ok` if the HTTP response was complete enough to interpret, with any status, else the failure.
     - `headers`: case-insensitive; `body`: the first 16 KiB, as received.
     - `phases_ms`: durations of `dns`, `connect`, `tls` and `answer` (until the response headers), as far as reached.
       A reused connection has `answer` only.

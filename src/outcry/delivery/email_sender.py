@@ -1,6 +1,6 @@
-"""Sends digests of alerts through the operator's mail server.
+"""Sends digests of alerts through the operator's email server.
 
-A resent email has the same Message-ID, so mail programs show it once. Each has a one-click unsubscribe header (RFC
+A resent email has the same Message-ID, so email programs show it once. Each has a one-click unsubscribe header (RFC
 8058). The log records why an email was not sent.
 """
 

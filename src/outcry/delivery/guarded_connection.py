@@ -1,6 +1,6 @@
 """HTTP connections that limit what a server may send, and how many requests run at one IP address.
 
-All received bytes count, whatever part of the protocol they are. A connection is closed if its server sends data
+All received bytes count, of every part of the protocol. A connection is closed if its server sends data
 without a request, so that this data is not taken for the response to the next one. The classes extend internal parts of
 aiohttp; `tests/deliver/test_wire.py` checks that these still exist.
 """

@@ -1,6 +1,6 @@
 """Sends alerts to HTTPS endpoints of programs: a signed POST, and how its response is interpreted.
 
-Only a 2xx status means delivered. After any other response the message is retried or kept.
+Only a 2xx status means delivered. After any other response the message is retried, or retained as failed.
 """
 
 from collections.abc import Sequence

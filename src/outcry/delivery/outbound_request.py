@@ -1,4 +1,4 @@
-"""One HTTP request to a webhook: its stage, its deadline and its slots.
+"""One HTTP request to a webhook: its current stage, its deadline and its slots.
 
 Sockets are created for a request only, and only to IP addresses that its destination allows. A request holds a slot at
 each IP address that it has a socket to. The TLS library reports the progress: the first step of a handshake ends the
@@ -38,7 +38,7 @@ class Stage(IntEnum):
 class OutboundRequest:
     """The state of a request.
 
-    - `allows`: tells whether the destination may be dialled at an IP address.
+    - `allows`: returns whether the destination may be dialled at an IP address.
     - `deadline`: the deadline of the stage; `end_s`: the final deadline, in the loop's time.
     - `slots`: slots by IP address; `acquired`: addresses at which the request has one.
     - `code`: why the request was refused here, empty if it was not.

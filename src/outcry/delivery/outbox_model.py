@@ -15,7 +15,7 @@ from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
-#: Maximum number of alerts in a message. Chat messages and emails show only some of them and count the rest.
+#: Maximum number of alerts in a message. Chat messages and emails show only some alerts and count the others.
 MOST_ALERTS = {Target.HTTPS: 20, Target.SLACK: 200, Target.DISCORD: 200, Target.EMAIL: 500}
 #: Minimum time between two messages of a queue, so that alerts close together are batched. A full message of an
 #: `https` target does not wait.

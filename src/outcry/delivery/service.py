@@ -1,4 +1,4 @@
-"""Delivery as a service: it runs beside the API, and checks URLs and sends tests for the pages.
+"""Delivery as a service: delivers alerts beside the API, and checks URLs and sends tests for the pages.
 
 A test is sent like alerts, once, and is logged. All requests are sent from one event loop.
 """

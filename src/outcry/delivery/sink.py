@@ -34,7 +34,7 @@ class Manner(StrEnum):
     WELL = "well"
     ERROR = "error"  # 500
     SLOW = "slow"  # after every timeout
-    REDIRECT = "redirect"  # 302 to somewhere else
+    REDIRECT = "redirect"  # 302 to another URL
     BUSY = "busy"  # 429, asking for half a minute
     GONE = "gone"  # 410
 
@@ -44,8 +44,8 @@ class Signature(StrEnum):
 
     GOOD = "good"
     OLD = "old"  # valid, but too old or in the future
-    BAD = "bad"  # by no known secret
-    UNKNOWN = "unknown"  # no secret is known yet
+    BAD = "bad"  # by none of the added secrets
+    UNKNOWN = "unknown"  # no secret was added yet
     MISSING = "missing"  # no signature
 
 

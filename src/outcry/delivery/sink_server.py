@@ -76,7 +76,7 @@ def _bind(bound: socket, kept: Path) -> None:
 
 
 class _Listener:
-    """Handles requests as the response mode says."""
+    """Handles requests according to the response mode."""
 
     def __init__(self, sink: Sink, slow_s: float) -> None:
         self._sink, self._slow_s = sink, slow_s

@@ -1,6 +1,6 @@
 """Sends alerts to a Slack channel through an incoming webhook.
 
-Text from data is escaped as Slack requires, so it mentions nobody and links nowhere. A text is never longer than
+Text from data is escaped as Slack requires, so it can contain no mention and no link. A text is never longer than
 Slack allows. A webhook is disabled at once when Slack reports that its channel is gone.
 """
 

@@ -38,7 +38,7 @@ TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
     (_PAUSED, Sign.CONFIRMED): _PAUSED,
     (_DISABLED, Sign.CONFIRMED): _DISABLED,
     (_ACTIVE, Sign.PAUSED): _PAUSED,
-    (_ACTIVE, Sign.RESUMED): _ACTIVE,  # asked twice
+    (_ACTIVE, Sign.RESUMED): _ACTIVE,  # resumed twice
     (_ACTIVE, Sign.REFUSED): _DISABLED,
     (_ACTIVE, Sign.TEST_PASSED): _ACTIVE,
     (_PAUSED, Sign.PAUSED): _PAUSED,

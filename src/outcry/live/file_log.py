@@ -1,8 +1,7 @@
 """The log of live streams as files of consecutive frames.
 
-Each stream has a folder, and each file the number of its first entry: `0/demo/ESZ2026/<first entry>.log`.
-
-One process at a time uses it. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a
+Each stream has a folder, and each file is named after its first entry: `0/demo/ESZ2026/<first entry>.log`. One process
+at a time uses the log. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a
 stream can end with an incomplete frame, because the file before it is synced to disk first.
 """
 

@@ -1,8 +1,8 @@
 """Determines where the history of a new stream starts.
 
 History covers the current or next session with the whole overnight session before it, across maintenance breaks and
-weekends. It also covers the newest regular sessions that the store lacks, with their
-overnight sessions. Answers then refer to the same sessions as if the feed had always run.
+weekends. It also covers the newest regular sessions that the store lacks, with their overnight sessions. Answers then
+refer to the same sessions as if the feed had always run.
 """
 
 from collections.abc import Awaitable, Callable

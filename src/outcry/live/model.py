@@ -258,8 +258,8 @@ class LiveStore(Protocol):
         An alert with the same owner, feed and key is left as it is, and so is a later position. Does not change the
         revision.
 
-        fan_out: adds each new alert in the same transaction to the outbox of every subscription that is active or
-        disabled, matches its symbol and severity, and whose user is in the audience and not disabled.
+        fan_out: adds each new alert in the same transaction to the outbox of matching subscriptions. These are active
+        or disabled, match its symbol and severity, and belong to an enabled user of the audience.
         """
         ...
 

@@ -72,7 +72,7 @@ class Channel:
         self.availability = Availability(live=False, reason="connecting", market_ns=0, trade_date=None)
         #: The feed's own code for why it does not send this stream; empty while it does.
         self.feed_code = ""
-        #: Answers computed from this channel, cached with their version by `answers.live_answers`.
+        #: Objects that compute this channel's answers, cached by `answers.live_answers`.
         self.cached_answers: dict[object, Any] = {}
         self._peek = peek
         self._seen: tuple[int, LiveView | None] = (-1, None)

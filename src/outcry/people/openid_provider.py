@@ -1,8 +1,8 @@
 """Client of an OpenID provider: discovery, authorization code flow with PKCE, and ID token validation.
 
 Requests go over https only (plain http to this machine is allowed for tests), follow no redirect, read at most
-256 KB and take at most ten seconds. An ID token is valid only if the provider signed it with an asymmetric key,
-for this client and this request, and it has not expired (OpenID Connect Core 1.0, 3.1.3.7). Decision record 0050
+256 KB and take at most ten seconds. An ID token must be signed by the provider with an asymmetric key, for this
+client and this request. An expired token is refused (OpenID Connect Core 1.0, 3.1.3.7). Decision record 0050
 explains why this is not Authlib.
 """
 
@@ -217,7 +217,7 @@ async def _exchange(
 
 
 def _has_several(audience: object) -> bool:
-    """Return whether a token has several audiences: it must then name its authorized party."""
+    """Return whether a token has several audiences, and therefore must name its authorized party."""
     return isinstance(audience, list) and len(cast("list[object]", audience)) > 1
 
 

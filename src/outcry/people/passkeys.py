@@ -1,7 +1,8 @@
 """Sign-in with passkeys (WebAuthn): discoverable, and with user verification.
 
-A challenge can be answered once, within five minutes, on this site and in no frame of another. A passkey whose counter
-did not increase may be a copy and is refused. A passkey counts as both factors: the device, and what unlocks it.
+A challenge can be answered once, within five minutes, and only on a page of this site outside frames of other sites. A
+passkey whose counter did not increase may be a copy and is refused. A passkey counts as both factors: the device, and
+the PIN or fingerprint that unlocks it.
 """
 
 import base64
@@ -178,9 +179,8 @@ class Passkeys(IdentityBase):
     def _record_use(self, proof: _Proof) -> None:
         """Store the passkey's new counter.
 
-        Raises `Refused` if the passkey was removed or used elsewhere since it was read.
-
-        A later removal changes the version of the credentials, which the session compares.
+        Raises `Refused` if the passkey was removed or used elsewhere since it was read. A later removal changes the
+        version of the credentials, which the new session compares.
         """
         passkey, now_ns = proof.passkey, self._clock.now_ns()
         if not self._store.used_passkey(passkey.id, proof.sign_count, now_ns, after=passkey.sign_count):

@@ -1,7 +1,6 @@
 """Tickets: encrypted, expiring values in a browser cookie or a link.
 
 Their holder can neither read nor change them. Sign-in steps, form cookies, event streams and links in email use them.
-
 Nothing is stored. A ticket is valid for one purpose. Decision record 0053.
 """
 
@@ -14,7 +13,7 @@ from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.market.units import NANOS_PER_MINUTE
 
 LASTING_NS = 5 * NANOS_PER_MINUTE
-_LONGEST = 4_000  # what fits a cookie
+_LONGEST = 4_000  # a cookie has at most 4,096 bytes, its name and attributes included
 
 
 class Tickets:
