@@ -1,7 +1,7 @@
 """Capacity of a cluster, computed from measurements: `python -m bench.capacity` prints the table of `docs/scaling.md`.
 
-A test compares that page with the output. Each input is a measurement with its source in docs/scaling.md, or a stated
-assumption. The rest is multiplication.
+A test compares that page with the output. Each input is a stated assumption or a measurement with its source in
+docs/scaling.md. All other values are products of these.
 """
 
 import sys

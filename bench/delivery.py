@@ -1,8 +1,8 @@
 """Delivery: signed messages per second over TLS from one worker, their delay, and the cost of failing endpoints.
 
-The time covers everything between an alert and the endpoint: the outbox entry, the claim, the URL check, the signature,
-TLS, the response and the recorded attempt, over SQLite on disk. The endpoints are in another process. For comparison,
-the same client posts bytes signed beforehand to the same endpoints.
+The time covers everything between an alert and the endpoint. That includes the outbox entry, the claim, the URL check,
+the signature, TLS, the response and the recorded attempt, over SQLite on disk. The endpoints are in another process.
+For comparison, the same client posts bytes signed beforehand to the same endpoints.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Webhook endpoints on many loopback addresses, in a separate process: `python -m bench.endpoints FOLDER HOSTS`.
+"""Webhook endpoints on many loopback IP addresses, in a separate process: `python -m bench.endpoints FOLDER HOSTS`.
 
-It prints its port. For each line on its standard input it prints the requests received since the previous one: the time
-of each first byte (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…` (closes the connection),
-`/500/…`, `/hang/…`. Its certificate uses an elliptic curve and is valid for an hour.
+It prints its port. For each line on its standard input it prints the requests received since the previous one. A
+request has the time of its first byte (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…`
+(closes the connection), `/500/…`, `/hang/…`. Its certificate uses an elliptic curve and is valid for an hour.
 """
 
 import asyncio

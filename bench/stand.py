@@ -55,7 +55,10 @@ class Notes:
         self._since_asked = self._seq = 0
 
     def event(self, feed: str, contract: Contract, due_ns: int, sent_ns: int, taken_ns: int) -> None:
-        """Record that an event was taken; at intervals, request the levels of its stream, if it is of the first feed."""
+        """Record that an event was taken.
+
+        At intervals, request the levels of its stream, if it belongs to the first feed.
+        """
         number = self._numbers.setdefault(f"{feed}/{contract.root}", len(self._numbers))
         self.events.append((number, due_ns, sent_ns, taken_ns))
         house = self.house

@@ -8,7 +8,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from outcry.delivery.resolver import resolve_results
 
-#: Returns the addresses of a name, at once or later. Raises `OSError` if there are none.
+#: Returns the IP addresses of a name, at once or later. Raises `OSError` if there are none.
 Answers = Callable[[str], Iterable[str] | Awaitable[Iterable[str]]]
 
 
@@ -21,7 +21,7 @@ class ScriptedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return the addresses that the function has for a host."""
+        """Return the IP addresses that the function has for a host."""
         await asyncio.sleep(0)
         answer = self._answers(host)
         return resolve_results(host, port, await answer if isinstance(answer, Awaitable) else answer)

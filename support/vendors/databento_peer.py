@@ -1,12 +1,12 @@
 """Databento on loopback: the live gateway and the historical service, built from the vendor's installed library.
 
 The library encodes the gateway's messages, its challenge and every record. Their sequence follows the vendor's
-documentation: greeting and challenge, subscriptions, start, metadata, acknowledgements, symbol mappings, the replay of
-at most 24 hours by exchange time, its end, then live records and heartbeats. It shares no code with the adapter except
-the `ADAPTER` that the tests request.
+documentation: greeting and challenge, subscriptions, start, metadata, acknowledgements, symbol mappings and the replay.
+The replay covers at most 24 hours by exchange time. After its end come live records and heartbeats. It shares no code
+with the adapter except the `ADAPTER` that the tests request.
 """
 
-# The stubs of the vendor's library ask for enumerations where it takes their values, as the gateway sends them.
+# The stubs of the vendor's library require enumerations. Their values work too, and the gateway sends these.
 # pyright: reportArgumentType=false
 
 import asyncio

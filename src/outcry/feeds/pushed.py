@@ -104,7 +104,7 @@ class PushedFeeds:
 
     reserved: names of the service's own feeds. reserved_of: names of feeds from an owner's broker connections.
     streams_of: an owner's streams as feed and contract, pushed now or not. quotas: limits on pushes. kept: waits until
-    a stream's events are in its log. wait_s: how long a push waits until its events are taken, `WAIT_S` by default.
+    a stream's events are in its log. wait_s: how long a push waits until its events are taken (s), `WAIT_S` by default.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
-        """End the push of a stream by one of our own processes; return False if there is none.
+        """End the push of a stream by one of this service's processes; return False if there is none.
 
         code: the reason. session: end only this run; empty for any.
         """
@@ -198,7 +198,7 @@ class PushedFeeds:
         return True
 
     def end(self, partition: int) -> None:
-        """End the pushes of a partition's streams; those in progress are repeated to the next owner."""
+        """End the pushes of a partition's streams; pushes in progress are repeated to the next owner."""
         with self._lock:
             ended = [
                 place for place in self._inlets if partition_of_stream(StreamKey(*place).text) == partition

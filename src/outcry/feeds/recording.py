@@ -35,7 +35,7 @@ TAIL_NS = GRACE_NS + 3 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """Rows of one quality in order, with the time at which each is known (ns UTC)."""
+    """Rows of one quality in order, with the time (ns UTC) at which each becomes available."""
 
     quality: Quality
     rows: Rows
@@ -176,7 +176,7 @@ class Recording:
         return sorted(day for day in days if day >= since_ns // NANOS_PER_DAY)
 
     def load(self, contract: Contract, day: int, since_ns: int) -> list[RecordedRun]:
-        """Return rows of a contract and UTC day at or after `since_ns`, in the order in which they are known."""
+        """Return rows of a contract and UTC day at or after `since_ns`, in the order in which they become available."""
         found: list[RecordedRun] = []
         better: list[Span] = []
         for quality in Quality:

@@ -1,7 +1,7 @@
 """Replays recordings as a live feed, identically each time.
 
-Events and their order depend on the files and the cursor, not on replay speed or batch size. A row is sent no earlier
-than it was known, which for a bar is its end. A heartbeat follows everything known by its time.
+Events and their order depend on the files and the cursor, not on replay speed or batch size. A row is sent when it
+becomes available, which for a bar is its end. A heartbeat follows all rows available by its time.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _BACKFILL = {
 def readings_of(
     library: Library, universe: Universe, paths: Iterable[Path], options: ReadOptions
 ) -> list[Reading]:
-    """Open files and folders, without those that contain no trades. Raises `FileRefused`."""
+    """Open files and folders, without files that contain no trades. Raises `FileRefused`."""
     files = [file for path in paths for file in library.expand(path)]
     found = [library.open(file, universe, options) for file in files]
     return [reading for reading in found if reading is not None]

@@ -146,7 +146,7 @@ async def send_heartbeats(
         asked_ns = clock.now_ns()
         try:
             answer = asyncio.ensure_future(await ping())
-            for _ in range(_LOOKS):  # a blocked event loop must not count as vendor silence
+            for _ in range(_LOOKS):  # a blocked event loop must not count as a missing pong
                 await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / rush)
                 if answer.done():
                     break

@@ -21,7 +21,7 @@ class BarCloses:
     """Tracks which bars and brackets of one session are final. Times ns UTC, prices ticks.
 
     closes: time and price of the latest trade of each open bar, by bar index. bar, from_ns, until_ns: the bar of the
-    last trade and its window, so that callers can update its close without a call; the window is empty if that bar is
+    last trade and its window. Callers use them to update its close without a call. The window is empty if that bar is
     final.
     """
 

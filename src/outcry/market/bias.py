@@ -122,7 +122,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Whether a bracket close agrees with the current bias."""
+    """Agreement of a bracket close with the current bias."""
 
     AGREES = "agrees"
     DIFFERS = "differs"

@@ -43,8 +43,9 @@ class RangeTooWide(ValueError):
 class Bracket:
     """One bracket: its index from the session's open (letter A is 0), prices in ticks, times in ns UTC.
 
-    `open_ticks` is the price of its earliest event (the first to arrive of equals), `close_ticks` of its latest (the
-    last to arrive of equals), so a late trade changes a close only if its own time is later.
+    `open_ticks` is the price of its earliest event, `close_ticks` of its latest. Among events of the same time, the
+    first to arrive is the open and the last to arrive is the close. So a late trade changes a close only if its own
+    time is later.
     """
 
     index: int

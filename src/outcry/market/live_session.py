@@ -24,7 +24,7 @@ _NOTHING_YET = -(2**63)
 class LiveSession:
     """One live session. Times are ns UTC, prices ticks, sizes lots. Not thread-safe.
 
-    silent: history is being backfilled; alerts count as fired and are not reported.
+    silent: alerts count as fired but are not reported, because history is being backfilled.
     """
 
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:

@@ -71,9 +71,9 @@ class Capture:
         )  # fmt: skip
 
     def dump(self) -> bytes:
-        """Encode the version, then one line of canonical JSON each for the opening, the ladders and the rest.
+        """Encode the version, then one line of canonical JSON for each part.
 
-        The ladders are the session's and the overnight ladder, which is empty if there is none.
+        The parts are the opening, the ladder, the overnight ladder (empty if there is none), and all other fields.
         """
         votes = self.bias.votes
         rest = [

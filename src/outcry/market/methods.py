@@ -14,7 +14,7 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 class Method:
     """A method to compute a profile's levels.
 
-    basis: what is counted at a row. percent: share of the total that the value area must contain. step: rows compared
+    basis: the unit counted at a row. percent: share of the total that the value area must contain. step: rows compared
     at a time. pair: whether a winning pair is added whole, or row by row up to the target. side_tie: which side wins if
     both are equal. stop: `ge` at the target, `gt` beyond it, `floor` at the target rounded down.
 

@@ -50,7 +50,7 @@ def price_text(price_e9: int) -> str:
 
 
 def fixed_text(price_ticks: int, tick_e9: int) -> str:
-    """Format a price with the decimals of its tick, so that prices of one market look alike: 1655.50, 111.000000."""
+    """Format a price with the decimals of its tick, the same for a whole market: 1655.50, 111.000000."""
     decimals = len(price_text(tick_e9).partition(".")[2])
     whole, _, fraction = price_text(price_ticks * tick_e9).partition(".")
     return f"{whole}.{fraction.ljust(decimals, '0')}" if decimals else whole

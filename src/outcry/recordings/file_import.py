@@ -1,4 +1,4 @@
-"""Import of one file: split its rows by session, stage them on the tape, and store what they fold to."""
+"""Import of one file: split its rows by session, write them to the tape, fold them and store the sessions."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -32,7 +32,7 @@ from outcry.trades.validation import MOST_BAR_LOTS
 
 #: A file is refused if more than one row in this many is off-tick: its contract or price unit is wrong.
 MAX_OFF_TICK_SHARE = 10
-#: Too few off-tick rows to judge the contract.
+#: With this few off-tick rows, their share is no evidence of a wrong contract.
 FEW_ROWS = 10
 #: Lots in one file; sums stay within a signed 64-bit integer.
 MAX_VOLUME = 2**62
@@ -112,7 +112,7 @@ class FileImport:
                 )  # fmt: skip
 
     def _route(self, batch: Batch) -> None:
-        """Split a batch by session and trade date, drop off-tick rows, and fold and stage the rest."""
+        """Split a batch by session and trade date, drop off-tick rows, and fold and write all other rows."""
         contract, quality = batch.contract, batch.quality
         latest_ns = self._latest.get((contract, quality), -(2**63))
         rows, late = in_order(batch.rows, latest_ns)

@@ -114,7 +114,7 @@ class Importer:
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return values of which at least one changes when the file is written to or replaced."""
+    """Return file attributes; at least one of them changes when the file is written to or replaced."""
     try:
         found = path.stat()
     except OSError as problem:

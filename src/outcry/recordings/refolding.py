@@ -21,7 +21,7 @@ from outcry.sessions.store_model import RecordingRow, SessionRow
 def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
     """Fold every session from the tape again and store the results; yield each contract when it is done.
 
-    The caller holds the tape's lock. Raises `StoreBusy`.
+    The caller must have locked the tape. Raises `StoreBusy`.
     """
     store, contract = context.store, context.universe.contract
     ordered = sorted(

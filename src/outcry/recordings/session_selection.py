@@ -1,7 +1,7 @@
 """Build session rows from all recordings on the tape, and select the best for each session.
 
-A session has one source and one quality. The best is complete before partial, then of finer resolution, then of
-larger volume. Completeness is judged in order of time, because it depends on earlier sessions.
+A session has one source and one quality. The best is complete before partial, then of finer resolution, then of larger
+volume. Sessions are processed in order of time, because completeness depends on earlier sessions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class FoldedSession:
 class CompletenessCheck:
     """Determines which sessions are complete, in order of time, by the recent sessions of their product.
 
-    `stored`: include the sessions of the store; otherwise only those judged by this object.
+    `stored`: include the sessions of the store; otherwise only sessions that this object has processed.
     """
 
     def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
@@ -214,7 +214,7 @@ class SessionBuilder:
             for row in self._context.store.sessions_of(self._owner, contract.key, first, last)
             if (row.source, row.quality) == (self._source, quality)
         }
-        for fold in folds.values():  # rows that were not written to the tape are known only during the import
+        for fold in folds.values():  # rows that were not written to the tape exist only during the import
             known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
             fold.counts.off_tick, fold.counts.out_of_order = known
         found = (
@@ -279,7 +279,7 @@ class SessionBuilder:
 
 
 def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
-    """Judge the sessions of one product in order of time, and return the best row of each."""
+    """Determine completeness in order of time, and return the best row for each session of one product."""
     recorded = minutes_by_recording(folded)
     rows: list[SessionRow] = []
     ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
@@ -309,7 +309,7 @@ def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, 
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Sort spans and merge those that overlap or touch."""
+    """Sort spans and merge overlapping or adjacent ones."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1]:

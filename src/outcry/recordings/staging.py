@@ -1,7 +1,6 @@
-"""Stage the rows of an import on the tape, one file per contract and trade date, joined with the rows already there.
+"""Write the rows of an import to new tape files, one per contract and trade date, joined with rows already there.
 
-Existing tape files stay untouched until the store has committed the new names; until then `abandon` undoes
-everything.
+Existing tape files stay untouched until the store has committed the new names; until then `abandon` undoes everything.
 """
 
 from collections.abc import Mapping
@@ -136,7 +135,7 @@ class StagingArea:
         self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
     ) -> list[StagedDay]:  # fmt: skip
-        """Finish every file; join those that the tape already has or that were out of order.
+        """Finish every file; join files with existing tape files, and sort those with rows out of order.
 
         `spans` are the fully covered spans by root. `from_feed`: the rows are of a live feed. `replace`: the rows
         account for busted trades, so they replace those on the tape.

@@ -180,7 +180,7 @@ class DatabentoFeed:
         return FeedLost("rate_limited", text)
 
     def replay_too_long(self) -> None:
-        """Request a shorter replay next time; history covers the rest."""
+        """Request a shorter replay next time; history covers the earlier trades."""
         self._replay_ns = max(self._replay_ns // 2, LEAST_REPLAY_NS)
 
     def _symbol(self, contract: Contract) -> str:

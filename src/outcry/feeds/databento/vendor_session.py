@@ -38,7 +38,7 @@ STALL_S = 10.0
 _ENDS = {
     "auth_failed": "login_refused",
     "api_key_deactivated": "login_expired",
-    "skipped_records_after_slow_reading": "disconnected",  # the next session replays what was skipped
+    "skipped_records_after_slow_reading": "disconnected",  # the next session replays the skipped records
 }
 
 

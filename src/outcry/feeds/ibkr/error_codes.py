@@ -9,7 +9,7 @@ from outcry.trades.feed import FeedLost, FeedRefused
 
 #: TWS lost its connection to Interactive Brokers or to the futures data servers, and is reconnecting.
 BROKEN = frozenset({1100, 2110})
-#: TWS is connected again, with subscriptions lost or kept. Trades made meanwhile are not sent in either case.
+#: TWS is connected again, with subscriptions lost or retained. In neither case does it send the trades made meanwhile.
 RESTORED = frozenset({1101, 1102})
 #: A market data server is unavailable, or available again. The text names it after a colon.
 FARM_BROKEN, FARM_WELL = 2103, 2104

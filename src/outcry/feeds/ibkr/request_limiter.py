@@ -1,7 +1,7 @@
 """Limits history requests to the vendor's rate: 60 requests for trades in ten minutes, over all streams.
 
-Requests that a stream needs to become live have priority: those that only refine history leave room for them. The
-vendor does not limit one-minute bars, but all requests keep a minimum interval.
+Requests that a stream needs to become live have priority over requests that only refine history. The vendor does not
+limit one-minute bars, but all requests keep a minimum interval.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Status, Trades
 SETTLE_S = 1.0
 #: Pause after a history request that exceeded the rate limit.
 REST_S = 60.0
-#: Interval at which TWS is asked whether the cut has passed.
+#: Interval between two requests for TWS's time while waiting for the cut (s).
 _LOOK_S = 1.0
 #: Time from the subscription to the cut.
 _CUT_NS = 2 * NANOS_PER_SECOND

@@ -1,8 +1,9 @@
 """Massive's client library: one WebSocket for all contracts, and pages of history over HTTP.
 
-No other module uses the library. Its logging is off, since at debug level `websockets` would log the key. Redirects are
-refused, and the feed decides when to reconnect, not the library. Pings show whether the link works, because the vendor
-sends nothing without trades. `tests/brokers/test_vendor_libraries.py` names what is assumed of the library.
+No other module uses the library. Its logging is off, because at debug level `websockets` would log the key. Redirects
+are refused, and the feed decides when to reconnect, not the library. Pings show whether the connection works, because
+the vendor sends nothing without trades. `tests/brokers/test_vendor_libraries.py` lists our assumptions about the
+library.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ from outcry.feeds.stream_channel import (
 from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
-#: Time limits to connect, for a response, and for silence: the hub sends a heartbeat every 15 s.
+#: Time limits (s) to connect, for a response, and without data: the hub sends a heartbeat every 15 s.
 CONNECT_TIMEOUT_S, ANSWER_TIMEOUT_S, SILENCE_LIMIT_S = 15.0, 15.0, 25.0
 
 _SILENT_LOGGER = silence_loggers("pysignalr.client", "pysignalr.transport", "outcry.feeds.projectx.unheard")
@@ -241,7 +241,7 @@ class Hub:
 
 
 def _subscription_error(text: str) -> FeedLost:
-    """Return the error for a refused subscription, judged by the hub's free text."""
+    """Return the error for a refused subscription, derived from the hub's free text."""
     said = text.lower()
     if any(word in said for word in ("not found", "unknown", "invalid contract")):
         return FeedRefused("unknown_contract", text)

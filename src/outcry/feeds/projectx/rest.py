@@ -63,10 +63,10 @@ class ProjectXRest:
     async def _pages(
         self, contract_id: str, first_ns: int, end_ns: int, *, newest_first: bool = False
     ) -> list[Rows]:
-        """Fetch a span page by page: a full page is incomplete, so request what is before and after it.
+        """Fetch a span page by page. A full page is incomplete, so the time before and after it is requested too.
 
-        The vendor seems to return the newest bars of a span. Once that is confirmed, nothing after a page is
-        requested again.
+        The vendor seems to return the newest bars of a span. Once a response confirms that, the time after a page is
+        not requested again.
         """
         if first_ns >= end_ns:
             return []

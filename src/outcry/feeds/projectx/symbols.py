@@ -1,7 +1,7 @@
 """ProjectX's contract ids, such as `CON.F.US.EP.Z26`, with its own product codes (`EP` is ES, `ENQ` is NQ).
 
 The vendor's list also has the exchange's symbol (`ESZ6`), so a changed product code does no harm. The id's two-digit
-year tells decades apart.
+year distinguishes decades.
 """
 
 import re
@@ -34,7 +34,7 @@ def find_listed(
 
 
 def same_quote_unit(universe: Universe, contract: Contract, listed: ListedContract) -> bool:
-    """Return whether the vendor quotes a product in our price unit, judged by its tick.
+    """Return whether the vendor quotes a product in our price unit, derived from its tick.
 
     Grains may be in cents or in dollars, a factor of a hundred apart. A smaller difference is only a changed tick size.
     Raises `FeedLost`.

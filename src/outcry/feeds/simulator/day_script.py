@@ -1,8 +1,8 @@
-"""Scripts of regular hours: the open type, the day type and the news of a day.
+"""Scripts of regular hours: the open type, the day type and the news events of a day.
 
-A script is a sequence of knots `(phase, offset)` the price passes through. Phases 0 to 1 are the first hour, 1 to 2
-the rest of the session. Offsets are from the open, in units of the product's usual range. The open and day types are
-those of rules §7; the noise between the knots can still lead to another type.
+A script is a sequence of knots `(phase, offset)` the price passes through. Phases 0 to 1 are the first hour, and phases
+1 to 2 the remaining session. Offsets are from the open, in units of the product's usual range. Rules §7 define the open
+and day types; the noise between the knots can still lead to another type.
 """
 
 from bisect import bisect

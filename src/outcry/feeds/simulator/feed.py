@@ -1,7 +1,7 @@
 """Live feed of the simulated market.
 
 It sends exactly the rows of `SimulatedMarket.trades`, each when the clock reaches its time, and continues from session
-to session. A new stream counts as caught up at the opening of its trade date and sends the trades since then as live
+to session. A new stream counts as caught up at the opening of its trade date. It sends the trades since then as live
 trades, so that the alerts of the day so far exist. It reports `catching_up` until it reaches the present. A stream
 opened from a cursor catches up first, like any other feed.
 """

@@ -177,7 +177,7 @@ def _weekdays(day: date) -> int:
 
 
 def _elapsed_ns(phase: float, length_ns: int) -> float:
-    """Convert a phase to ns since the open: 0 to 1 is the first hour, 1 to 2 the rest."""
+    """Convert a phase to ns since the open: 0 to 1 is the first hour, 1 to 2 the remaining session."""
     if phase <= 1:
         return phase * NANOS_PER_HOUR
     return NANOS_PER_HOUR + (phase - 1) * (length_ns - NANOS_PER_HOUR)

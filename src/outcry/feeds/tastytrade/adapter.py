@@ -45,7 +45,7 @@ class TastytradeAdapter:
         ),
         hosted=True,
     )
-    #: What is guaranteed. If the server has a history of sales, backfill is ticks.
+    #: Guaranteed capabilities. If the server has a history of sales, backfill is ticks.
     caps = FeedCaps(
         resolution_ns=NANOS_PER_MS,
         has_id=True,

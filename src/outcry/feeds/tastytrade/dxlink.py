@@ -1,7 +1,7 @@
 """One dxLink connection: handshake, heartbeats, and one channel per contract.
 
-Silence for longer than the heartbeats allow ends the connection, because a half-open socket reports nothing. The
-token is only in the message that carries it (dxLink WebSocket specification 1.0.2; RFC 6455 §5.5.2, pings).
+A connection without data for longer than the heartbeats allow is closed, because a half-open socket reports nothing.
+Only the message that carries the token contains it (dxLink WebSocket specification 1.0.2; RFC 6455 §5.5.2, pings).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from outcry.trades.feed import FeedLost
 KEEPALIVE_TIMEOUT_S = 60
 #: Ping interval; the vendor's own heartbeat is too slow to show that the connection is alive.
 PING_INTERVAL_S = 2.0
-#: Silence of this length beyond the heartbeat interval ends the connection.
+#: The connection ends after this time without data beyond the heartbeat interval (s).
 SILENCE_LIMIT_S = 10.0
 _KEEPALIVE_INTERVAL_S = 25.0
 _CONNECT_TIMEOUT_S = 15.0
@@ -161,7 +161,7 @@ class DxLinkConnection:
             raise FeedLost("login_expired", "the quote token has expired")
 
     async def _send_heartbeats(self) -> None:
-        """Send pings and keep-alive messages, and end the connection after too long a silence."""
+        """Send pings and keep-alive messages, and end the connection after too long a time without data."""
         loop = asyncio.get_running_loop()
         while self.open:
             await asyncio.sleep(self.timeouts.s(PING_INTERVAL_S))
@@ -174,7 +174,7 @@ class DxLinkConnection:
                     if loop.time() - self._sent_s > self.timeouts.s(_KEEPALIVE_INTERVAL_S):
                         await self.send({"type": "KEEPALIVE", "channel": 0})
             except TimeoutError:
-                pass  # the peer does not read; the silence check will detect it
+                pass  # the peer does not read; the time limit will detect it
             except (FeedLost, aiohttp.ClientError, OSError):
                 self._fail(FeedLost("disconnected", "dxLink accepts no more messages"))
 

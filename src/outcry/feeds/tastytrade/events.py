@@ -58,7 +58,7 @@ class Sale:
 
     @property
     def sequence(self) -> int:
-        """Number that tells it apart from other sales of the same millisecond."""
+        """Return a number that distinguishes it from other sales of the same millisecond."""
         return self.id & _SEQUENCE
 
 

@@ -53,7 +53,7 @@ _REPEATED_NS = 3 * NANOS_PER_MINUTE
 
 @dataclass(slots=True)
 class HistorySupport:
-    """Whether the server has been seen to keep a history of sales."""
+    """Record of whether the server was observed to have a history of sales."""
 
     seen: bool = False
 

@@ -1,1 +1,1 @@
-"""Live feed of Tradovate (NinjaTrader's cloud): tick charts over a WebSocket, with a client of our own."""
+"""Live feed of Tradovate (NinjaTrader's cloud): tick charts over a WebSocket, with our own client."""

@@ -17,7 +17,7 @@ class AggressorCache:
         self._known: dict[int, bytes] = {}
 
     def apply(self, rows: Rows) -> None:
-        """Set the sides of repeated ticks to their first values, and store those of new ticks."""
+        """Set the sides of repeated ticks to their first values, and store the sides of new ticks."""
         newest = rows[-_RETAINED:]
         for at, (number, side) in enumerate(zip(newest["id"].tolist(), newest["side"].tolist(), strict=True)):
             before = self._known.setdefault(number, side)

@@ -1,7 +1,7 @@
 """The Tradovate feed: one login and one socket, shared by the streams of all contracts.
 
-Nothing is requested before a stream is read. If a token is rejected, a new one is requested first, to tell an expired
-token from wrong credentials. Anything older than the requested history is reported as a gap.
+Nothing is requested before a stream is read. If a token is rejected, a new one is requested first, to distinguish an
+expired token from wrong credentials. Anything older than the requested history is reported as a gap.
 """
 
 import hashlib

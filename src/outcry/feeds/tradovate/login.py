@@ -1,7 +1,7 @@
 """Tradovate's REST requests: login, token renewal, and the vendor's id of a contract.
 
-A session is renewed instead of opened anew, because a new one may end another session of the user. After a rate limit
-nothing is requested before its time is over. Errors never contain credentials.
+A session is renewed instead of replaced, because a new one may end another session of the user. After a rate limit no
+request is sent before its time is over. Errors never contain credentials.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Tradovate's WebSocket protocol: SockJS-like frames, requests as lines, ticks as packets.
 
-A frame is a letter and its content: `o` opened, `h` heartbeat, `a[…]` messages, `c[…]` closing. A request has four
+A frame starts with a type character: `o` opened, `h` heartbeat, `a[…]` messages, `c[…]` closing. A request has four
 lines: endpoint, id, query and body. Its response has the id in `i` and an HTTP status in `s`. A price is an integer
 number of steps times the decimal step, so nothing is rounded.
 """

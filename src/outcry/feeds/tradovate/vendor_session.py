@@ -126,7 +126,7 @@ class TradovateSession:
     ) -> protocol.Answer:
         """Request ticks; from now on they arrive in the subscription's inbox.
 
-        The response says whether the contract is withheld. Raises `FeedLost`, `FeedRefused` and
+        The response reports whether the contract is withheld. Raises `FeedLost`, `FeedRefused` and
         `CredentialsRejected`.
         """
         found = await self._charted(chart, protocol.chart_request(name, from_ns, to_ns))
@@ -303,7 +303,7 @@ class TradovateSession:
                     chart.inbox.put(beat)
 
     async def _send_heartbeats(self) -> None:
-        """Send heartbeats, and end the session after too long a silence."""
+        """Send heartbeats, and end the session after too long a time without a frame."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(FeedLost):
             while loop.time() - self._received_s <= SILENCE_LIMIT_S / self._rush:

@@ -25,7 +25,7 @@ PARAMS = (
 
 
 class Phase(StrEnum):
-    """Whether there is a balance, and whether this side is broken."""
+    """State of one side: no balance yet, watched or broken."""
 
     FORMING = "forming"
     ABSENT = "absent"

@@ -1,7 +1,7 @@
-"""Split a DBN stream into runs of adjacent records of the same kind and size.
+"""Split a DBN stream into runs of adjacent records of the same type and size.
 
-It needs two buffers, whatever the file's size. A compressed file is decompressed into one of them in a thread while
-the records of the other are processed.
+It needs two buffers, regardless of the file's size. A compressed file is decompressed into one of them in a thread
+while the records of the other are processed.
 """
 
 import io

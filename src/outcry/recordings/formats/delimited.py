@@ -1,7 +1,7 @@
 """Read text tables as trades or bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and CSV with a header.
 
-Time zone, bar timestamps and contract are never assumed. Bars get the time of their start. Rows keep the file's
-order, and identical trades are all kept.
+Time zone, bar timestamps and contract are never assumed. Bars have the time of their start. Rows stay in the file's
+order, and identical trades are all imported.
 """
 
 from collections.abc import Generator, Iterator

@@ -1,7 +1,7 @@
 """Detect the dialect of a text table from its first lines: columns, time format, zone and bar timestamps.
 
-The detector of each dialect documents what its form determines. What it does not determine stays None, and
-`delimited` requires an option for it.
+The detector of each dialect documents the properties that its layout determines. Other properties stay None, and
+`delimited` requires an option for them.
 """
 
 import re
@@ -46,7 +46,7 @@ class Dialect:
 
     zone: IANA zone of naive timestamps. ends: whether a bar's timestamp is its end. fixed: prices are integers in units
     of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, if the layout determines it. zero_sizes:
-    trades of size 0 are kept. says_utc: the time column's name ends in `_utc`. written_zone: the zone that each
+    trades of size 0 are imported. says_utc: the time column's name ends in `_utc`. written_zone: the zone that each
     timestamp names.
     """
 

@@ -27,7 +27,7 @@ Rows = Callable[[CountedFile, ReadProgress], Generator[Batch]]
 
 @dataclass(slots=True)
 class FileReading:
-    """A file whose format is known. `rows` yields its batches from the opened file."""
+    """A file whose format has been detected. `rows` yields its batches from the opened file."""
 
     path: Path
     format: str

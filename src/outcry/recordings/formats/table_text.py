@@ -1,6 +1,6 @@
 """Read delimited text in blocks of columns, and find the line number of an error.
 
-Memory is limited to one block, whatever the size of the file or its lines.
+Memory is limited to one block, regardless of the size of the file or its lines.
 """
 
 import io

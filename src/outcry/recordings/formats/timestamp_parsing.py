@@ -36,7 +36,7 @@ class TimeFormat(StrEnum):
 
     @property
     def naive(self) -> bool:
-        """Return whether a zone must be known."""
+        """Return whether parsing requires a zone."""
         return self in (
             TimeFormat.ISO,
             TimeFormat.US,

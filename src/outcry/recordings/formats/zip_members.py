@@ -1,7 +1,7 @@
 """Read members of a zip safely.
 
-Nothing is extracted to disk. The whole file is refused if a member's name leads out of its folder, or if a member is
-encrypted, a link, a duplicate name or itself an archive, or if the directory is too large.
+Nothing is extracted to disk. The whole file is refused if a member is unsafe: its name leads out of its folder, or it
+is encrypted, a link, a duplicate or itself an archive. It is also refused if the directory is too large.
 """
 
 import io
