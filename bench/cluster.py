@@ -1,7 +1,7 @@
 """Several processes on real engines: throughput, recovery from a long log, failover and agreement of replicas.
 
-It measures trades per second through log, fold and answers, reading a long log, and the time from killing an owner to
-the next answer of its streams. It also compares a replica's answers with those of a single process.
+It measures trades per second through log, fold and answers, and the time to read a long log. It measures the time from
+killing an owner to the next answer of its streams. It also compares a replica's answers with those of a single process.
 
 PostgreSQL, one JetStream node, Outcry's processes and the load share the processors of one machine. So each result by
 the clock comes with the processor time of the engines, which more machines would multiply.

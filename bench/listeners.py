@@ -2,7 +2,7 @@
 
 KEYS is a file with one key per line; each has as many streams as its tier allows. It prints a JSON line when all
 streams are open (`{"ready": ...}`), and one with the results of the seconds after that. A reader searches for the ends
-of events, for their names, and for the time of the newest trade in them, which yields its age on arrival.
+of events and for their names. It also reads the time of the newest trade in them, which yields its age on arrival.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """TCP proxies between Outcry and its engines, and in front of its replicas, that can stall.
 
 Run as `python -m sim.proxy LINES`, a separate process. LINES is JSON, `[{"name": …, "port": …, "to": [ports]}]`. A
-connection goes to a random one of these ports that accepts it. The process prints a line once all ports listen, and
-then reads commands from standard input: `stall NAME` (connections stay open without data), `go NAME`, `cut NAME`.
+connection goes to a random one of these ports that accepts it. The process prints a line once all ports listen. Then it
+reads commands from standard input: `stall NAME` (connections stay open without data), `go NAME`, `cut NAME`.
 """
 
 import asyncio

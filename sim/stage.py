@@ -28,7 +28,7 @@ from outcry.app.settings import Settings, read_settings
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3
 _AGAIN_S = 1.0
-#: Time limit for a process to end (s), that of systemd.
+#: Time limit for a process to end (s), equal to that of systemd.
 _ENDS_S = 90.0
 #: Names of the proxies: in front of PostgreSQL, of each JetStream node, and of all API replicas.
 STORE, NODE, SPREAD = "store", "node{}", "api"

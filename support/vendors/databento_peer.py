@@ -101,7 +101,7 @@ class Caller:
 
 
 class DatabentoPeer:
-    """Implements `FakePeer`."""
+    """Fake Databento. Implements `FakePeer`."""
 
     adapter = ADAPTER
     history = Quality.TICKS

@@ -77,5 +77,5 @@ def row_count(item: object) -> int:
 
 
 def copy_error(problem: Exception) -> Exception:
-    """Return a copy of a feed error for another waiting task, since an exception carries one traceback."""
+    """Return a copy of a feed error for another waiting task, because an exception carries one traceback."""
     return type(problem)(problem.code, str(problem)) if isinstance(problem, FeedLost) else problem

@@ -165,7 +165,7 @@ class PushedFeeds:
         return None if self._quotas is None or owner == OPERATOR else await self._quotas.usage(owner)
 
     async def _logged(self, key: StreamKey, deadline_s: float) -> None:
-        """Wait until events are in the log, since a pusher discards acknowledged ones.
+        """Wait until events are in the log, because a pusher discards acknowledged ones.
 
         Raises `StoreUnavailable` after the deadline; the pusher may repeat the push.
         """

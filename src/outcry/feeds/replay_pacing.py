@@ -18,7 +18,7 @@ from outcry.market.windows import Segment
 #: Heartbeats per second of real time in a replay faster than this factor, but at least one per replayed minute.
 #: Otherwise there is one per replayed second, and in a replay slower than real time one per second of real time.
 _BEATS_PER_SECOND = 10
-#: Longest sleep of a waiting stream, since the feed may be closed or the clock set.
+#: Longest sleep of a waiting stream (s), because the feed may be closed or the clock set meanwhile.
 _SLICE_S = 0.25
 _NEVER = 2**63 - 1
 
@@ -147,7 +147,7 @@ class FreePacer:
 
 
 class WallClockPacer:
-    """A multiple of real time. If the clock is set back, replayed time continues from where it was."""
+    """A multiple of real time. If the clock is set back, replayed time continues without a jump."""
 
     def __init__(
         self, clock: Clock, speed: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

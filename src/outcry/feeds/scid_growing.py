@@ -35,7 +35,7 @@ from outcry.trades.coverage import GRACE_NS
 from outcry.trades.feed import FeedLost, FeedRefused, Gap
 from outcry.trades.records import Batch
 
-#: Margin before the cursor (ns) within which records are read, since a few may be out of order.
+#: Margin before the cursor (ns) within which records are read, because a few may be out of order.
 _MARGIN_NS = 60 * NANOS_PER_SECOND
 
 
@@ -125,7 +125,7 @@ class GrowingScid:
         return int(unix_ns(self._records(number, 1)).max(initial=0))
 
     def _before(self) -> bytes:
-        """Return the last record read, as it is in the file now."""
+        """Return the last record read, from the current content of the file."""
         return self._records(self._done - 1, 1).tobytes() if self._done else b""
 
     def _refuse_another(self) -> None:
@@ -169,7 +169,7 @@ class GrowingScid:
 
 @contextmanager
 def feed_errors() -> Generator[None]:
-    """Convert errors of reading a file to `FeedLost`, since a record may be read while it is written."""
+    """Convert errors of reading a file to `FeedLost`, because a record may be read while it is written."""
     try:
         yield
     except FileRefused as problem:

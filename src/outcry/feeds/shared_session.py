@@ -1,7 +1,7 @@
 """One signed-in session with a vendor, shared by all streams of a connection.
 
 Concurrent requests cause one login. After a failure the next login waits for a growing, randomised pause. A login
-refused twice in a row is not retried, since some vendors block an account after repeated failures.
+refused twice in a row is not retried, because some vendors block an account after repeated failures.
 """
 
 import asyncio

@@ -115,8 +115,8 @@ class LiveSession:
     def amended(self, ladder: Ladder | None) -> None:
         """Continue from a ladder recomputed without busted trades; None: no trade remains.
 
-        Fired alerts and final bars stay as they are. Event time does not go back: a trade earlier than the newest
-        busted one is still late.
+        Fired alerts and final bars do not change. Event time does not go back: a trade earlier than the newest busted
+        one is still late.
         """
         self.revision += 1
         if ladder is None:

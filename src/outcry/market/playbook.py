@@ -141,9 +141,9 @@ def level_lines(
 ) -> tuple[LevelLine, ...]:
     """Return the table of levels, highest price first.
 
-    ib_complete: whether there is an initial balance and its hour is over; before that it has no lines, because it is
-    only the range so far. A level joins the nearest line within two ticks whose kind is stronger, or the newer one of
-    the same kind.
+    ib_complete: whether there is an initial balance and its hour is over. Before that it has no lines, because its
+    range may still grow. A level joins the nearest line within two ticks whose type is stronger, or the newer one of
+    the same type.
     """
     levels = [
         *(_of_prior(opening.prior, opening) if opening.prior else ()),

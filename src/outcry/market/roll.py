@@ -1,8 +1,8 @@
 """Chooses the front contract: by volume, only between sessions, never backwards (rules §9).
 
-The next contract becomes front on the trade date after its RTH volume exceeded the front's in enough consecutive
-completed sessions: 1, or 2 for metals and energy. It does so at the latest on the deadline, two business days before
-last trading day or first notice.
+The next contract becomes front after its RTH volume exceeded the front's in enough consecutive completed sessions: 1,
+or 2 for metals and energy. The change takes effect on the following trade date. The latest date is the deadline, two
+business days before last trading day or first notice.
 
 A date's front depends only on the volumes of earlier dates. So the front of a session about to open equals the front of
 the same date in history.

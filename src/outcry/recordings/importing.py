@@ -81,10 +81,10 @@ class Importer:
         return bool(imported) and not any(store.sessions_and_damaged([owner], root)[1] for root in roots)
 
     def record(self, reading: Reading, owner: int, settled_ns: int, check: Callable[[], None]) -> FileReport:
-        """Store what a live stream has received up to `settled_ns` (ns UTC, event time).
+        """Store the data that a live stream has received up to `settled_ns` (ns UTC, event time).
 
-        A session that has ended by then is complete if the reading covers it without a hole. `check` raises if the
-        rows must no longer be stored; it is called while no other import can run. Raises as `run` does.
+        A session that has ended by then is complete if the reading covers it without a hole. `check` raises if the rows
+        must no longer be stored; it is called while no other import can run. Raises as `run` does.
         """
         with self._context.tape.exclusively():
             self._context.tape.sweep(self._context.store.tape_named)

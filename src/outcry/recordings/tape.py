@@ -40,7 +40,7 @@ _MAX_WAITING = 8  # maximum chunks waiting for compression, which limits memory
 
 
 class TapeFolder:
-    """Implements `Tape` in a folder."""
+    """The tape in a folder. Implements `Tape`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

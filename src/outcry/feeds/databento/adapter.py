@@ -14,7 +14,7 @@ _KEY = re.compile(r"db-[0-9A-Za-z]{29}")
 
 @dataclass
 class DatabentoAdapter:
-    """Implements `BrokerAdapter` for Databento."""
+    """Creates Databento feeds from entered API keys. Implements `BrokerAdapter`."""
 
     broker: Broker = BROKER
     caps: FeedCaps = CAPS

@@ -32,7 +32,7 @@ EXPECTED_NS = NANOS_PER_MINUTE
 
 
 class DatabentoFeed:
-    """Implements `Feed` for one API key."""
+    """Live feed of Databento for one API key. Implements `Feed`."""
 
     name = BROKER.id
     caps = CAPS
@@ -173,7 +173,7 @@ class DatabentoFeed:
         self._had_too_many, self._replay_ns = False, REPLAY_NS
 
     def too_many_connections(self, text: str) -> FeedLost:
-        """Return the error for too many connections: temporary the first time, since broken ones count for a while."""
+        """Return the error for too many connections. The first is temporary: broken ones count for a while."""
         if self._had_too_many:
             return FeedRefused(TOO_MANY_SESSIONS, text)
         self._had_too_many = True

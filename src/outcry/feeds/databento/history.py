@@ -44,9 +44,10 @@ class HistoryUnavailable(Exception):
 
 
 class _Service(TimeseriesHttpAPI):
-    """The vendor's client with its own download method.
+    """The vendor's client with a different download method.
 
-    The library's has a fixed total time limit, too short for a busy day, and an authentication that aiohttp deprecates.
+    The library's method has a fixed total time limit, too short for a busy day, and an authentication that aiohttp
+    deprecates.
     """
 
     def __init__(self, key: str, place: str, rush: float) -> None:

@@ -1,7 +1,7 @@
 """Converts DBN trade records to rows of a live feed.
 
-Prices (10⁻⁹) and times (ns) are integers already and are copied. Records that are no trade are left out: those with
-another action, no price or no size.
+Prices (10⁻⁹) and times (ns) are integers already and are copied. Records with another action, without a price or
+without a size are no trades and are omitted.
 """
 
 from typing import Any

@@ -12,7 +12,7 @@ _MOST_PORT, _MOST_CLIENT_ID = 2**16 - 1, 2**31 - 1
 
 
 class IbkrAdapter:
-    """Implements `BrokerAdapter` for Interactive Brokers, by TWS or IB Gateway."""
+    """Creates Interactive Brokers feeds through TWS or IB Gateway. Implements `BrokerAdapter`."""
 
     broker = BROKER
     caps = CAPS

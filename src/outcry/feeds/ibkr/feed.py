@@ -43,7 +43,7 @@ SUBSCRIPTION_RETRY_S = 60.0
 
 
 class IbkrFeed:
-    """Implements `Feed` for Interactive Brokers."""
+    """Live feed of one TWS or IB Gateway. Implements `Feed`."""
 
     name = "ibkr"
     caps = CAPS

@@ -1,9 +1,9 @@
 """The socket to TWS or IB Gateway through `ib_async`; no other module uses that library.
 
-The library's `Client` and `Decoder` run with our own receiver instead of its `Wrapper`, which replaces exchange times
-by arrival times, requests positions and ignores unreadable messages. No account data is requested, and account numbers
-are neither stored nor logged. A price is the shortest decimal of the double received, which is what the vendor sent.
-`tests/brokers/test_vendor_libraries.py` names what this module assumes of the library.
+The library's `Client` and `Decoder` run with our own receiver instead of its `Wrapper`. The `Wrapper` replaces exchange
+times by arrival times, requests positions and ignores unreadable messages. No account data is requested, and account
+numbers are neither stored nor logged. A price is the shortest decimal of the double received, because the vendor sent
+that decimal. `tests/brokers/test_vendor_libraries.py` lists this module's assumptions about the library.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _E9 = Decimal(1_000_000_000)
 
 
 class Listener(Protocol):
-    """Receives what TWS sends. `request`: the id of the request, -1 for none."""
+    """Receiver of the messages from TWS. `request`: the id of the request, -1 for none."""
 
     def on_bytes(self) -> None:
         """Handle the arrival of any bytes."""

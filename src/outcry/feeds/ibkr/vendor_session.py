@@ -38,7 +38,10 @@ class _Request:
 
 
 class IbkrSession:
-    """Implements `VendorSession` and `Listener`. Requests raise `FeedLost` and `FeedRefused`."""
+    """One connection to TWS. Implements `VendorSession` and `Listener`.
+
+    Requests raise `FeedLost` and `FeedRefused`.
+    """
 
     def __init__(self, clock: Clock, rush: float) -> None:
         self._clock, self._rush = clock, rush

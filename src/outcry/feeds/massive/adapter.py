@@ -19,7 +19,7 @@ CAPS = FeedCaps(
 
 
 class MassiveAdapter:
-    """Implements `BrokerAdapter` for Massive, through its client library."""
+    """Creates Massive feeds through its client library. Implements `BrokerAdapter`."""
 
     library = "massive"
     caps = CAPS

@@ -20,7 +20,7 @@ Identity = tuple[int, int, int]
 
 
 class DuplicateFilter:
-    """The filter of one stream. Trade ids are ignored, since socket and history may number trades differently."""
+    """The filter of one stream. Trade ids are ignored, because socket and history may number trades differently."""
 
     def __init__(self, since_ns: int) -> None:
         self._counts: Counter[Identity] = Counter()

@@ -38,7 +38,10 @@ MAX_PAGES = 2_000
 
 
 class MassiveFeed:
-    """Implements `Feed` for one API key. `context.endpoints`: `socket` and `rest` replace the vendor's own."""
+    """Live feed of Massive for one API key. Implements `Feed`.
+
+    `context.endpoints`: `socket` and `rest` replace the vendor's own.
+    """
 
     run = ""
 

@@ -20,7 +20,10 @@ CAPS = FeedCaps(
 
 
 class ProjectXAdapter:
-    """Implements `BrokerAdapter`. Not hosted: TopstepX forbids connections from a server."""
+    """Creates ProjectX feeds. Implements `BrokerAdapter`.
+
+    Not hosted, because TopstepX forbids connections from a server.
+    """
 
     library = "pysignalr"
     caps = CAPS

@@ -65,7 +65,7 @@ class BackfillSeam:
     traded_seconds: set[int] = field(default_factory=set[int])
 
     def defer(self, event: Trades) -> None:
-        """Store trades at or after the cut; note the seconds of those before it, which come as bars."""
+        """Store trades at or after the cut; record the seconds of earlier trades, which follow as bars."""
         rows = event.rows
         times = rows["ts_event"]
         before = (times >= self.whole_ns) & (times < self.cut_ns)
@@ -80,7 +80,7 @@ class BackfillSeam:
 
 
 class ProjectXFeed:
-    """Implements `Feed` with one user's key."""
+    """Live feed of ProjectX with one user's key. Implements `Feed`."""
 
     run = ""
 

@@ -138,7 +138,7 @@ def trade_rows(data: object, received_ns: int) -> Rows:
 
 
 def parse_volume_counter(data: object) -> VolumeCounter | None:
-    """Return the day's volume from a quote; None if the quote has none, since quotes have only changed fields."""
+    """Return the day's volume from a quote; None if the quote has none, because quotes have only changed fields."""
     try:
         volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
         return VolumeCounter(parse_time_ns(at), parse_lots(volume))

@@ -46,7 +46,10 @@ _CAPS = FeedCaps(
 
 
 class SimulatorFeed:
-    """Implements `Feed`. `run` names a run whose clock does not continue that of the run before."""
+    """Live feed of the simulated market. Implements `Feed`.
+
+    `run` names a run whose clock does not continue that of the previous run.
+    """
 
     def __init__(
         self, market: SimulatedMarket, universe: Universe, calendar: Calendar, clock: Clock, *,

@@ -1,7 +1,7 @@
 """Generate the trades of a planned session as arrays: times, prices, sizes and aggressors.
 
 Trades cluster in bursts and where the plan is active. Between two knots the price is a Brownian bridge in trade time,
-so busy minutes move it more. The bridge lies between a bid and an offer one tick apart; the nearer it is to the offer,
+so busy minutes move it more. The bridge lies between a bid and an offer one tick apart. The nearer it is to the offer,
 the more often a trade is at the offer.
 """
 

@@ -14,7 +14,10 @@ _REACH_NS = 30 * NANOS_PER_DAY
 
 
 class TastytradeAdapter:
-    """Implements `BrokerAdapter`. Endpoint names: `api`, and `dxlink` for an additional trusted market data URL."""
+    """Creates tastytrade feeds. Implements `BrokerAdapter`.
+
+    Endpoint names: `api`, and `dxlink` for an additional trusted market data URL.
+    """
 
     library = ""
     broker = Broker(

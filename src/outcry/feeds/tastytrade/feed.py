@@ -22,7 +22,7 @@ NAME = "tastytrade"
 
 
 class TastytradeFeed:
-    """Implements `Feed`."""
+    """Live feed of tastytrade for one login. Implements `Feed`."""
 
     name = NAME
     run = ""

@@ -37,8 +37,8 @@ from outcry.trades.feed import (
 )
 from outcry.trades.records import Quality, Rows
 
-#: Time limits in seconds: for the history of sales to start, if the server is not known to keep one and if it is;
-#: and for any response.
+#: Time limits (s) for the history of sales to start, if the server is not known to have one and if it is. The last one
+#: is the limit for any response.
 UNKNOWN_HISTORY_S, KNOWN_HISTORY_S, RESPONSE_TIMEOUT_S = 3.0, 30.0, 45.0
 #: Time limit of the whole history, in seconds.
 HISTORY_TIMEOUT_S = 900.0

@@ -31,7 +31,7 @@ FIELDS = (
 
 
 class TradovateAdapter:
-    """Implements `BrokerAdapter`."""
+    """Creates Tradovate feeds. Implements `BrokerAdapter`."""
 
     broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
     caps = FeedCaps(

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class TradovateFeed:
-    """Implements `Feed`."""
+    """Live feed of Tradovate for one login. Implements `Feed`."""
 
     name = "tradovate"
     run = ""
@@ -117,7 +117,7 @@ class TradovateFeed:
         return await self._login_client().renew(last)
 
     async def _with_token(self, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Call `ask` with the current token, and once more with a new one. Raises `CredentialsRejected`."""
+        """Call `ask`; after a rejected token, retry once with a new one. Raises `CredentialsRejected`."""
         token = await self._tokens.token()
         try:
             return await ask(token)

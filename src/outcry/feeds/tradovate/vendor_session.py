@@ -48,8 +48,10 @@ class _PendingRequest:
 
 
 class TradovateSession:
-    """Implements `VendorSession`. token: the one it was created with. keep: renews the login; raises
-    `FeedRefused` if it cannot."""
+    """Signed-in WebSocket of one token. Implements `VendorSession`.
+
+    token: the token with which it was created. keep: renews the login; raises `FeedRefused` if it cannot.
+    """
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """`va-reject-high` and `va-reject-low`: price leaves the prior value area and soon closes back inside (rules §6).
 
-From inside value, price trades at least one tick beyond the edge; within 30 minutes, and before acceptance, a
-five-minute bar closes at least one tick inside. The edge rearms after 30 minutes by a trade `arm` inside, up to
-two alerts a session. After acceptance beyond it, the edge is disarmed until a bracket closes back inside; if it has
-fired before, it must then rearm as well.
+From inside value, price trades at least one tick beyond the edge. Within 30 minutes, and before acceptance, a
+five-minute bar closes at least one tick inside. The edge rearms after 30 minutes by a trade `arm` inside, up to two
+alerts a session. After acceptance beyond it, the edge is disarmed until a bracket closes back inside. If it has fired
+before, it must then rearm as well.
 """
 
 from collections.abc import Mapping

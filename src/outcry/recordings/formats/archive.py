@@ -1,8 +1,8 @@
 """Open files safely and decompress them within limits.
 
-Only regular files are opened, never through a link. Decompressed bytes are counted while they are produced, since
-declared sizes cannot be trusted; an impossible ratio is refused. A stream that stops inside a frame is refused
-instead of being taken for complete.
+Only regular files are opened, never through a link. Decompressed bytes are counted while they are produced, because
+declared sizes cannot be trusted. An impossible ratio is refused. A stream that ends inside a frame is refused instead
+of being accepted as complete.
 """
 
 import errno

@@ -41,7 +41,7 @@ _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 
 
 class FileLibrary:
-    """Implements `Library`."""
+    """Detects file formats and opens files. Implements `Library`."""
 
     def expand(self, path: Path) -> list[Path]:
         """Return the files below a folder that may contain market data, sorted by name; for a file, the file itself.
