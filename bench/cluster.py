@@ -78,7 +78,7 @@ BATCH, EVENTS = 256, 8
 LONG_LOG = 5_000_000
 READY_S = 180.0
 _TIMEOUT_S = 10.0
-#: If answers polled ten times a second do not change for this long (s), the kill caused it.
+#: A pause in the changes of answers (s) counts as caused by the kill if it is longer than this.
 _PAUSE_S = 0.6
 
 

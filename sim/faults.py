@@ -126,7 +126,10 @@ class Faults:
                 return self._kill(worker) if worker else None
 
     def _one_of(self, role: str) -> Worker | None:
-        """Choose a process of a role. Another one always remains, because work that stops shows no wrong results."""
+        """Return a ready process of a role; None if it is the only one left of several.
+
+        One must continue the role's work, because work that stops shows no wrong results.
+        """
         there = [worker for worker in self.stage.of(role) if worker.well]
         fewest = 1 if len(self.stage.of(role)) == 1 else 2
         return self.chance.choice(there) if len(there) >= fewest else None
