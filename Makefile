@@ -47,7 +47,7 @@ browser:         ## install Chromium, curl, wrk and nginx (Debian packages) for 
 
 test: $(READY) browser  ## run all checks and tests
 	$(MAKE) --no-print-directory check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 4  # on two cores too: much of the time tests wait for servers
 
 quick: $(READY)  ## check format, lint, imports and types of changed files, test the pure packages: one minute
 	$(BIN)/ruff format --check src tests support bench sim tools

@@ -153,3 +153,14 @@ def test_the_present_is_read_in_one_place() -> None:
         if "TID251" in line
     ]
     assert [line.partition(":")[0] for line in escapes] == ["base/clock.py"], escapes
+
+
+def test_every_client_names_how_it_resolves_hosts() -> None:
+    """aiohttp would choose by what is installed: see `outcry.base.http_client`."""
+    clients = [
+        (path.relative_to(SOURCES), rest.partition(")")[0])
+        for path in sorted(SOURCES.rglob("*.py"))
+        for rest in path.read_text().split("aiohttp.ClientSession(")[1:]
+    ]
+    assert len(clients) >= 7
+    assert [str(path) for path, given in clients if "connector=" not in given] == []

@@ -142,8 +142,8 @@ def test_interactive_brokers(price: str, size: str) -> None:
     """What cannot be read is told to the session, which ends with `protocol`."""
     told: list[str] = []
     listener: Any = SimpleNamespace(
-        arrived=None, processed=None, unreadable=lambda: told.append("unreadable"),
-        traded=lambda *_: told.append("traded"), answered=lambda *_, **__: told.append("answered"),
+        on_bytes=None, on_batch_end=None, on_unreadable=lambda: told.append("unreadable"),
+        on_trade=lambda *_: told.append("traded"), on_reply=lambda *_, **__: told.append("answered"),
     )  # fmt: skip
     receiver = _Receiver(listener)
     decoder = _StrictDecoder(receiver, listener)

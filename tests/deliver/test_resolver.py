@@ -59,7 +59,7 @@ async def asking(patience_s: float = 20.0) -> AsyncGenerator[tuple[GuardedResolv
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(DnsServer, ("127.0.0.1", 0))
     port: int = transport.get_extra_info("sockname")[1]
-    public = DnsResolver(nameservers=["127.0.0.1"], udp_port=port, lookups="b", domains=[])
+    public = DnsResolver(nameservers=["127.0.0.1"], udp_port=port, lookups="b", domains=[], timeout=20.0)
     resolver = GuardedResolver(read_rule(), public=public, patience_s=patience_s)
     try:
         yield resolver, server

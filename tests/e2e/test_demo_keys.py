@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from outcry.app.people import people_of
 from outcry.app.settings import Settings
 from outcry.cli import demo
 
@@ -17,7 +18,7 @@ def test_each_start_ends_the_key_of_the_one_before(
     for start in range(3):
         with demo.open_demo(Settings(data=str(tmp_path))) as serving:
             keys, now_ns = serving.house.keys, serving.house.clock.now_ns()
-            serving.greet("127.0.0.1", 8000)
+            serving.greet("127.0.0.1", 8000, people_of(serving.house))
             lines = capsys.readouterr().out.splitlines()
             printed.append(next(line for line in lines if line.startswith("key: ")).removeprefix("key: "))
             own = own or keys.create("ann@example.com", "free", now_ns)

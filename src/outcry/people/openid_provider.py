@@ -21,6 +21,7 @@ from joserfc.errors import ClaimError, JoseError
 from joserfc.jwk import KeySet
 
 from outcry.base.clock import Clock
+from outcry.base.http_client import system_resolution
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.people.openid_model import OpenIdAnswer, OpenIdFailed, OpenIdRequest
 
@@ -204,7 +205,7 @@ async def _exchange(
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     asked = {"accept": "application/json", **(headers or {})}
     async with (
-        aiohttp.ClientSession(timeout=timeout) as session,
+        aiohttp.ClientSession(connector=system_resolution(), timeout=timeout) as session,
         session.request(method, address, data=form, headers=asked, allow_redirects=False) as response,
     ):
         # stop at the first byte over the limit, which `_fetch` reports

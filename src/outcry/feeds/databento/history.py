@@ -16,6 +16,7 @@ from databento.common.dbnstore import DBNStore
 from databento.historical.api.timeseries import TimeseriesHttpAPI
 from databento_dbn import DBNError
 
+from outcry.base.http_client import system_resolution
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.redirects import refusing_redirects
@@ -59,7 +60,9 @@ class _Service(TimeseriesHttpAPI):
         headers = {**self._headers, "Authorization": self._secret}
         async with (
             aiohttp.ClientSession(
-                timeout=self._limits, trace_configs=refusing_redirects("Databento")
+                connector=system_resolution(),
+                timeout=self._limits,
+                trace_configs=refusing_redirects("Databento"),
             ) as client,
             client.post(url, data=data, headers=headers, allow_redirects=False) as answer,
         ):

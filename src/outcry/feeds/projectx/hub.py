@@ -23,6 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from outcry.base.clock import Clock
+from outcry.base.http_client import system_resolution
 from outcry.feeds.projectx.protocol import parse_volume_counter, trade_rows
 from outcry.feeds.redirects import redirect_refused, refusing_redirects
 from outcry.feeds.response_body import read_body
@@ -79,6 +80,7 @@ class _Transport(WebsocketTransport):
     async def _negotiate(self) -> None:
         """Request the connection id. The client's own negotiation would follow redirects, even to another host."""
         session = aiohttp.ClientSession(
+            connector=system_resolution(),
             timeout=aiohttp.ClientTimeout(total=CONNECT_TIMEOUT_S),
             trace_configs=refusing_redirects("ProjectX"),
         )

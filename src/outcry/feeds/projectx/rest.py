@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from outcry.base.clock import Clock
+from outcry.base.http_client import system_resolution
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.projectx.protocol import Answer, ListedContract, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
@@ -132,7 +133,7 @@ class ProjectXRest:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_TIMEOUT_S / self._rush))
             self._session = aiohttp.ClientSession(
-                timeout=timeout, trace_configs=refusing_redirects("ProjectX")
+                connector=system_resolution(), timeout=timeout, trace_configs=refusing_redirects("ProjectX")
             )
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if token:

@@ -16,6 +16,7 @@ from yarl import URL
 
 from outcry import __version__
 from outcry.base.clock import Clock
+from outcry.base.http_client import system_resolution
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.response_body import read_body
 from outcry.feeds.shared_session import CredentialsRejected
@@ -80,7 +81,9 @@ class TastytradeRest:
         """The HTTP client, also used for the WebSocket."""
         if self._http is None:
             self._http = aiohttp.ClientSession(
-                headers=_HEADERS, trace_configs=refusing_redirects("tastytrade")
+                connector=system_resolution(),
+                headers=_HEADERS,
+                trace_configs=refusing_redirects("tastytrade"),
             )
         return self._http
 

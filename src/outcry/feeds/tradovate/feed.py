@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import aiohttp
 
+from outcry.base.http_client import system_resolution
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.shared_session import CredentialsRejected, SharedSession
@@ -98,7 +99,7 @@ class TradovateFeed:
         if self._http is None:
             timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._context.rush)
             self._http = aiohttp.ClientSession(
-                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
+                connector=system_resolution(), timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=refusing_redirects("Tradovate"),
             )  # fmt: skip
         return self._http

@@ -43,7 +43,7 @@ BIASES: Mapping[str, str] = {
     "trend_up": "Trend up", "trend_down": "Trend down", "lean_up": "Leaning up", "lean_down": "Leaning down",
     "balanced": "Balanced", "neutral": "Neutral", "undetermined": "Undecided",
 }  # fmt: skip
-ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol", "state": "StatusLabel"}
+ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol", "state": "State"}
 
 
 @dataclass(frozen=True, slots=True)
