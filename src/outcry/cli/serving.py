@@ -119,13 +119,13 @@ def _open(settings: Settings) -> Generator[Serving]:
 
 
 def _add_digests(house: Installation) -> None:
-    """Verify tape files that have no digest yet and store their digests, while the service runs."""
+    """Verify tape files without a stored checksum and store it, while the service runs."""
     try:
         for fault in add_digests(house.store, house.tape):
             print(f"outcry: {fault}", file=sys.stderr, flush=True)
     except StoreBusy as problem:  # the next start continues
         print(
-            f"outcry: Not all tape files have digests yet: {problem} The next start continues.",
+            f"outcry: Checksums are missing for some tape files: {problem} Outcry adds them at the next start.",
             file=sys.stderr,
             flush=True,
         )
