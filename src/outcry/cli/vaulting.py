@@ -177,7 +177,7 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
             put_first(settings, store, good, house.clock.now_ns())
         elif settings.vault_keys and next(iter(kept)) in gone:
             print(
-                f"outcry: The first key in {VARIABLE} is one that was lost. Insert a new key with a new name before it.",
+                f"outcry: The first key in {VARIABLE} is one that was lost. Put a new key with a new name before it.",
                 file=sys.stderr,
             )
     return 0
