@@ -100,8 +100,8 @@ def _stage(engines: int) -> Generator[Stage]:
         TemporaryDirectory(prefix="outcry-bench-") as place,
         Stage(Path(place), Company(engines, 0, 1, 0), nodes=1) as stage,
     ):
-        with open_installation(stage.settings) as house:
-            furnish(house)
+        with open_installation(stage.settings) as installation:
+            furnish(installation)
         stage.open()
         until = perf_counter() + READY_S
         while unready := stage.unready():
@@ -113,9 +113,10 @@ def _stage(engines: int) -> Generator[Stage]:
 
 
 def _keys(stage: Stage, count: int) -> list[str]:
-    with open_installation(stage.settings) as house:
+    with open_installation(stage.settings) as installation:
         return [
-            house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
+            installation.keys.create(f"bench{n}@example.com", "admin", installation.clock.now_ns())
+            for n in range(count)
         ]
 
 
@@ -248,10 +249,10 @@ def _recovery(count: int) -> Iterator[Figure]:
     """Fill a log through an engine, then read all of it with another."""
     with TemporaryDirectory(prefix="outcry-bench-") as place, JetStream(1) as server:
         settings = read_settings({}, data=place)
-        with open_installation(settings) as house, LinkThread(server.urls, _say) as thread:
-            furnish(house)
+        with open_installation(settings) as installation, LinkThread(server.urls, _say) as thread:
+            furnish(installation)
             log = JetStreamLog(thread, _say)
-            fold_s, played, kept = uvloop.run(_filled(_engine(house, log), house, count))
+            fold_s, played, kept = uvloop.run(_filled(_engine(installation, log), installation, count))
             yield Figure(
                 "one engine alone, into the log", played / fold_s / 1e6, "M trades/s", f"{played:,} trades"
             )
@@ -265,8 +266,8 @@ def _recovery(count: int) -> Iterator[Figure]:
                 "M trades/s",
                 f"{size / 1e6:.0f} MB",
             )
-        with open_installation(settings) as house, LinkThread(server.urls, _say) as thread:
-            engine = _engine(house, JetStreamLog(thread, _say))
+        with open_installation(settings) as installation, LinkThread(server.urls, _say) as thread:
+            engine = _engine(installation, JetStreamLog(thread, _say))
             began = perf_counter()
             uvloop.run(_started(engine))
             took_s = perf_counter() - began
@@ -278,18 +279,23 @@ def _recovery(count: int) -> Iterator[Figure]:
             )
 
 
-def _engine(house: Installation, log: JetStreamLog) -> Engine:
-    archive = Archive(lambda: house.importer, house.reference.calendar.session_at)
-    stores = Stores(log, _NoSnapshots(), house.alerts, house.store, archive)
-    market = Market(house.reference.universe, house.reference.calendar, house.clock, house.licences.of_user)
-    return Engine(stores, market, house.registry, _say)
+def _engine(installation: Installation, log: JetStreamLog) -> Engine:
+    archive = Archive(lambda: installation.importer, installation.reference.calendar.session_at)
+    stores = Stores(log, _NoSnapshots(), installation.alerts, installation.store, archive)
+    market = Market(
+        installation.reference.universe,
+        installation.reference.calendar,
+        installation.clock,
+        installation.licences.of_user,
+    )
+    return Engine(stores, market, installation.registry, _say)
 
 
-async def _filled(engine: Engine, house: Installation, count: int) -> tuple[float, int, int]:
+async def _filled(engine: Engine, installation: Installation, count: int) -> tuple[float, int, int]:
     """Play at least this many trades; return the seconds, the number of trades, and the number in the log."""
-    rows = {c: regular_hours(house.reference, c) for c in contracts(house.reference)}
+    rows = {c: regular_hours(installation.reference, c) for c in contracts(installation.reference)}
     density = -(-count // (len(FEEDS) * sent(list(rows.values()))))
-    rows = {c: regular_hours(house.reference, c, density) for c in rows}
+    rows = {c: regular_hours(installation.reference, c, density) for c in rows}
     gate = Gate(len(FEEDS) * len(rows))
     await engine.start()
     feeds = [engine.attach(0, TapeFeed(name, rows, BATCH, gate)) for name in FEEDS]
@@ -410,8 +416,8 @@ def _reads(size: Size) -> Iterator[Figure]:
         secret = secrets.token_hex(16)
         shared = {"OUTCRY_DATABASE_URL": postgres.url(postgres.database()), "OUTCRY_SECRET": secret}
         for name, environment in (("alone", {}), ("shared", shared)):
-            with open_installation(read_settings(environment, data=str(folder / name))) as house:
-                serving.furnish(house, folder / "es.dbn", keys)
+            with open_installation(read_settings(environment, data=str(folder / name))) as installation:
+                serving.furnish(installation, folder / "es.dbn", keys)
         shared |= {"OUTCRY_CLUSTER": nodes.urls, "OUTCRY_VAULT_KEYS": f"k1:{secrets.token_hex(32)}"}
         command = [
             installed_command(),

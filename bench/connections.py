@@ -109,11 +109,11 @@ def _of_vendor(vendor: str, people: int, stretch_s: float) -> tuple[float, tuple
     with (
         _vendor(vendor, ahead_ns) as said,
         TemporaryDirectory() as folder,
-        open_installation(Settings(data=folder), Ahead(ahead_ns)) as house,
-        house.log.exclusively(),
+        open_installation(Settings(data=folder), Ahead(ahead_ns)) as installation,
+        installation.log.exclusively(),
     ):
         collect_rarely()
-        return uvloop.run(_measured(house, vendor, said, people, stretch_s))
+        return uvloop.run(_measured(installation, vendor, said, people, stretch_s))
 
 
 def _figures(
@@ -135,23 +135,23 @@ def _figures(
 
 
 async def _measured(
-    house: Installation, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
+    installation: Installation, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
 ) -> tuple[float, tuple[int, int], Stretch, Stretch]:
-    clock = house.clock
+    clock = installation.clock
     assert isinstance(clock, Ahead)
     dead = await asyncio.start_server(_say_nothing, "127.0.0.1", 0)
     port = dead.sockets[0].getsockname()[1]
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
-    engine, parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
+    engine, parts = _parts(installation, clock, {vendor: said["places"], other: nowhere})
     supervisor = ConnectionSupervisor(engine, parts)
-    connections = BrokerConnections(parts, supervisor, house.registry)
+    connections = BrokerConnections(parts, supervisor, installation.registry)
     watch = Watch(clock)
     await engine.start()
     await supervisor.start()
     try:
         before, began_s = _resident(), monotonic()
-        users = [house.store.ensure_user(f"{n}@example.com", clock.now_ns()) for n in range(people)]
+        users = [installation.store.ensure_user(f"{n}@example.com", clock.now_ns()) for n in range(people)]
         for user in users:
             connections.connect(user, vendor, "", said["given"], list(RATES), clock.now_ns())
         while not all(row.phase is ConnectionPhase.LIVE for row in parts.store.rows()):
@@ -192,18 +192,18 @@ _GIVEN = {
 
 
 def _parts(
-    house: Installation, clock: Ahead, places: dict[str, dict[str, str]]
+    installation: Installation, clock: Ahead, places: dict[str, dict[str, str]]
 ) -> tuple[Engine, FeedFactory]:
-    reference = house.reference
+    reference = installation.reference
     market = Market(
-        reference.universe, reference.calendar, clock, house.licences.of_user,
-        lambda: FanOut(house.licences.audience, clock.now_ns()),
+        reference.universe, reference.calendar, clock, installation.licences.of_user,
+        lambda: FanOut(installation.licences.audience, clock.now_ns()),
     )  # fmt: skip
-    archive = Archive(lambda: house.importer, reference.calendar.session_at)
-    stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
-    engine = Engine(stores, market, house.registry, _report)
-    store = SqlConnectionStore(house.database)
-    return engine, FeedFactory(store, house.vault, adapters(), reference.universe, clock, places)
+    archive = Archive(lambda: installation.importer, reference.calendar.session_at)
+    stores = Stores(installation.log, installation.alerts, installation.alerts, installation.store, archive)
+    engine = Engine(stores, market, installation.registry, _report)
+    store = SqlConnectionStore(installation.database)
+    return engine, FeedFactory(store, installation.vault, adapters(), reference.universe, clock, places)
 
 
 def _report(event: str, **details: object) -> None:

@@ -86,9 +86,10 @@ def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
 
 def add_keys(data: Path, count: int) -> list[str]:
     """Create keys of the highest tier."""
-    with open_installation(read_settings({}, data=str(data))) as house:
+    with open_installation(read_settings({}, data=str(data))) as installation:
         return [
-            house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
+            installation.keys.create(f"bench{n}@example.com", "admin", installation.clock.now_ns())
+            for n in range(count)
         ]
 
 

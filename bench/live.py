@@ -115,15 +115,15 @@ def play(
     data = folder / "played"
     shutil.rmtree(data, ignore_errors=True)
     shutil.copytree(folder / "laid", data)
-    with open_installation(read_settings({}, data=str(data))) as house, house.log.exclusively():
-        return uvloop.run(within(_played(house, rows, batch, around or (lambda: None)), LIMIT_S))
+    with open_installation(read_settings({}, data=str(data))) as installation, installation.log.exclusively():
+        return uvloop.run(within(_played(installation, rows, batch, around or (lambda: None)), LIMIT_S))
 
 
 async def _played(
-    house: Installation, rows: dict[Contract, Rows], batch: int, around: Callable[[], object]
+    installation: Installation, rows: dict[Contract, Rows], batch: int, around: Callable[[], object]
 ) -> Played:
     gate = Gate(len(FEEDS) * len(rows))
-    engine = live_service(house).engine
+    engine = live_service(installation).engine
     said: list[str] = []
 
     def report(event: str, **details: object) -> None:
@@ -134,8 +134,8 @@ async def _played(
     feeds = [engine.attach(0, TapeFeed(name, rows, batch, gate)) for name in FEEDS]
     await gate.all_there.wait()
     await engine.drained()
-    log = house.settings.folder / "live"
-    before, alerts = _size(log), house.registry.alert_seq
+    log = installation.settings.folder / "live"
+    before, alerts = _size(log), installation.registry.alert_seq
     around()
     began, used = perf_counter(), process_time()
     gate.opened.set()
@@ -154,7 +154,7 @@ async def _played(
     logged = _size(log) - before
     await engine.stop()
     count = len(FEEDS) * sent(list(rows.values()))
-    return Played(count, wall_s, cpu_s, logged, house.registry.alert_seq - alerts, openings)
+    return Played(count, wall_s, cpu_s, logged, installation.registry.alert_seq - alerts, openings)
 
 
 def _size(folder: Path) -> int:

@@ -125,20 +125,20 @@ def _prepare(folder: Path, count: int) -> list[str]:
     write_recording(folder / "es.dbn", 100_000)
     keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(count)]
     first, second = (folder / switch for switch in _SWITCHES.values())
-    with open_installation(read_settings({}, data=str(first))) as house:
-        furnish(house, folder / "es.dbn", keys)
+    with open_installation(read_settings({}, data=str(first))) as installation:
+        furnish(installation, folder / "es.dbn", keys)
     shutil.copytree(first, second)
     write_load(folder, keys)
     return keys
 
 
-def furnish(house: Installation, recording: Path, keys: list[str]) -> None:
+def furnish(installation: Installation, recording: Path, keys: list[str]) -> None:
     """Import a recording, and create these keys of the highest tier."""
-    now_ns = house.clock.now_ns()
-    house.importer.run(recording, 0, ReadOptions(), now_ns)
-    user = house.store.ensure_user("bench@example.com", now_ns)
+    now_ns = installation.clock.now_ns()
+    installation.importer.run(recording, 0, ReadOptions(), now_ns)
+    user = installation.store.ensure_user("bench@example.com", now_ns)
     for key in keys:
-        house.store.add_key(user, "admin", form.prefix(key), house.keys.digest(key), now_ns)
+        installation.store.add_key(user, "admin", form.prefix(key), installation.keys.digest(key), now_ns)
 
 
 def write_load(folder: Path, keys: list[str]) -> None:

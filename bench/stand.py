@@ -47,7 +47,7 @@ class Notes:
 
     def __init__(self, task: Task) -> None:
         self._asked_each = task.asked_each
-        self.house: Installation | None = None
+        self.installation: Installation | None = None
         self.events: list[tuple[int, int, int, int]] = []
         self.asked: list[tuple[int, int]] = []
         self.alerts: list[tuple[int, int, int]] = []
@@ -61,20 +61,20 @@ class Notes:
         """
         number = self._numbers.setdefault(f"{feed}/{contract.root}", len(self._numbers))
         self.events.append((number, due_ns, sent_ns, taken_ns))
-        house = self.house
-        if house is None or not self._asked_each or feed != FEEDS[0]:
+        installation = self.installation
+        if installation is None or not self._asked_each or feed != FEEDS[0]:
             return
         self._since_asked += 1
         if self._since_asked >= self._asked_each:
             self._since_asked = 0
-            house.query.levels(EVERYTHING, contract.root, house.clock.now_ns())
+            installation.query.levels(EVERYTHING, contract.root, installation.clock.now_ns())
             self.asked.append((sent_ns, monotonic_ns()))
 
     def alerted(self) -> None:
         """Record that alerts are in the registry."""
-        assert self.house is not None
+        assert self.installation is not None
         posted_ns = monotonic_ns()
-        rows, _ = self.house.registry.alerts_after(self._seq)
+        rows, _ = self.installation.registry.alerts_after(self._seq)
         self._seq = rows[-1].seq if rows else self._seq
         for row in rows:
             number = self._numbers.get(f"{row.feed}/{row.symbol}")
@@ -94,8 +94,11 @@ def main() -> None:
     """Serve until the process is asked to end."""
     task = msgspec.json.decode(sys.argv[1], type=Task)
     notes = Notes(task)
-    with open_installation(read_settings({}, data=task.data)) as house, house.log.exclusively():
-        rows = {contract: regular_hours(house.reference, contract) for contract in contracts(house.reference)}
+    with open_installation(read_settings({}, data=task.data)) as installation, installation.log.exclusively():
+        rows = {
+            contract: regular_hours(installation.reference, contract)
+            for contract in contracts(installation.reference)
+        }
         zero = Zero(task.feeds * len(rows), lambda at_ns: _say(zero=at_ns, base=BASE_NS))
         feeds = [
             PacedFeed(name, rows, zero, rows_a_beat=task.rows_a_beat, beat_ms=task.beat_ms, noted=notes.event)
@@ -104,10 +107,10 @@ def main() -> None:
         if task.bare:
             uvloop.run(_drained(feeds, task.bare))
         else:
-            notes.house = house
-            house.registry.on_alerts(notes.alerted)
+            notes.installation = installation
+            installation.registry.on_alerts(notes.alerted)
             serve(
-                build_application(house, [(0, feed) for feed in feeds]).application,
+                build_application(installation, [(0, feed) for feed in feeds]).application,
                 Binding(port=0),
                 lambda _host, port: _say(port=port),
             )

@@ -45,20 +45,22 @@ EVERYTHING = Scope(
 
 def lay_out(folder: Path, *, history: int = 20) -> None:
     """Create a data folder with `history` past sessions of every product, licensed to all users."""
-    with open_installation(read_settings({}, data=str(folder))) as house:
-        furnish(house, history)
+    with open_installation(read_settings({}, data=str(folder))) as installation:
+        furnish(installation, history)
 
 
-def furnish(house: Installation, history: int = 20) -> None:
+def furnish(installation: Installation, history: int = 20) -> None:
     """Store `history` past sessions of every product, and license everything to all users."""
-    market = market_of(house.reference)
+    market = market_of(installation.reference)
     write_history(
-        house.store, house.reference.universe.products, contracts(house.reference),
-        lambda contract: past_sessions(market, contract, house.reference.calendar, DAY, history),
-        source="invented", now_ns=house.clock.now_ns(),
+        installation.store, installation.reference.universe.products, contracts(installation.reference),
+        lambda contract: past_sessions(market, contract, installation.reference.calendar, DAY, history),
+        source="invented", now_ns=installation.clock.now_ns(),
     )  # fmt: skip
     for scope in ("completed", "live"):
-        house.store.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), house.clock.now_ns())
+        installation.store.add_grant(
+            GrantRow(0, "everyone", scope, (), None, None, 0, None), installation.clock.now_ns()
+        )
 
 
 def market_of(reference: Reference) -> SimulatedMarket:

@@ -102,25 +102,31 @@ class Stepped:
 
 def main(folder: Path, days: int, roots: Sequence[str]) -> None:
     """Play, and print a line after each trade date."""
-    with open_installation(read_settings({}, data=str(folder))) as house, house.log.exclusively():
-        uvloop.run(within(_played(house, days, roots), LIMIT_S))
+    with (
+        open_installation(read_settings({}, data=str(folder))) as installation,
+        installation.log.exclusively(),
+    ):
+        uvloop.run(within(_played(installation, days, roots), LIMIT_S))
 
 
-async def _played(house: Installation, days: int, roots: Sequence[str]) -> None:
-    universe, calendar = house.reference.universe, house.reference.calendar
+async def _played(installation: Installation, days: int, roots: Sequence[str]) -> None:
+    universe, calendar = installation.reference.universe, installation.reference.calendar
     whole = SimulatedMarket(SEED, {root: universe.products[root] for root in universe.products}, calendar)
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
     opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in roots]
     clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(roots))
     stores = Stores(
-        house.log,
-        house.alerts,
-        house.alerts,
-        house.store,
-        Archive(lambda: house.importer, house.reference.calendar.session_at),
+        installation.log,
+        installation.alerts,
+        installation.alerts,
+        installation.store,
+        Archive(lambda: installation.importer, installation.reference.calendar.session_at),
     )
     engine = Engine(
-        stores, Market(universe, calendar, clock, house.licences.of_user), house.registry, rush=RUSH
+        stores,
+        Market(universe, calendar, clock, installation.licences.of_user),
+        installation.registry,
+        rush=RUSH,
     )
     said: list[str] = []
 
@@ -140,17 +146,17 @@ async def _played(house: Installation, days: int, roots: Sequence[str]) -> None:
         await clock.all_wait.wait()
         # a snapshot is taken meanwhile, after which stored entries are removed from the log
         await asyncio.sleep(1.0)
-        _report(house, engine, perf_counter() - began)
+        _report(installation, engine, perf_counter() - began)
     if said:
         raise RuntimeError(f"the engine complained: {said[:3]}")
     await engine.stop()
 
 
-def _report(house: Installation, engine: Engine, seconds: float) -> None:
+def _report(installation: Installation, engine: Engine, seconds: float) -> None:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    log = sum(path.stat().st_size for path in (house.settings.folder / "live").rglob("*.log"))
-    stored = sum(len(house.store.sessions([0], root)) for root in ROOTS)
+    log = sum(path.stat().st_size for path in (installation.settings.folder / "live").rglob("*.log"))
+    stored = sum(len(installation.store.sessions([0], root)) for root in ROOTS)
     trades = sum(runner.intake.counts.rows for runner in engine.runners.values())
     files = sum(1 for _ in Path("/proc/self/fd").iterdir())
     line = {"rss": pages * os.sysconf("SC_PAGE_SIZE"), "log": log, "files": files,

@@ -82,9 +82,13 @@ class Askers:
     """
 
     def __init__(
-        self, house: Installation, apis: Sequence[Worker], chance: random.Random, steady: Callable[[], bool]
+        self,
+        installation: Installation,
+        apis: Sequence[Worker],
+        chance: random.Random,
+        steady: Callable[[], bool],
     ) -> None:
-        self._house, self._apis, self._chance, self._steady = house, apis, chance, steady
+        self._house, self._apis, self._chance, self._steady = installation, apis, chance, steady
         self.asked = Asked()
         self.readers: list[Reader] = []
         #: Keys that must be valid or revoked at the end.

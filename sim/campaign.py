@@ -84,22 +84,24 @@ class Campaign:
         with Stage(self._folder, self._plan.company, self._receiver.port) as stage:
             self._stage = stage
             await self._receiver.serve(stage.certificate.server)
-            with open_installation(stage.settings) as house, Pushing(taken) as pushing:
-                self._house = house
+            with open_installation(stage.settings) as installation, Pushing(taken) as pushing:
+                self._house = installation
                 await asyncio.to_thread(self._furnish)
                 stage.open()
                 return await self._simulate(pushing, began_s)
 
     def _furnish(self) -> None:
         """Create licences, past sessions and growing files before any process starts."""
-        house = self._house
-        now_ns = house.clock.now_ns()
+        installation = self._house
+        now_ns = installation.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-        self._days = days_of(house.reference, today)
-        self._files = growing_files(self._folder, house.reference, now_ns, self._plan.seed)
+        self._days = days_of(installation.reference, today)
+        self._files = growing_files(self._folder, installation.reference, now_ns, self._plan.seed)
         self._stage.tails = [file.path for file in self._files]
-        write_past(house.store, house.reference, [file.contract for file in self._files], today, now_ns)
-        datasets = Datasets(house.store, house.store, house.reference.universe.products)
+        write_past(
+            installation.store, installation.reference, [file.contract for file in self._files], today, now_ns
+        )
+        datasets = Datasets(installation.store, installation.store, installation.reference.universe.products)
         terms = Terms("everyone", "", "live", (), None, None, 24, "public")
         datasets.grant(terms, now_ns, "sim")
         for file in self._files:
@@ -186,16 +188,16 @@ class Campaign:
         self._tell.line(f"round {number + 1}: {len(jobs)} recordings are pushed")
 
     async def _come(self, play: Play, askers: Askers) -> None:
-        house = self._house
+        installation = self._house
         key = await askers.make(play.owner, "admin")
         askers.good.append(key)
 
         def subscribe() -> int:
-            now_ns = house.clock.now_ns()
-            user = house.store.ensure_user(play.owner, now_ns)
+            now_ns = installation.clock.now_ns()
+            user = installation.store.ensure_user(play.owner, now_ns)
             address = f"https://127.0.0.1:{self._receiver.port}/in/{play.owner}"
             wish = Wish(Target.HTTPS, address, "sim", (), "info")
-            people_of(house).subscriptions.add(user, wish, now_ns)
+            people_of(installation).subscriptions.add(user, wish, now_ns)
             return user
 
         self._owners[play.owner] = await askers.in_store(subscribe)

@@ -52,13 +52,13 @@ class Outcome:
                 yield from _differences(f"{what} of {name}", found.get(name, []), wanted.get(name, []))
 
 
-def _of_its_day(house: Installation, row: RecordingRow) -> tuple[tuple[int, int], ...]:
+def _of_its_day(installation: Installation, row: RecordingRow) -> tuple[tuple[int, int], ...]:
     """Return the part of a recording that lies within its trade date.
 
     Its end beyond the trade date depends on when it was stored.
     """
-    root = house.reference.universe.contract(row.contract).root
-    days = house.reference.calendar.trade_dates(root, row.first_ns, row.last_ns + 1)
+    root = installation.reference.universe.contract(row.contract).root
+    days = installation.reference.calendar.trade_dates(root, row.first_ns, row.last_ns + 1)
     (day,) = (day for day in days if day.trade_date == row.trade_date)
     return tuple((first, min(last, day.close_ns)) for first, last in row.spans if first < day.close_ns)
 
@@ -74,22 +74,22 @@ def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iter
             yield f"{what}: {len(lines)} {said}, of {len(wanted)}: {min(lines)[:300]}"
 
 
-def outcome_of(house: Installation, owners: Mapping[str, int]) -> Outcome:
+def outcome_of(installation: Installation, owners: Mapping[str, int]) -> Outcome:
     """Return the stored results of these owners, by email address. Reads the store."""
     names = {number: name for name, number in owners.items()}
     found = Outcome()
-    for row in house.alerts.alerts(list(names), limit=10**6):
+    for row in installation.alerts.alerts(list(names), limit=10**6):
         plain = replace(row, owner=0, seq=0, recorded_ns=None)
         found.alerts[f"{names[row.owner]}/{row.feed}/{row.contract}"].append(_line(plain))
-    for row in house.store.all_recordings():
+    for row in installation.store.all_recordings():
         if row.owner not in names or row.source == SOURCE:
             continue
-        rows = b"".join(part.tobytes() for part in house.tape.read(row.file, row.quality))
-        plain = replace(row, owner=0, received_ns=0, path="", spans=_of_its_day(house, row))
+        rows = b"".join(part.tobytes() for part in installation.tape.read(row.file, row.quality))
+        plain = replace(row, owner=0, received_ns=0, path="", spans=_of_its_day(installation, row))
         found.tape[f"{names[row.owner]}/{row.contract}"].append(f"{_line(plain)} {_digest(rows)}")
     for number, name in names.items():
-        for root in house.reference.universe.products:
-            for row in house.store.sessions([number], root):
+        for root in installation.reference.universe.products:
+            for row in installation.store.sessions([number], root):
                 if row.source not in {SOURCE, "past"}:
                     found.sessions[f"{name}/{row.contract}"].append(
                         _line(replace(row, owner=0, received_ns=0))
@@ -112,20 +112,25 @@ def undisturbed(
 
     Returns the results, and the answers of `/api/profile` by owner, contract and date.
     """
-    with open_installation(read_settings({}, data=str(folder))) as house, house.log.exclusively():
-        now_ns = house.clock.now_ns()
+    with (
+        open_installation(read_settings({}, data=str(folder))) as installation,
+        installation.log.exclusively(),
+    ):
+        now_ns = installation.clock.now_ns()
         owners = {
-            play.owner: OPERATOR if play.owner == "operator" else house.store.ensure_user(play.owner, now_ns)
+            play.owner: OPERATOR
+            if play.owner == "operator"
+            else installation.store.ensure_user(play.owner, now_ns)
             for play in plays
         }
-        asyncio.run(_play(house, plays, days, owners))
-        return outcome_of(house, owners), _profiles(house, plays, days, owners)
+        asyncio.run(_play(installation, plays, days, owners))
+        return outcome_of(installation, owners), _profiles(installation, plays, days, owners)
 
 
 async def _play(
-    house: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+    installation: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
 ) -> None:
-    engine = live_engine(house)
+    engine = live_engine(installation)
     said: list[str] = []
 
     def report(event: str, **details: object) -> None:
@@ -136,7 +141,7 @@ async def _play(
     for feed in dict.fromkeys(play.feed for play in plays):
         await asyncio.gather(
             *(
-                engine.attach(owners[play.owner], play.replay(house.reference, days, FreePacer()))
+                engine.attach(owners[play.owner], play.replay(installation.reference, days, FreePacer()))
                 for play in plays if play.feed == feed
             )
         )  # fmt: skip
@@ -147,15 +152,17 @@ async def _play(
 
 
 def _profiles(
-    house: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+    installation: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
 ) -> dict[tuple[str, str, str], Any]:
     found: dict[tuple[str, str, str], Any] = {}
     for play in plays:
         if play.owner == "operator":
             continue
-        scope = house.licences.of_user(owners[play.owner])
-        for contract in play.contracts(house.reference, days):
+        scope = installation.licences.of_user(owners[play.owner])
+        for contract in play.contracts(installation.reference, days):
             for day in map(str, days):
-                answer = house.query.profile(scope, contract.key, day, house.clock.now_ns()).answer
+                answer = installation.query.profile(
+                    scope, contract.key, day, installation.clock.now_ns()
+                ).answer
                 found[play.owner, contract.key, day] = msgspec.json.decode(msgspec.json.encode(answer))
     return found

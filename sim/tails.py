@@ -29,13 +29,15 @@ from outcry.live.stream import Outcome
 from outcry.recordings.formats.scid import SOURCE
 
 
-async def followed(files: Sequence[GrowingFile], stage: Stage, house: Installation, key: str) -> list[str]:
+async def followed(
+    files: Sequence[GrowingFile], stage: Stage, installation: Installation, key: str
+) -> list[str]:
     """Return where a replica's profile of a file's contract differs from the written trades, one line each."""
     faults: list[str] = []
     timeout = aiohttp.ClientTimeout(total=5)
     async with aiohttp.ClientSession(timeout=timeout, headers={"x-api-key": key}) as session:
         for file in files:
-            expected = _volumes(file, house)
+            expected = _volumes(file, installation)
             for api in stage.of("api"):
                 try:
                     said = await _asked(session, api, f"/api/profile?symbol={file.contract.key}")
@@ -56,9 +58,9 @@ async def _asked(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
         return await answer.json()
 
 
-def _volumes(file: GrowingFile, house: Installation) -> dict[int, int]:
+def _volumes(file: GrowingFile, installation: Installation) -> dict[int, int]:
     """Return the lots by price (10⁻⁹) of the running session."""
-    session = house.reference.calendar.session_at(file.contract.root, house.clock.now_ns())
+    session = installation.reference.calendar.session_at(file.contract.root, installation.clock.now_ns())
     found: Counter[int] = Counter()
     if session is not None:
         rows = file.rows
@@ -68,16 +70,16 @@ def _volumes(file: GrowingFile, house: Installation) -> dict[int, int]:
     return dict(found)
 
 
-def fired(files: Sequence[GrowingFile], stage: Stage, house: Installation) -> list[str]:
+def fired(files: Sequence[GrowingFile], stage: Stage, installation: Installation) -> list[str]:
     """Return where the recorded alerts of a file's contract differ from those that its log fires. Blocking."""
     faults: list[str] = []
     with LinkThread(stage.cluster, discard) as thread:
         log = JetStreamLog(thread, discard)
         for file in files:
             key = StreamKey(OPERATOR, SOURCE, file.contract)
-            wanted = asyncio.run(_fired(log, key, house))
+            wanted = asyncio.run(_fired(log, key, installation))
             found = [
-                row.key for row in house.alerts.alerts([OPERATOR], limit=10**6)
+                row.key for row in installation.alerts.alerts([OPERATOR], limit=10**6)
                 if (row.feed, row.contract) == (SOURCE, file.contract.key)
             ]  # fmt: skip
             if Counter(found) != Counter(wanted):
@@ -87,8 +89,8 @@ def fired(files: Sequence[GrowingFile], stage: Stage, house: Installation) -> li
     return faults
 
 
-async def _fired(log: JetStreamLog, key: StreamKey, house: Installation) -> list[str]:
-    tick_e9 = house.reference.universe.products[key.contract.root].tick_e9
+async def _fired(log: JetStreamLog, key: StreamKey, installation: Installation) -> list[str]:
+    tick_e9 = installation.reference.universe.products[key.contract.root].tick_e9
     found: list[str] = []
 
     def applied(outcome: Outcome) -> None:

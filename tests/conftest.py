@@ -15,6 +15,8 @@ from sqlalchemy import Engine, PoolProxiedConnection
 from outcry.database.database import open_engine, sqlite_url
 from outcry.database.migrate import current, migrate
 
+pytest_plugins = ["tests.installations"]
+
 # Temporary files go to memory where there is room: a disk takes 5 to 20 ms for each flush, and tests flush thousands of
 # times. Set TMPDIR to have them elsewhere.
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30

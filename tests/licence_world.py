@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from tests.api.stage import MemoryAccounts
+from tests.api.harness import MemoryAccounts
 from tests.live_views import (
     CARRIED,
     CLOSE_NS,

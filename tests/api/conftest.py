@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.api.stage import Stage, build_stage, served
+from tests.api.harness import Stage, build_stage, served
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import resource
 import sys
 from collections import Counter
 
-from tests.api.stage import build_stage, served
+from tests.api.harness import build_stage, served
 
 from outcry.http import server
 

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from tests.api.stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
+from tests.api.harness import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
 from tests.within import seconds_until
 
 from outcry.access.keys import ApiKeys

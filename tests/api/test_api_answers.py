@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.api.stage import SECOND, Stage, build_stage, served
+from tests.api.harness import SECOND, Stage, build_stage, served
 from tests.within import seconds_until
 
 from outcry.database.errors import StoreBusy

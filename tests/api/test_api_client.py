@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.api.stage import Stage
+from tests.api.harness import Stage
 
 from outcry.client import ApiError, Client, Unreachable
 from outcry.wire.answers import LevelsAnswer

@@ -275,8 +275,8 @@ def in_time(work: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 def test_the_service_itself() -> None:
-    from tests.api.livestage import Market
-    from tests.api.stage import served
+    from tests.api.harness import served
+    from tests.api.live_harness import Market
 
     market = Market()
     market.grant()

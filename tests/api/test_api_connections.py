@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.stage import build_stage, served
+from tests.api.harness import build_stage, served
 from tests.api.wire import Wire, plain
 from tests.within import seconds_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from babel.messages.pofile import read_po
-from tests.api.stage import Stage, build_stage, served
+from tests.api.harness import Stage, build_stage, served
 
 import outcry
 from outcry.api.endpoints import ENDPOINTS

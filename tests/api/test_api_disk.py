@@ -5,7 +5,7 @@ import json
 import threading
 from time import monotonic_ns
 
-from tests.api.stage import FakeQuery, MemoryAccounts, build_stage, served
+from tests.api.harness import FakeQuery, MemoryAccounts, build_stage, served
 from tests.within import seconds_until
 
 from outcry.base.log_writer import LogWriter

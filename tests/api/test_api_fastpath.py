@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from tests.api.stage import SECOND, SERVER_SECRET, Stage, build_stage, known, served
+from tests.api.harness import SECOND, SERVER_SECRET, Stage, build_stage, known, served
 from tests.api.wire import Wire, plain
 from tests.within import seconds_until
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.api.stage import Stage, build_stage, served
+from tests.api.harness import Stage, build_stage, served
 from tests.api.wire import Wire, plain
 
 from outcry.base.redaction import holds_key

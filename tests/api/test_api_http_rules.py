@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from tests.api.stage import Stage, build_stage, served
+from tests.api.harness import Stage, build_stage, served
 from tests.api.wire import Wire, plain
 
 LIMIT = 128 * 1024  # docs/http.md: "A request's head may have 128 KiB"

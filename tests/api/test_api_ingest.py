@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from tests.api.stage import Got, Stage, build_stage, served
+from tests.api.harness import Got, Stage, build_stage, served
 
 from outcry.access.keys import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
+from tests.api.harness import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
 from outcry.access import key_format as form
 from outcry.access.keys import GRACES_NS, ApiKeys, KeyFault, KeyRefusal, KeyRefused, Licences

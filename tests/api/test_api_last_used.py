@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
+from tests.api.harness import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
 
 from outcry.access.keys import ApiKeys
 from outcry.access.local_limiter import SlidingWindowLimiter

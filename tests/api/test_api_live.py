@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.api.stage import START_NS, MemoryAccounts, Stage, build_stage, known, served
+from tests.api.harness import START_NS, MemoryAccounts, Stage, build_stage, known, served
 from tests.api.test_api_fastpath import hot_count, masked
 from tests.api.wire import Wire, plain
 from tests.live_views import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row

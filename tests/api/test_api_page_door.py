@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from tests.api.livestage import Market
-from tests.api.stage import SERVER_SECRET, HandClock, known, served
-from tests.services.memory_identity import MemoryIdentity
+from tests.api.harness import SERVER_SECRET, HandClock, known, served
+from tests.api.live_harness import Market
+from tests.people.memory_store import MemoryIdentity
 
 from outcry.access.licences import VISITOR, Scope
 from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageAuthenticator

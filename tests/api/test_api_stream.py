@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.api.livestage import DAY, LIVE, Ear, Event, Market, make_alert
-from tests.api.stage import SECOND, known, served
+from tests.api.harness import SECOND, known, served
+from tests.api.live_harness import DAY, LIVE, Ear, Event, Market, make_alert
 from tests.within import within
 
 from outcry.access.tiers import streams_allowed

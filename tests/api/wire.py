@@ -3,7 +3,7 @@
 import re
 import socket
 
-from tests.api.stage import Stage
+from tests.api.harness import Stage
 
 
 def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> bytes:

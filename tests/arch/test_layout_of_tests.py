@@ -55,7 +55,7 @@ def test_what_is_no_test_imports_no_test(part: str) -> None:
         "from tests.within import within",
         "import tests.within",
         "from tests import within",
-        "import_module(f'tests.brokers.{name}_peer')",
+        "import_module(f'tests.feeds.{name}_peer')",
         "run([sys.executable, '-m', 'tests.e2e.kill_worker'])",
     ],
 )

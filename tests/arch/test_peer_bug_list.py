@@ -10,7 +10,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 
-PEERS, LADDER, PROFILE = "core/test_peer_bugs.py", "core/test_ladder.py", "core/test_profile.py"
+PEERS, LADDER, PROFILE = "market/test_peer_bugs.py", "market/test_ladder.py", "market/test_profile.py"
 
 #: The bug, and the tests that would catch it, as file (in `tests/`) and function.
 CAUGHT = {

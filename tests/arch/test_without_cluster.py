@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: What a single process does, from the fold to the API: a part of the tests, for all of them would double their time.
 REPRESENTATIVE = (
-    "tests/services/test_live_engine.py",
-    "tests/services/test_secret.py",
+    "tests/live/test_engine.py",
+    "tests/app/test_secret.py",
     "tests/api/test_api_answers.py",
     "tests/golden/test_worked_sessions.py",
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.engines.jetstream import JetStream
-from tests.brokers.stage import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
-from tests.cluster.feeding_stage import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
+from tests.cluster.feeding_harness import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
+from tests.feeds.broker_harness import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
 from tests.within import within
 
 from outcry.access.licences import OPERATOR
@@ -50,7 +50,7 @@ def run(
 
 def said(stage: Stage) -> list[tuple[str, str, int, int]]:
     """Every alert there is, in order of contract and time."""
-    rows = stage.house.alerts.alerts([stage.user])
+    rows = stage.installation.alerts.alerts([stage.user])
     return sorted((row.contract, row.key, row.at_ns, row.price_e9) for row in rows)
 
 
@@ -147,7 +147,7 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
         stage.connect(["ES"])
         await stage.until_phase(LIVE)
         assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
-        shown = stage.house.registry
+        shown = stage.installation.registry
         await stage.until(
             lambda: [key.contract for key in shown.keys(stage.user)] == [NQ], "NQ alone is shown"
         )
@@ -209,9 +209,9 @@ def test_a_contract_that_is_gone_while_nobody_ran_the_connection_is_retired_by_w
         await victim.kill()
         assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
         stage.id = 0
-        assert len(stage.house.registry.keys(stage.user)) == 2
+        assert len(stage.installation.registry.keys(stage.user)) == 2
         await stage.hand.give(stage.feeds[0].seat)
-        await stage.until(lambda: not stage.house.registry.keys(stage.user), "nothing is shown")
+        await stage.until(lambda: not stage.installation.registry.keys(stage.user), "nothing is shown")
 
     run(tmp_path, work)
 
@@ -225,7 +225,9 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
 
     async def work(stage: Cluster) -> None:
         stage.reserved[stage.user] = {"memory"}
-        intake = ForwardingIntake(stage.house.reference.universe, StreamOwnerClient(LocalCalls(stage.bus)))
+        intake = ForwardingIntake(
+            stage.installation.reference.universe, StreamOwnerClient(LocalCalls(stage.bus))
+        )
         assert await intake.take(stage.user, "mine", push()) == 1
         for feed, reason in (
             ("memory", "connected"),
@@ -328,7 +330,7 @@ def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
         await stage.until(
             lambda: stage.engine.runners[key.text].stream.latest_ns == newest_ns, "all is taken"
         )
-        logged = [log.decode(frame) for frame in stage.house.log.read(key.text, 0)]
+        logged = [log.decode(frame) for frame in stage.installation.log.read(key.text, 0)]
         times = [
             at for one in logged if isinstance(one, log.TradeRows) for at in one.rows["ts_event"].tolist()
         ]

@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 
-from tests.services.limiting_stage import HandTime, Here, Stage, patience
+from tests.cluster.limiter_harness import HandTime, Here, Stage, patience
 
 from outcry.access.limiter import WINDOW_NS, PromptLimiter, Verdict
 from outcry.access.local_limiter import SlidingWindowLimiter

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
-from tests.contract.outbox_stage import LEASE_NS, S, Stage
+from tests.contract.outbox_harness import LEASE_NS, S, Stage
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery.model import SubscriptionPhase

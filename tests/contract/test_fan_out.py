@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 from tests.contract.databases import KINDS, Place, Places, upgrade
-from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, Stage
+from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, Stage
 
 from outcry.access.licences import OPERATOR, Audience, Grant, audience, resolve
 from outcry.access.tiers import Tier

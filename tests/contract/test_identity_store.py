@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests.contract.databases import KINDS, Place, Places, upgrade
-from tests.services.memory_identity import MemoryIdentity
+from tests.people.memory_store import MemoryIdentity
 
 from outcry.access.model import AccountStore
 from outcry.database import migrate as migration

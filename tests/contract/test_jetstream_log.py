@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 from support.engines.jetstream import JetStream
-from tests.contract.between import Between
+from tests.contract.lossy_proxy import Between
 from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
 
 from outcry.base.log_events import discard

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from support.engines.jetstream import JetStream
+from tests.cluster.limiter_harness import patience
 from tests.contract.conditions import until
-from tests.services.limiting_stage import patience
 from tests.within import within
 
 from outcry.access.limiter import Verdict

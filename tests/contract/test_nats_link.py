@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
-from tests.contract.between import Between
+from tests.contract.lossy_proxy import Between
 
 from outcry.cluster.calls import BusDown, NobodyServes
 from outcry.cluster.nats.link import BusRefused, Link

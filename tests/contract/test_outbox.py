@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.contract.databases import Place
-from tests.contract.outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys
+from tests.contract.outbox_harness import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys
 
 from outcry.access.licences import Grant, resolve
 from outcry.delivery.model import SubscriptionPhase, Target

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.contract.databases import Place
-from tests.contract.outbox_stage import BEGIN_NS, LEASE_NS, S, Stage, keys
+from tests.contract.outbox_harness import BEGIN_NS, LEASE_NS, S, Stage, keys
 
 from outcry.access.licences import Grant, resolve
 from outcry.database import schema

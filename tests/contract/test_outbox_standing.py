@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.contract.databases import Place
-from tests.contract.outbox_stage import S, Stage
+from tests.contract.outbox_harness import S, Stage
 
 from outcry.delivery.model import SubscriptionPhase
 from outcry.delivery.outbox_model import DeliveryStatus

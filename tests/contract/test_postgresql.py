@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import inspect, text
 from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
-from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
+from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
 
 from outcry.access.licences import Grant, resolve
 from outcry.database.database import Database, open_engine

@@ -10,8 +10,8 @@ from argon2 import PasswordHasher
 from pyotp import TOTP
 from tests.contract.databases import Place
 from tests.contract.test_identity_store import NOW, at_once, user_of
-from tests.services.authenticator import Authenticator
-from tests.services.identity_stage import HERE, MEMBER, PASSWORD, SITE, IdentityStage
+from tests.people.passkey_authenticator import Authenticator
+from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityStage
 
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.model import IdentityStore, UserRow

@@ -140,9 +140,11 @@ class TapeFeed:
 
 def serve(folder: Path, port: int, clock: FastClock) -> None:
     """A service until it is killed or told to stop."""
-    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder)), clock) as installation, installation.log.exclusively():
         server = build_server(
-            build_application(house).application, Binding(port=port, shutdown_s=2), lambda _host, _port: None
+            build_application(installation).application,
+            Binding(port=port, shutdown_s=2),
+            lambda _host, _port: None,
         )
         signal.signal(signal.SIGTERM, lambda *_: server.stop())
         server.run()
@@ -176,10 +178,12 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
 
 def stored(folder: Path) -> tuple[list[Any], Rows]:
     """Sessions, and trades of the dense hours as the service has them, in order of all their columns."""
-    with open_installation(Settings(data=str(folder))) as house:
-        sessions = [replace(row, received_ns=0) for row in house.store.sessions([1], "ES")]
+    with open_installation(Settings(data=str(folder))) as installation:
+        sessions = [replace(row, received_ns=0) for row in installation.store.sessions([1], "ES")]
         parts = [
-            rows for row in house.store.all_recordings() for rows in house.tape.read(row.file, row.quality)
+            rows
+            for row in installation.store.all_recordings()
+            for rows in installation.tape.read(row.file, row.quality)
         ]
     rows = np.concatenate(parts) if parts else np.zeros(0, TRADE)
     return sessions, np.sort(rows, order=["ts_event", "price", "size", "side"])
@@ -192,8 +196,8 @@ class Campaign:
         self.folder, self.wanted, self.chance = folder, kills, random.Random(seed)
         self.rows = tape(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        with open_installation(Settings(data=str(folder / "data"))) as house:
-            self.key = house.keys.create("ann@example.com", "free", 0, role="ingest")
+        with open_installation(Settings(data=str(folder / "data"))) as installation:
+            self.key = installation.keys.create("ann@example.com", "free", 0, role="ingest")
         self.port, self.starts = free_ports(1)[0], 0
         self.clock = FastClock(SPEED if kills else UNDISTURBED_SPEED)
         self.service, self.agent = self.start_service(), self.start_agent()

@@ -112,16 +112,16 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
         sys.stderr.write(f"{event} {details}\n")
 
     shown.set("opening", on=True)
-    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
+    with open_installation(Settings(data=str(folder))) as installation, installation.log.exclusively():
         shown.set("opening", on=False)
 
         async def work() -> None:
-            engine = engine_of(house, report)
+            engine = engine_of(installation, report)
             shown.set("playing", on=True)
-            feeds = [] if only_look else [feed_of(piece, house, batch_rows) for piece in scene.played]
+            feeds = [] if only_look else [feed_of(piece, installation, batch_rows) for piece in scene.played]
             await play(engine, feeds)
             await engine.stop()
-            found = outcome(house, engine)
+            found = outcome(installation, engine)
             whole = folder / "outcome.new"
             whole.write_bytes(pickle.dumps(found))
             whole.rename(folder / "outcome")

@@ -97,60 +97,65 @@ def invented(reference: Reference) -> Piece:
 
 def prepare(folder: Path) -> None:
     """A data folder in which the invented product has a past."""
-    with open_installation(Settings(data=str(folder))) as house:
-        reference = house.reference
+    with open_installation(Settings(data=str(folder))) as installation:
+        reference = installation.reference
         market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
         write_history(
-            house.store, reference.universe.products, [reference.universe.front("CL", FIRST_DAY)],
+            installation.store, reference.universe.products, [reference.universe.front("CL", FIRST_DAY)],
             lambda contract: past_sessions(market, contract, reference.calendar, FIRST_DAY),
             source="past", now_ns=1,
         )  # fmt: skip
 
 
-def engine_of(house: Installation, report: Callable[..., object], rush: float = RUSH) -> Engine:
+def engine_of(installation: Installation, report: Callable[..., object], rush: float = RUSH) -> Engine:
     """The live engine over a house."""
     stores = Stores(
-        house.log,
-        house.alerts,
-        house.alerts,
-        house.store,
-        Archive(lambda: house.importer, house.reference.calendar.session_at),
+        installation.log,
+        installation.alerts,
+        installation.alerts,
+        installation.store,
+        Archive(lambda: installation.importer, installation.reference.calendar.session_at),
     )
-    universe, calendar = house.reference.universe, house.reference.calendar
-    market = Market(universe, calendar, house.clock, lambda user: resolve(user, 0, "free", ()))
-    return Engine(stores, market, house.registry, report, rush=rush)
+    universe, calendar = installation.reference.universe, installation.reference.calendar
+    market = Market(universe, calendar, installation.clock, lambda user: resolve(user, 0, "free", ()))
+    return Engine(stores, market, installation.registry, report, rush=rush)
 
 
 def feed_of(
-    piece: Piece, house: Installation, batch_rows: int, step_ns: int = NANOS_PER_MINUTE
+    piece: Piece, installation: Installation, batch_rows: int, step_ns: int = NANOS_PER_MINUTE
 ) -> ReplayFeed:
     """The piece as a feed, as fast as it is taken."""
     pace = FreePacer()
     pace.step_ns = step_ns
-    return ReplayFeed(piece.readings, house.reference.calendar, pace, name=piece.name, batch_rows=batch_rows)
+    return ReplayFeed(
+        piece.readings, installation.reference.calendar, pace, name=piece.name, batch_rows=batch_rows
+    )
 
 
-def outcome(house: Installation, engine: Engine) -> dict[str, Any]:
+def outcome(installation: Installation, engine: Engine) -> dict[str, Any]:
     """Everything that must not depend on what happened on the way."""
     alerts: dict[str, list[Any]] = defaultdict(list)
-    for row in house.alerts.alerts([0], limit=10**6):
+    for row in installation.alerts.alerts([0], limit=10**6):
         alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(
             replace(row, seq=0, recorded_ns=None)  # when it was told is no part of what it is
         )
     roots = sorted({runner.key.contract.root for runner in engine.runners.values()})
-    sessions = [replace(row, received_ns=0) for root in roots for row in house.store.sessions([0], root)]
+    sessions = [
+        replace(row, received_ns=0) for root in roots for row in installation.store.sessions([0], root)
+    ]
     recordings = sorted(
-        house.store.all_recordings(), key=lambda row: (row.contract, row.trade_date, row.source, row.quality)
+        installation.store.all_recordings(),
+        key=lambda row: (row.contract, row.trade_date, row.source, row.quality),
     )
     tape = [
         (
             replace(row, received_ns=0, path=""),
-            b"".join(r.tobytes() for r in house.tape.read(row.file, row.quality)),
+            b"".join(r.tobytes() for r in installation.tape.read(row.file, row.quality)),
         )
         for row in recordings
     ]
     names = {row.path for row in recordings}
-    folder = house.settings.folder / "tape"
+    folder = installation.settings.folder / "tape"
     return {
         "alerts": dict(alerts),
         "sessions": sorted(sessions, key=lambda row: (row.root, row.contract, row.open_ns)),
@@ -162,8 +167,8 @@ def outcome(house: Installation, engine: Engine) -> dict[str, Any]:
         ),
         "views": {name: runner.channel.view() for name, runner in sorted(engine.runners.items())},
         "streams": {name: runner.stream.dump() for name, runner in sorted(engine.runners.items())},
-        "positions": {name: house.log.last(name) for name in house.log.keys()},  # noqa: SIM118
-        "registry": sorted(row.key for row in house.registry.alerts(ALL)),
+        "positions": {name: installation.log.last(name) for name in installation.log.keys()},  # noqa: SIM118
+        "registry": sorted(row.key for row in installation.registry.alerts(ALL)),
     }
 
 
@@ -200,8 +205,8 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
     """Play pieces into a prepared folder, undisturbed, and ask at every step."""
     answers: dict[str, list[str]] = defaultdict(list)
 
-    async def work(house: Installation) -> dict[str, Any]:
-        engine = engine_of(house, lambda *_args, **_more: None)
+    async def work(installation: Installation) -> dict[str, Any]:
+        engine = engine_of(installation, lambda *_args, **_more: None)
 
         # one time of asking, after all of it: an answer that nothing has changed is kept for a second of any clock
         now_ns = {
@@ -213,7 +218,11 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
             await asyncio.sleep(
                 2 * MIN_RENDER_INTERVAL_NS / 1e9
             )  # an answer may be a little older than what is newest
-            for question in (house.query.levels, house.query.context, house.query.alerts):
+            for question in (
+                installation.query.levels,
+                installation.query.context,
+                installation.query.alerts,
+            ):
                 try:
                     answer = msgspec.json.encode(
                         question(ALL, contract.key, now_ns[contract.root]).answer
@@ -222,12 +231,14 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
                     answer = problem.code
                 answers[contract.key].append(answer)
 
-        await play(engine, [Asked(feed_of(piece, house, batch_rows, step_ns), ask) for piece in played])
+        await play(
+            engine, [Asked(feed_of(piece, installation, batch_rows, step_ns), ask) for piece in played]
+        )
         await engine.stop()
-        return outcome(house, engine) | {"answers": answers}
+        return outcome(installation, engine) | {"answers": answers}
 
-    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
-        return asyncio.run(work(house))
+    with open_installation(Settings(data=str(folder))) as installation, installation.log.exclusively():
+        return asyncio.run(work(installation))
 
 
 def as_bytes(found: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_replay_command import Service, command, outcry, serving
-from tests.feeds.made_files import scid, scid_ticks
+from tests.recordings.made_files import scid, scid_ticks
 
 from outcry.base.clock import SystemClock
 from outcry.trades.feed import Event, Status, Trades
@@ -46,7 +46,7 @@ class Stage:
 
     def __init__(self, folder: Path, service: Service, role: str = "ingest") -> None:
         self.folder, self.service = folder, service
-        self.key = service.house.keys.create("ann@example.com", "free", 0, role=role)  # pyright: ignore[reportArgumentType]
+        self.key = service.installation.keys.create("ann@example.com", "free", 0, role=role)  # pyright: ignore[reportArgumentType]
         folder.mkdir()
         self.config = folder / "agent.toml"
         self.config.write_text(f'service = "{service.url}"\n[[feed]]\nscid = "{FILE}"\nname = "mine"\n')
@@ -131,7 +131,7 @@ def test_check_says_what_is_missing(tmp_path: Path) -> None:
         done = stage.check()
         assert done.returncode == 0, done.stdout + done.stderr
         assert "failed" not in done.stdout
-        reading = service.house.keys.create("ann@example.com", "free", 0)
+        reading = service.installation.keys.create("ann@example.com", "free", 0)
         done = stage.check(OUTCRY_KEY=reading)
         assert done.returncode == 1
         assert "Create a key for pushing" in done.stdout

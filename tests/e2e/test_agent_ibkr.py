@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from support.vendors.ibkr_peer import IbkrPeer
-from tests.brokers.stage import (
+from tests.feeds.broker_harness import (
     BEGIN_NS,
     CLOSE_NS,
     DAY,
@@ -52,13 +52,15 @@ def served(folder: Path, clock: PeerClock) -> Iterator[tuple[Installation, str]]
         found[0] = port
         up.set()
 
-    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively():
-        server = build_server(build_application(house).application, Binding(port=0, shutdown_s=2), started)
+    with open_installation(Settings(data=str(folder)), clock) as installation, installation.log.exclusively():
+        server = build_server(
+            build_application(installation).application, Binding(port=0, shutdown_s=2), started
+        )
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         assert up.wait(20)
         try:
-            yield house, f"http://127.0.0.1:{found[0]}"
+            yield installation, f"http://127.0.0.1:{found[0]}"
         finally:
             server.stop()
             thread.join(20)
@@ -111,11 +113,11 @@ def counted(rows: Rows) -> Counter[tuple[int, int, int]]:
     return Counter(zip(*columns, strict=True))
 
 
-def stored(house: Installation) -> Rows:
+def stored(installation: Installation) -> Rows:
     found = [
         rows
-        for row in house.store.all_recordings()
-        for rows in house.tape.read(row.file, row.quality)
+        for row in installation.store.all_recordings()
+        for rows in installation.tape.read(row.file, row.quality)
         if rows.dtype == TRADE
     ]
     return in_window(np.concatenate(found), OPEN_NS, CLOSE_NS) if found else np.zeros(0, TRADE)
@@ -136,8 +138,8 @@ def test_what_is_stored_in_the_end_is_the_tape(tmp_path: Path) -> None:
             await peer.stop()
 
     async def play(peer: IbkrPeer, clock: PeerClock) -> None:
-        with served(tmp_path / "data", clock) as (house, url):
-            key = house.keys.create("ann@example.com", "free", 0, role="ingest")
+        with served(tmp_path / "data", clock) as (installation, url):
+            key = installation.keys.create("ann@example.com", "free", 0, role="ingest")
             desk = Desk(tmp_path / "spool", url, key, peer, clock)
 
             async def morning(agent: Agent) -> None:
@@ -152,14 +154,14 @@ def test_what_is_stored_in_the_end_is_the_tape(tmp_path: Path) -> None:
                 await desk.advance(BEGIN_NS + 20 * MINUTE, 5 * SECOND)
                 await desk.advance(CLOSE_NS + 60 * MINUTE, 5 * MINUTE)
                 async with asyncio.timeout(90):
-                    while counted(stored(house)) != counted(in_window(rows, OPEN_NS, CLOSE_NS)):
+                    while counted(stored(installation)) != counted(in_window(rows, OPEN_NS, CLOSE_NS)):
                         await desk.advance(peer.now_ns + SECOND, SECOND)
                         await asyncio.sleep(0.2)
 
             await desk.run(morning)
             await peer.advance(BEGIN_NS + 12 * MINUTE)  # nobody reads meanwhile
             await desk.run(afternoon)
-            sessions = [row for row in house.store.sessions([1], "ES") if row.trade_date == DAY]
+            sessions = [row for row in installation.store.sessions([1], "ES") if row.trade_date == DAY]
             assert [row.complete for row in sessions if row.kind is SessionKind.RTH] == [True]
 
     asyncio.run(work())

@@ -55,13 +55,13 @@ class Stage:
             private_ca=str(endpoint.authority),
             port=free_ports(1)[0],
         )
-        with open_installation(self.settings) as house:
-            identity = people_of(house).identity
+        with open_installation(self.settings) as installation:
+            identity = people_of(installation).identity
             signed = identity.set_up(identity.set_up_token(), EMAIL, PASSWORD, Origin("127.0.0.1", "Firefox"))
             assert isinstance(signed, SignedIn)
             self.cookie, self.user = f"{LOCAL_COOKIE}={signed.token}", signed.user.id
             wish = Wish(Target.HTTPS, f"{self.sink.address}?token={TOKEN}", "Desk", (), "info")
-            made = people_of(house).subscriptions.add(self.user, wish, house.clock.now_ns())
+            made = people_of(installation).subscriptions.add(self.user, wish, installation.clock.now_ns())
             assert made.secret is not None
             self.number, self.secret = made.id, made.secret
 
@@ -108,8 +108,10 @@ class Stage:
             session=SessionKind.RTH, trade_date=date(2026, 1, 2), key=f"ES:ib-break-up:{number}", at_ns=number,
             price_e9=5_000_250_000_000, ref="IBH", params={"ibHigh": 5_000_000_000_000}, invented=False,
         )  # fmt: skip
-        with open_installation(self.settings) as house:
-            house.alerts.record_alerts([row], {}, FanOut(lambda *_: EVERYONE, house.clock.now_ns()))
+        with open_installation(self.settings) as installation:
+            installation.alerts.record_alerts(
+                [row], {}, FanOut(lambda *_: EVERYONE, installation.clock.now_ns())
+            )
         return row
 
     def page(self, path: str) -> str:
@@ -123,13 +125,13 @@ class Stage:
         return sorted(self.sink.receipts, key=lambda receipt: receipt.number)
 
     def phase(self) -> SubscriptionPhase:
-        with open_installation(self.settings) as house:
-            return people_of(house).subscriptions.one(self.user, self.number).phase
+        with open_installation(self.settings) as installation:
+            return people_of(installation).subscriptions.one(self.user, self.number).phase
 
     def outcomes(self) -> list[str]:
         """What its attempts came to, oldest first."""
-        with open_installation(self.settings) as house:
-            found = people_of(house).subscriptions.attempts(self.user, self.number, None, 100)
+        with open_installation(self.settings) as installation:
+            found = people_of(installation).subscriptions.attempts(self.user, self.number, None, 100)
             return [attempt.outcome for attempt in reversed(found)]
 
 
@@ -164,8 +166,8 @@ def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(shared: P
         call, env=stage.environment(), capture_output=True, text=True, timeout=120, check=False
     )
     assert played.returncode == 0, played.stdout + played.stderr
-    with open_installation(stage.settings) as house:
-        fired = [row.key for row in house.alerts.alerts([stage.user])]
+    with open_installation(stage.settings) as installation:
+        fired = [row.key for row in installation.alerts.alerts([stage.user])]
     assert len(fired) > 10
     until(lambda: len(alerts_of(stage.receipts())) >= len(fired), "every alert arrives")
     assert alerts_of(stage.receipts()) == fired
@@ -200,8 +202,8 @@ def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(stage: S
     until(lambda: stage.phase() is SubscriptionPhase.DISABLED, "it is switched off")
     assert "no longer exists (HTTP 410)" in stage.page(f"/account/webhooks/{stage.number}")
     stage.fire(3)  # is held
-    with open_installation(stage.settings) as house:
-        backlog = people_of(house).subscriptions.backlog(stage.user, stage.number)
+    with open_installation(stage.settings) as installation:
+        backlog = people_of(installation).subscriptions.backlog(stage.user, stage.number)
     assert (backlog.waiting, backlog.held) == (0, 2)
     assert len(stage.receipts()) == 3
 

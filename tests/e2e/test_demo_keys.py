@@ -17,8 +17,8 @@ def test_each_start_ends_the_key_of_the_one_before(
     own = ""
     for start in range(3):
         with demo.open_demo(Settings(data=str(tmp_path))) as serving:
-            keys, now_ns = serving.house.keys, serving.house.clock.now_ns()
-            serving.greet("127.0.0.1", 8000, people_of(serving.house))
+            keys, now_ns = serving.installation.keys, serving.installation.clock.now_ns()
+            serving.greet("127.0.0.1", 8000, people_of(serving.installation))
             lines = capsys.readouterr().out.splitlines()
             printed.append(next(line for line in lines if line.startswith("key: ")).removeprefix("key: "))
             own = own or keys.create("ann@example.com", "free", now_ns)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.databases import upgrade
-from tests.services.conftest import _zip
+from tests.installations import _zip
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
@@ -39,14 +39,14 @@ def recording(folder: Path, day: int) -> Path:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """An installation that is not running: two days of bars."""
-    with open_installation(Settings(data=str(tmp_path / "data"))) as house:
+    with open_installation(Settings(data=str(tmp_path / "data"))) as installation:
         for day in (1, 2):
-            take(house, recording(tmp_path / "in", day))
+            take(installation, recording(tmp_path / "in", day))
     return tmp_path / "data"
 
 
-def take(house: Installation, path: Path) -> None:
-    house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
+def take(installation: Installation, path: Path) -> None:
+    installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns())
 
 
 def everything(folder: Path) -> dict[str, tuple[int, int, str]]:
@@ -78,9 +78,9 @@ def test_the_doctor_changes_nothing(data: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_doctor_leaves_the_end_of_a_log_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It used to cut a damaged last frame off without a word."""
-    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
-        house.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
-        house.log.append("0/demo/ESZ2026", 1, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x02")
+    with open_installation(Settings(data=str(data))) as installation, installation.log.exclusively():
+        installation.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
+        installation.log.append("0/demo/ESZ2026", 1, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x02")
     assert examined(data, capsys) == (0, [])
     (path,) = data.glob("live/0/demo/ESZ2026/*.log")
     damaged = bytearray(path.read_bytes())
@@ -105,9 +105,9 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
 ) -> None:
     """Without any entry the stream does not go on from the snapshot, and doctor said that it did."""
     key = "0/demo/ESZ2026"
-    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
-        house.log.append(key, 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
-        SqlLiveStore(Database(house.engine), OutboxEntries()).save_snapshots(
+    with open_installation(Settings(data=str(data))) as installation, installation.log.exclusively():
+        installation.log.append(key, 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
+        SqlLiveStore(Database(installation.engine), OutboxEntries()).save_snapshots(
             [(key, 3, sealed(key, 3, b"state"))]
         )
     if not kept:
@@ -118,14 +118,16 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
 
 
 def test_the_doctor_works_while_the_log_is_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_installation(Settings(data=str(data))) as house, house.log.exclusively():
-        house.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
-        house.log.sync()
+    with open_installation(Settings(data=str(data))) as installation, installation.log.exclusively():
+        installation.log.append("0/demo/ESZ2026", 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
+        installation.log.sync()
         path = next(data.glob("live/0/demo/ESZ2026/*.log"))
         with path.open("ab") as file:  # a frame on its way
             file.write(b"\x10\0\0\0torn")
         assert examined(data, capsys) == (0, [])
-        house.store.ensure_user("ann@example.com", 1)  # and the database is open, with a write-ahead log
+        installation.store.ensure_user(
+            "ann@example.com", 1
+        )  # and the database is open, with a write-ahead log
         assert examined(data, capsys) == (0, [])
 
 
@@ -168,8 +170,8 @@ def test_a_database_left_by_a_crash_is_read_with_its_write_ahead_log(
 ) -> None:
     """The folder cannot be written to: SQLite cannot open what a crash left there, so a copy is read."""
     crashed = tmp_path / "crashed"
-    with open_installation(Settings(data=str(data))) as house:
-        house.store.ensure_user("ann@example.com", 1)
+    with open_installation(Settings(data=str(data))) as installation:
+        installation.store.ensure_user("ann@example.com", 1)
         shutil.copytree(data, crashed)
     (crashed / "outcry.sqlite3-shm").unlink()
     connect = sqlite3.connect
@@ -291,16 +293,16 @@ def test_a_backup_is_whole_while_sessions_are_stored(
     stop = threading.Event()
 
     def store() -> None:
-        with open_installation(Settings(data=str(data))) as house:
+        with open_installation(Settings(data=str(data))) as installation:
             number = 0
             while not stop.is_set():
-                take(house, more[number % 3])
+                take(installation, more[number % 3])
                 number += 1
                 later = _zip(
                     tmp_path / f"later{number}", "20240709_trade.zip", "20240709_es_minute_trade_202409.csv",
                     MINUTES[: 10 + number],
                 )  # fmt: skip
-                take(house, later)  # each time the day's file is replaced by a longer one
+                take(installation, later)  # each time the day's file is replaced by a longer one
 
     thread = threading.Thread(target=store)
     thread.start()
@@ -315,7 +317,7 @@ def test_a_backup_is_whole_while_sessions_are_stored(
 
 
 def test_a_backup_waits_for_no_import(data: Path, tmp_path: Path) -> None:
-    with open_installation(Settings(data=str(data))) as house, house.tape.exclusively():
+    with open_installation(Settings(data=str(data))) as installation, installation.tape.exclusively():
         assert backup(tmp_path / "copy", data=str(data)) == 0
 
 
@@ -328,10 +330,10 @@ def test_a_tape_file_replaced_before_it_is_copied_is_no_fault(
 
     def replaced(source: Path, folder: Path) -> Iterator[str]:
         if not tries:
-            with open_installation(Settings(data=str(data))) as house:
+            with open_installation(Settings(data=str(data))) as installation:
                 path = _zip(tmp_path / "a", "20240702_trade.zip", "20240702_es_minute_trade_202409.csv",
                             ["48600000,55000000,55000000,55000000,55000000,1"])  # fmt: skip
-                take(house, path)
+                take(installation, path)
         tries.append(1)
         return copy_tape(source, folder)
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from tests.services.conftest import _zip
-from tests.services.live_stage import ScriptFeed, Stage, run
-from tests.services.test_live_bars import KEY, OPEN, PRESENT, Standing, followed_for_two_hours, until
-from tests.services.test_live_damage import MORNING
+from tests.installations import _zip
+from tests.live.engine_harness import ScriptFeed, Stage, run
+from tests.live.test_bars import KEY, OPEN, PRESENT, Standing, followed_for_two_hours, until
+from tests.live.test_damage import MORNING
 
 from outcry.access.licences import Grant, resolve
 from outcry.app.installation import open_installation
@@ -56,14 +56,14 @@ KINDS = ("tape", "log", "snapshot", "database")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three recorded days, two hours of a live one with its log and snapshot, three alerts, a user with a key."""
     folder = tmp_path_factory.mktemp("whole")
-    with open_installation(Settings(data=str(folder / "data")), Standing(NOW_NS)) as house:
+    with open_installation(Settings(data=str(folder / "data")), Standing(NOW_NS)) as installation:
         for number, day in enumerate(("20240626", "20240627", "20240628")):
             lows = {n: 5500 + n % 17 + number * 3 for n in range(815, 1215)}
             minutes = [
                 f"{n * 60_000},{low},{low + 2},{low - 1},{low + 1},{n % 7 + 1}" for n, low in lows.items()
             ]
             path = _zip(folder / "in", f"{day}_trade.zip", f"{day}_es_minute_trade_202409.csv", minutes)
-            house.importer.run(path, 0, ReadOptions(), NOW_NS)
+            installation.importer.run(path, 0, ReadOptions(), NOW_NS)
         alerts = [
             AlertRow(
                 0, "script", "ESU2024", "ES", AlertType.IB_BREAK_UP, "info", SessionKind.RTH, date(2024, 7, 2),
@@ -71,22 +71,22 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             for n in range(3)
         ]  # fmt: skip
-        house.alerts.record_alerts(alerts, {})
-        user = house.store.ensure_user("ann@example.com", NOW_NS)
-        house.store.add_key(user, "free", "outcry_abc", b"digest of a key", NOW_NS)
+        installation.alerts.record_alerts(alerts, {})
+        user = installation.store.ensure_user("ann@example.com", NOW_NS)
+        installation.store.add_key(user, "free", "outcry_abc", b"digest of a key", NOW_NS)
 
         async def work(staged: Stage) -> None:
             await followed_for_two_hours(staged, ScriptFeed([MORNING], caps=PRESENT))
 
-        run(house, work)
+        run(installation, work)
     return folder / "data"
 
 
 def answers(folder: Path) -> dict[str, bytes]:
     """What a restarted service answers; each part that it cannot answer in words."""
     found: dict[str, bytes] = {}
-    with open_installation(Settings(data=str(folder)), Standing(NOW_NS)) as house:
-        query = house.query
+    with open_installation(Settings(data=str(folder)), Standing(NOW_NS)) as installation:
+        query = installation.query
         asked = {
             "levels": lambda: query.levels(SCOPE, "ES", NOW_NS),
             "context": lambda: query.context(SCOPE, "ES", NOW_NS),
@@ -101,9 +101,9 @@ def answers(folder: Path) -> dict[str, bytes]:
                 found[name] = msgspec.json.encode(ask().answer)
             except NoLicensedSource:
                 found[name] = b"nothing"
-        keys = house.store.keys(None)
+        keys = installation.store.keys(None)
         found["keys"] = repr([(row.tier, row.digest, row.prefix, row.role) for row in keys]).encode()
-        found["grants"] = repr(house.store.grants()).encode()
+        found["grants"] = repr(installation.store.grants()).encode()
 
         async def work(staged: Stage) -> bytes:
             await until(lambda: KEY in staged.engine.runners or staged.told)
@@ -111,7 +111,7 @@ def answers(folder: Path) -> dict[str, bytes]:
             view = runner.channel.view() if runner else None
             return repr((view and (view.ladder, view.profile), staged.told)).encode()
 
-        found["live"] = run(house, work)
+        found["live"] = run(installation, work)
     return found
 
 

@@ -125,19 +125,23 @@ def performed(folder: Path, piece: Piece, fault: str = "", seed: int = 0) -> dic
     """Play a piece to its end under a fault, then recover it undisturbed: that is what came of it."""
     chance = Chance(seed)
 
-    async def work(house: Installation, *, only_look: bool) -> dict[str, Any]:
-        engine = engine_of(house, lambda *_args, **_more: None)
-        await play(engine, [] if only_look else [feed_of(piece, house, BATCH_ROWS)])
+    async def work(installation: Installation, *, only_look: bool) -> dict[str, Any]:
+        engine = engine_of(installation, lambda *_args, **_more: None)
+        await play(engine, [] if only_look else [feed_of(piece, installation, BATCH_ROWS)])
         await engine.stop()
-        return outcome(house, engine)
+        return outcome(installation, engine)
 
     clock = SteppedClock(chance) if fault == "clock stepped" else None
     disturbing = FAULTS[fault](folder, chance) if fault in FAULTS else nullcontext()
-    with open_installation(Settings(data=str(folder)), clock) as house, house.log.exclusively(), disturbing:
-        played = asyncio.run(work(house, only_look=False))
+    with (
+        open_installation(Settings(data=str(folder)), clock) as installation,
+        installation.log.exclusively(),
+        disturbing,
+    ):
+        played = asyncio.run(work(installation, only_look=False))
     assert chance.met or not fault
-    with open_installation(Settings(data=str(folder))) as house, house.log.exclusively():
-        recovered = asyncio.run(work(house, only_look=True))
+    with open_installation(Settings(data=str(folder))) as installation, installation.log.exclusively():
+        recovered = asyncio.run(work(installation, only_look=True))
     assert recovered == played
     return played
 

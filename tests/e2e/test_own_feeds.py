@@ -28,9 +28,9 @@ def test_pushes_know_the_houses_own_feeds_and_streams(
     """The operator tails a file as `sierra`; user 7 has 64 streams, one of them `replay` of ESZ2013."""
     built: list[Any] = []
     monkeypatch.setattr("outcry.app.answering.create_app", lambda services, _options: built.append(services))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    with open_installation(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as installation:
         tail = cast("Feed", SimpleNamespace(name="sierra"))
-        build_application(house, [(0, tail)])
+        build_application(installation, [(0, tail)])
         (services,) = built
         pushes, live = cast("PushedFeeds", services.pushes), cast("LiveService", services.live)
         keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MAX_STREAMS - 1))]

@@ -32,7 +32,7 @@ def outcry(data: Path, *arguments: str, **environment: str) -> subprocess.Comple
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Installation]:
+def installation(tmp_path: Path) -> Iterator[Installation]:
     with open_installation(Settings(data=str(tmp_path))) as opened:
         yield opened
 
@@ -42,11 +42,11 @@ def token_of(link: str) -> str:
 
 
 def test_an_operator_is_invited_from_the_machine_and_lets_others_in(
-    house: Installation, tmp_path: Path
+    installation: Installation, tmp_path: Path
 ) -> None:
     done = outcry(tmp_path, "users", "invite", "owner@example.com", "--operator", OUTCRY_PORT="8321")
     assert done.stdout.startswith("http://localhost:8321/invite?token=")
-    identity = people_of(house).identity
+    identity = people_of(installation).identity
     owner = identity.accept(token_of(done.stdout), "", PASSWORD, HERE)
     assert owner.user.role == "operator"
     assert not identity.needs_set_up()
@@ -58,7 +58,7 @@ def test_an_operator_is_invited_from_the_machine_and_lets_others_in(
     assert (email, role, tier, ways, disabled) == ("owner@example.com", "operator", "free", "password", "")
 
 
-def test_an_account_made_with_a_key_is_let_in_by_a_link(house: Installation, tmp_path: Path) -> None:
+def test_an_account_made_with_a_key_is_let_in_by_a_link(installation: Installation, tmp_path: Path) -> None:
     assert outcry(tmp_path, "keys", "create", "--email", "ann@example.com").returncode == 0
     made = outcry(tmp_path, "users", "operator", "Ann@example.com")
     assert made.returncode == 0
@@ -67,7 +67,7 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(house: Installation, tmp
         tmp_path, "users", "reset", "ann@example.com", OUTCRY_PUBLIC_URL="https://outcry.example.com"
     ).stdout
     assert link.startswith("https://outcry.example.com/reset/new?token=")
-    identity = people_of(house).identity
+    identity = people_of(installation).identity
     signed = identity.reset(token_of(link), PASSWORD, HERE)
     assert isinstance(signed, SignedIn)
     assert signed.user.role == "operator"
@@ -95,10 +95,12 @@ def test_what_cannot_be_done_is_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_one_process_ends_ends_in_another_within_a_second(house: Installation, tmp_path: Path) -> None:
+def test_what_one_process_ends_ends_in_another_within_a_second(
+    installation: Installation, tmp_path: Path
+) -> None:
     """Two houses over one database, as two processes have them; their clocks are the machine's."""
     with open_installation(Settings(data=str(tmp_path))) as other:
-        identity = people_of(house).identity
+        identity = people_of(installation).identity
         signed = identity.set_up(identity.set_up_token(), "o@example.com", PASSWORD, HERE)
         there, now_ns = people_of(other).browser_sessions, other.clock.now_ns()
         there.refresh(now_ns, force=True)
@@ -144,6 +146,6 @@ def test_mail_and_provider_come_from_the_settings(tmp_path: Path) -> None:
         mail_from="outcry@example.com", oidc_issuer="https://login.example.com", oidc_client_id="outcry",
         oidc_name="Example",
     )  # fmt: skip
-    with open_installation(settings) as house:
-        assert people_of(house).identity.mail_works()
-        assert people_of(house).identity.openid_name() == "Example"
+    with open_installation(settings) as installation:
+        assert people_of(installation).identity.mail_works()
+        assert people_of(installation).identity.openid_name() == "Example"

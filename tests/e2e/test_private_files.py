@@ -8,8 +8,8 @@ from outcry.app.settings import Settings
 
 def test_the_database_is_its_owners_even_in_an_open_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    with open_installation(Settings(data=str(tmp_path))) as house:
-        house.store.ensure_user("ann@example.com", 1)
+    with open_installation(Settings(data=str(tmp_path))) as installation:
+        installation.store.ensure_user("ann@example.com", 1)
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("outcry.sqlite3*")}
     assert modes["outcry.sqlite3"] == 0o600
     assert set(modes.values()) == {0o600}

@@ -39,12 +39,12 @@ DAY = "data/lean/cme/minute/es/20131008_trade.zip"
 class Service:
     """A service on a free port, and what was pushed into it by owner, feed and contract."""
 
-    def __init__(self, house: Installation) -> None:
-        self.house = house
+    def __init__(self, installation: Installation) -> None:
+        self.installation = installation
         self.got: dict[tuple[int, str, Contract], list[Event]] = {}
         self.url = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.pushes = PushedFeeds(house.reference.universe)
+        self.pushes = PushedFeeds(installation.reference.universe)
         self.pushes.subscribe(self._begin)
 
     def _begin(self, owner: int, feed: PushedFeed, contract: Contract) -> None:
@@ -65,14 +65,14 @@ class Service:
 
 @contextmanager
 def serving(data: Path, port: int = 0) -> Iterator[Service]:
-    with open_installation(read_settings({}, data=str(data))) as house:
-        service = Service(house)
+    with open_installation(read_settings({}, data=str(data))) as installation:
+        service = Service(installation)
         parts = Services(
-            house.query,
-            house.keys,
-            Licences(house.store),
+            installation.query,
+            installation.keys,
+            Licences(installation.store),
             SlidingWindowLimiter(),
-            house.clock,
+            installation.clock,
             pushes=service.pushes,
         )
         up = threading.Event()
@@ -105,9 +105,9 @@ def outcry(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=120, check=False)
 
 
-def roles(house: Installation) -> list[tuple[str, str, bool]]:
+def roles(installation: Installation) -> list[tuple[str, str, bool]]:
     """Every key: whose, what for, whether it is in force."""
-    return [(row.email, row.role, row.revoked_ns is None) for row in house.keys.list()]
+    return [(row.email, row.role, row.revoked_ns is None) for row in installation.keys.list()]
 
 
 def test_a_recording_is_played_as_the_operators_feed_with_a_key_for_the_time_of_it(
@@ -129,16 +129,16 @@ def test_a_recording_is_played_as_the_operators_feed_with_a_key_for_the_time_of_
         events = service.got[0, "replay", ESZ]
         assert isinstance(events[0], CaughtUp)
         assert isinstance(events[-1], Ended)
-        assert roles(service.house) == [("operator", "ingest-operator", False)]
-        (made,) = service.house.keys.list()
+        assert roles(service.installation) == [("operator", "ingest-operator", False)]
+        (made,) = service.installation.keys.list()
         assert made.expires_ns is not None, "the command may be killed before it revokes it"
 
 
 def test_whose_feed_it_is(shared: Path, tmp_path: Path) -> None:
     """The user of the key in OUTCRY_KEY, whatever the key is for, unless the command says otherwise."""
     with serving(tmp_path) as service:
-        ann = service.house.keys.create("ann@example.com", "free", 0)
-        ben = service.house.keys.create("ben@example.com", "free", 0, role="ingest")
+        ann = service.installation.keys.create("ann@example.com", "free", 0)
+        ben = service.installation.keys.create("ben@example.com", "free", 0, role="ingest")
         played = ("replay", str(shared / DAY), "--speed", "0", "--contract", "ESZ3")
         known = {"OUTCRY_URL": service.url, "OUTCRY_DATA": str(tmp_path)}
         assert outcry(*played, OUTCRY_KEY=ann, **known).returncode == 0
@@ -146,7 +146,7 @@ def test_whose_feed_it_is(shared: Path, tmp_path: Path) -> None:
         assert outcry(*played, "--owner", "cy@example.com", OUTCRY_KEY=ben, **known).returncode == 0
         assert set(service.got) == {(1, "replay", ESZ), (2, "mine", ESZ), (3, "replay", ESZ)}
         assert len(service.bars(2, feed="mine")) == 1372
-        assert roles(service.house) == [
+        assert roles(service.installation) == [
             ("ann@example.com", "read", True),
             ("ben@example.com", "ingest", True),
             ("ann@example.com", "ingest", False),
@@ -164,7 +164,7 @@ def test_from_another_machine_with_a_key_made_for_it(shared: Path, tmp_path: Pat
         played = ("replay", str(shared / DAY), "--speed", "0", "--contract", "ESZ3")
         assert outcry(*played, OUTCRY_KEY=key, **here).returncode == 0
         assert set(service.got) == {(0, "replay", ESZ)}
-        read = service.house.keys.create("ann@example.com", "free", 0)
+        read = service.installation.keys.create("ann@example.com", "free", 0)
         for key, arguments, said in (
             (read, (), "This API key can only read."),
             ("outcry_x", (), "unauthorized"),
@@ -204,7 +204,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
         assert played
         assert int(played[1]) <= len(service.bars(0)) < 300
         assert isinstance(service.got[0, "replay", ESZ][-1], Ended)
-        assert roles(service.house) == [("operator", "ingest-operator", False)]
+        assert roles(service.installation) == [("operator", "ingest-operator", False)]
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_what_a_person_can_mend_is_one_line(
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "day.zip").write_bytes((shared / DAY).read_bytes())
     (tmp_path / "20131008_trade.zip").write_bytes((shared / DAY).read_bytes())
-    with open_installation(read_settings({}, data=str(tmp_path / "data"))) as house:
+    with open_installation(read_settings({}, data=str(tmp_path / "data"))) as installation:
         call = command("replay", *arguments, "--data", str(tmp_path / "data"))
         done = subprocess.run(**call, cwd=tmp_path, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout) == (status, "")
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1
-        assert not [row for row in house.keys.list() if row.revoked_ns is None]
+        assert not [row for row in installation.keys.list() if row.revoked_ns is None]

@@ -76,9 +76,9 @@ class Played:
         assert self.service.wait(30) in {0, -signal.SIGTERM}
 
     def outcome(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        with open_installation(read_settings({}, data=str(self.folder))) as house:
-            alerts = [replace(row, seq=0) for row in house.alerts.alerts([0], limit=10_000)]
-            sessions = [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")]
+        with open_installation(read_settings({}, data=str(self.folder))) as installation:
+            alerts = [replace(row, seq=0) for row in installation.alerts.alerts([0], limit=10_000)]
+            sessions = [replace(row, received_ns=0) for row in installation.store.sessions([0], "ES")]
             return alerts, sessions
 
 

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 import pytest
-from tests.feeds.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
-from tests.feeds.test_files_lean import between
+from tests.recordings.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
+from tests.recordings.test_files_lean import between
 from tests.within import within
 
 from outcry.feeds.replay import ReplayFeed, readings_of

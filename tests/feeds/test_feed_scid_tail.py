@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.feeds.made_files import OPENING, scid, scid_record, scid_ticks
-from tests.feeds.recordings import ES, MINUTE, SECOND, flat, rows_of
-from tests.feeds.test_files_lean import between
+from tests.recordings.made_files import OPENING, scid, scid_record, scid_ticks
+from tests.recordings.recordings import ES, MINUTE, SECOND, flat, rows_of
+from tests.recordings.test_files_lean import between
 from tests.within import within
 
 from outcry.feeds.scid_tail import ScidTail, tail_of

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import numpy as np
 import pytest
-from tests.feeds.recordings import MINUTE, bars, rows_of, trades
+from tests.recordings.recordings import MINUTE, bars, rows_of, trades
 from tests.within import within
 
 from outcry.feeds.live_rows import as_live

@@ -11,7 +11,7 @@ from outcry.recordings.file_model import ReadOptions
 
 
 @pytest.fixture(scope="session")
-def house(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     settings = Settings(data=str(tmp_path_factory.mktemp("golden")))
     with open_installation(settings) as opened:
         for path in opened.importer.files(shared / "data" / "lean"):

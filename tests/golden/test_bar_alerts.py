@@ -37,24 +37,29 @@ def played(
     tmp_path: Path, files: Sequence[Path], options: ReadOptions, contract: Contract
 ) -> tuple[Rows, Sequence[AlertRow], dict[str, SessionLevels]]:
     """The bars, the alerts they fired, and the levels of the sessions stored, by date."""
-    with open_installation(Settings(data=str(tmp_path / "data"))) as house:
-        library, universe = FileLibrary(), house.reference.universe
+    with open_installation(Settings(data=str(tmp_path / "data"))) as installation:
+        library, universe = FileLibrary(), installation.reference.universe
         batches = [b for one in readings_of(library, universe, files, options) for b in one.batches()]
         rows = np.concatenate([b.rows for b in batches if b.contract == contract])
 
         async def work() -> None:
-            engine = live_service(house).engine
+            engine = live_service(installation).engine
             await engine.start()
             readings = readings_of(library, universe, files, options)
             await engine.attach(
-                0, ReplayFeed(readings, house.reference.calendar, pacer_for_speed(None, house.clock))
+                0,
+                ReplayFeed(
+                    readings, installation.reference.calendar, pacer_for_speed(None, installation.clock)
+                ),
             )
             await engine.stop()
 
-        with house.log.exclusively():
+        with installation.log.exclusively():
             asyncio.run(work())
-        stored = house.query.history(ALL, contract.key, None, None, house.clock.now_ns()).answer.sessions
-        alerts = [row for row in house.alerts.alerts(None) if row.contract == contract.key]
+        stored = installation.query.history(
+            ALL, contract.key, None, None, installation.clock.now_ns()
+        ).answer.sessions
+        alerts = [row for row in installation.alerts.alerts(None) if row.contract == contract.key]
         return rows, alerts, {session.date: session for session in stored}
 
 

@@ -10,8 +10,8 @@ from outcry.wire.chart import ChartAnswer, ChartSession
 TICK = 0.25
 
 
-def chart(house: Installation, symbol: str = "ES", sessions: int = 60) -> ChartAnswer:
-    return house.query.chart(EVERYTHING, symbol, sessions, house.clock.now_ns()).answer
+def chart(installation: Installation, symbol: str = "ES", sessions: int = 60) -> ChartAnswer:
+    return installation.query.chart(EVERYTHING, symbol, sessions, installation.clock.now_ns()).answer
 
 
 def letters(session: ChartSession, price: float) -> str:
@@ -19,16 +19,20 @@ def letters(session: ChartSession, price: float) -> str:
     return "".join(b.letter for b in session.brackets if b.low <= price <= b.high)
 
 
-def test_its_levels_are_those_of_history(house: Installation) -> None:
-    found = chart(house)
-    history = house.query.history(EVERYTHING, "ES", None, None, house.clock.now_ns()).answer.sessions
+def test_its_levels_are_those_of_history(installation: Installation) -> None:
+    found = chart(installation)
+    history = installation.query.history(
+        EVERYTHING, "ES", None, None, installation.clock.now_ns()
+    ).answer.sessions
     assert [session.levels for session in found.sessions] == history
     assert len(history) == 3
 
 
-def test_its_brackets_and_volumes_are_the_profiles_rows(house: Installation) -> None:
-    for session in chart(house).sessions:
-        rows = house.query.profile(EVERYTHING, "ES", session.date, house.clock.now_ns()).answer.rows
+def test_its_brackets_and_volumes_are_the_profiles_rows(installation: Installation) -> None:
+    for session in chart(installation).sessions:
+        rows = installation.query.profile(
+            EVERYTHING, "ES", session.date, installation.clock.now_ns()
+        ).answer.rows
         assert session.low is not None
         drawn = [
             (session.low + row * TICK, letters(session, session.low + row * TICK), lots)
@@ -37,8 +41,8 @@ def test_its_brackets_and_volumes_are_the_profiles_rows(house: Installation) -> 
         assert drawn[::-1] == [(row.price, row.letters, row.volume) for row in rows]
 
 
-def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: Installation) -> None:
-    for session in chart(house).sessions:
+def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(installation: Installation) -> None:
+    for session in chart(installation).sessions:
         assert session.levels is not None
         last = session.path[-1]
         assert (last.poc, last.vah, last.val) == (session.levels.poc, session.levels.vah, session.levels.val)
@@ -55,20 +59,22 @@ def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: I
             assert value >= 0.7 * sum(tpos)
 
 
-def test_brackets_begin_half_an_hour_apart(house: Installation) -> None:
-    for session in chart(house, "GC").sessions:
+def test_brackets_begin_half_an_hour_apart(installation: Installation) -> None:
+    for session in chart(installation, "GC").sessions:
         starts = [b.start for b in session.brackets]
         assert starts[0] == session.open  # gold opens at 8:20: not on the half-hour
         minutes = [int(start[11:13]) * 60 + int(start[14:16]) for start in starts]
         assert {b - a for a, b in pairwise(minutes)} == {30}
 
 
-def test_fewer_sessions_are_the_newest(house: Installation) -> None:
-    assert [s.date for s in chart(house, sessions=2).sessions] == [s.date for s in chart(house).sessions][-2:]
+def test_fewer_sessions_are_the_newest(installation: Installation) -> None:
+    assert [s.date for s in chart(installation, sessions=2).sessions] == [
+        s.date for s in chart(installation).sessions
+    ][-2:]
 
 
-def test_a_poor_extreme_is_repaired_by_a_later_trade_beyond_it(house: Installation) -> None:
-    found = chart(house)
+def test_a_poor_extreme_is_repaired_by_a_later_trade_beyond_it(installation: Installation) -> None:
+    found = chart(installation)
     for place, session in enumerate(found.sessions):
         assert session.levels is not None
         later = [each.levels for each in found.sessions[place + 1 :] if each.levels is not None]

@@ -17,12 +17,12 @@ WANT = {
 }
 
 
-def days(house: Installation) -> dict[str, dict[str, str | None]]:
-    now_ns = house.clock.now_ns()
+def days(installation: Installation) -> dict[str, dict[str, str | None]]:
+    now_ns = installation.clock.now_ns()
     return {
         root: {
             day.date: day.day_type
-            for day in house.query.history(ALL, root, None, None, now_ns).answer.sessions
+            for day in installation.query.history(ALL, root, None, None, now_ns).answer.sessions
         }
         for root in WANT
     }
@@ -31,10 +31,10 @@ def days(house: Installation) -> dict[str, dict[str, str | None]]:
 def test_stored_sessions_have_the_kind_of_day_the_rule_gives_before_and_after_a_refold(
     shared: Path, tmp_path: Path
 ) -> None:
-    with open_installation(Settings(data=str(tmp_path))) as house:
+    with open_installation(Settings(data=str(tmp_path))) as installation:
         for folder in ("cme/minute/es", "comex/minute/gc"):
-            for path in house.importer.files(shared / "data" / "lean" / folder):
-                house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
-        assert days(house) == WANT
-        assert sum(done.sessions for done in house.importer.refold(house.clock.now_ns())) > 0
-        assert days(house) == WANT
+            for path in installation.importer.files(shared / "data" / "lean" / folder):
+                installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns())
+        assert days(installation) == WANT
+        assert sum(done.sessions for done in installation.importer.refold(installation.clock.now_ns())) > 0
+        assert days(installation) == WANT

@@ -36,29 +36,34 @@ ES, GC = Contract("ES", 2013, 12), Contract("GC", 2013, 12)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Installation]:
+def installation(tmp_path: Path) -> Iterator[Installation]:
     with open_installation(Settings(data=str(tmp_path / "data"))) as opened:
         yield opened
 
 
-def readings(house: Installation, shared: Path, folder: str) -> Sequence[Any]:
+def readings(installation: Installation, shared: Path, folder: str) -> Sequence[Any]:
     paths = sorted((shared / "data" / "lean" / folder).glob("*_trade.zip"))
-    return readings_of(FileLibrary(), house.reference.universe, paths, ReadOptions())
+    return readings_of(FileLibrary(), installation.reference.universe, paths, ReadOptions())
 
 
-def recorded(house: Installation, shared: Path, folder: str, contract: Contract) -> tuple[Rows, Quality]:
+def recorded(
+    installation: Installation, shared: Path, folder: str, contract: Contract
+) -> tuple[Rows, Quality]:
     """All rows of a contract, straight from the files."""
     batches = [
-        b for reading in readings(house, shared, folder) for b in reading.batches() if b.contract == contract
+        b
+        for reading in readings(installation, shared, folder)
+        for b in reading.batches()
+        if b.contract == contract
     ]
     return np.concatenate([b.rows for b in batches]), batches[0].quality
 
 
 def so_far(
-    house: Installation, rows: Rows, quality: Quality, contract: Contract, now_ns: int
+    installation: Installation, rows: Rows, quality: Quality, contract: Contract, now_ns: int
 ) -> SessionProfile | None:
     """What the bulk kernel makes of the session open at an instant, from the rows known by then."""
-    session = house.reference.calendar.session_at(contract.root, now_ns)
+    session = installation.reference.calendar.session_at(contract.root, now_ns)
     if session is None:
         return None
     ends = rows["ts_event"] + (NANOS_PER_MINUTE if quality is Quality.BARS_1M else 1)
@@ -66,7 +71,7 @@ def so_far(
     if not len(mine):
         return None
     fold = BulkFold(bracket_windows(session.segments, 30))
-    good, ticks, _ = on_tick(mine, house.reference.universe.products[contract.root].tick_e9, quality)
+    good, ticks, _ = on_tick(mine, installation.reference.universe.products[contract.root].tick_e9, quality)
     fold_rows(fold, good, ticks, quality)
     ladder = fold.ladder()
     assert ladder is not None
@@ -79,11 +84,11 @@ def as_answered(profile: SessionProfile, tick: float) -> Developing:
     return Developing(**{name: round(getattr(profile, field) * tick, 9) for name, field in names.items()})
 
 
-async def live(house: Installation, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
-    service = live_service(house)
+async def live(installation: Installation, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
+    service = live_service(installation)
     engine = service.engine
     await engine.start()
-    return engine, engine.attach(0, feed), house.log
+    return engine, engine.attach(0, feed), installation.log
 
 
 async def begun(stepper: StepPacer) -> None:
@@ -100,25 +105,26 @@ async def begun(stepper: StepPacer) -> None:
     ],
 )
 def test_every_minute_is_answered_with_the_levels_so_far(
-    house: Installation, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
+    installation: Installation, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
 ) -> None:
     """All recorded days in one go, nothing imported: the prior of each is the one completed just before."""
-    rows, quality = recorded(house, shared, folder, contract)
+    rows, quality = recorded(installation, shared, folder, contract)
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
     async def work() -> int:
         stepper, compared = StepPacer(), 0
         engine, playing, _ = await live(
-            house, ReplayFeed(readings(house, shared, folder), house.reference.calendar, stepper)
+            installation,
+            ReplayFeed(readings(installation, shared, folder), installation.reference.calendar, stepper),
         )
         await begun(stepper)
         for now_ns in range(first + NANOS_PER_MINUTE, last + 2 * NANOS_PER_MINUTE, NANOS_PER_MINUTE):
             await stepper.advance(now_ns + 1)
-            expected = so_far(house, rows, quality, contract, now_ns)
-            seen = house.registry.find(ALL, contract.root, None)
+            expected = so_far(installation, rows, quality, contract, now_ns)
+            seen = installation.registry.find(ALL, contract.root, None)
             if seen is None:
                 continue
-            answer = house.query.levels(ALL, contract.root, house.clock.now_ns()).answer
+            answer = installation.query.levels(ALL, contract.root, installation.clock.now_ns()).answer
             assert expected is not None
             assert (answer.live, answer.data_source, answer.as_of) == (True, "shared", None)
             assert answer.developing == as_answered(expected, tick), now_ns
@@ -128,24 +134,26 @@ def test_every_minute_is_answered_with_the_levels_so_far(
         await engine.stop()
         return compared
 
-    with house.log.exclusively():
+    with installation.log.exclusively():
         assert asyncio.run(work()) >= at_least
 
 
-def test_every_minute_of_a_tick_recording(house: Installation, shared: Path) -> None:
+def test_every_minute_of_a_tick_recording(installation: Installation, shared: Path) -> None:
     """GC trade by trade: there is one day of it, so no prior, and the stream itself is looked at."""
-    rows, quality = recorded(house, shared, "comex/tick/gc", GC)
+    rows, quality = recorded(installation, shared, "comex/tick/gc", GC)
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
     async def work() -> int:
         stepper, compared = StepPacer(), 0
-        feed = ReplayFeed(readings(house, shared, "comex/tick/gc"), house.reference.calendar, stepper)
-        engine, playing, _ = await live(house, feed)
+        feed = ReplayFeed(
+            readings(installation, shared, "comex/tick/gc"), installation.reference.calendar, stepper
+        )
+        engine, playing, _ = await live(installation, feed)
         await begun(stepper)
         for now_ns in range(first + NANOS_PER_MINUTE, last + NANOS_PER_MINUTE, NANOS_PER_MINUTE):
             await stepper.advance(now_ns)
-            expected = so_far(house, rows, quality, GC, now_ns)
-            (seen,) = [s for s in house.registry.channels(ALL, "GC") if s.channel.key.contract == GC]
+            expected = so_far(installation, rows, quality, GC, now_ns)
+            (seen,) = [s for s in installation.registry.channels(ALL, "GC") if s.channel.key.contract == GC]
             view = seen.channel.view()
             if expected is None or view is None or view.opening.close_ns <= now_ns:
                 continue
@@ -155,7 +163,7 @@ def test_every_minute_of_a_tick_recording(house: Installation, shared: Path) -> 
         await engine.stop()
         return compared
 
-    with house.log.exclusively():
+    with installation.log.exclusively():
         assert asyncio.run(work()) > 1000
 
 
@@ -168,28 +176,32 @@ def test_every_minute_of_a_tick_recording(house: Installation, shared: Path) -> 
     ],
 )
 def test_at_the_end_the_worked_levels(
-    house: Installation, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
+    installation: Installation, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
 ) -> None:
     """Played as fast as it goes; what is in the store then is what was worked by hand."""
 
     async def work() -> None:
         feed = ReplayFeed(
-            readings(house, shared, folder), house.reference.calendar, pacer_for_speed(None, house.clock)
+            readings(installation, shared, folder),
+            installation.reference.calendar,
+            pacer_for_speed(None, installation.clock),
         )
-        engine, playing, _ = await live(house, feed)
+        engine, playing, _ = await live(installation, feed)
         await playing
         await engine.stop()
 
-    with house.log.exclusively():
+    with installation.log.exclusively():
         asyncio.run(work())
     vectors = json.loads((shared / "vectors" / "worked_sessions.json").read_text())[block]["sessions"]
     stored = {
         str(row.trade_date): row
-        for row in house.store.sessions([0], contract.root)
+        for row in installation.store.sessions([0], contract.root)
         if row.kind is SessionKind.RTH and row.contract == contract.key
     }
     for day in days:
-        found = house.query.history(ALL, contract.key, day, day, house.clock.now_ns()).answer.sessions[0]
+        found = installation.query.history(
+            ALL, contract.key, day, day, installation.clock.now_ns()
+        ).answer.sessions[0]
         want = vectors[day]
         assert (found.high, found.low, found.close_price) == (want["high"], want["low"], want["close"])
         assert (found.ib_high, found.ib_low, found.data.volume) == (

@@ -37,17 +37,17 @@ def worked(shared: Path, block: str, day: str) -> dict[str, Any]:
     return vectors[block]["sessions"][day]
 
 
-def answered(house: Installation, symbol: str, day: str) -> SessionLevels:
-    found = house.query.history(EVERYTHING, symbol, day, day, house.clock.now_ns()).answer
+def answered(installation: Installation, symbol: str, day: str) -> SessionLevels:
+    found = installation.query.history(EVERYTHING, symbol, day, day, installation.clock.now_ns()).answer
     assert found.count == 1
     return found.sessions[0]
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
 def test_ranges_and_initial_balance(
-    house: Installation, shared: Path, block: str, symbol: str, day: str
+    installation: Installation, shared: Path, block: str, symbol: str, day: str
 ) -> None:
-    want, found = worked(shared, block, day), answered(house, symbol, day)
+    want, found = worked(shared, block, day), answered(installation, symbol, day)
     assert (found.high, found.low, found.close_price) == (want["high"], want["low"], want["close"])
     assert (found.ib_high, found.ib_low) == (want["ib_high"], want["ib_low"])
     assert (found.data.volume, found.data.rows) == (want["volume"], want["bars"])
@@ -56,8 +56,8 @@ def test_ranges_and_initial_balance(
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_tpo_levels(house: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
-    want, found = worked(shared, block, day)["tpo"], answered(house, symbol, day)
+def test_tpo_levels(installation: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
+    want, found = worked(shared, block, day)["tpo"], answered(installation, symbol, day)
     assert found.poc_candidates == want["poc_candidates"]
     if (symbol, day) in OTHER_POC_TIE:
         # 1648.25 and 1648.50 are equally near the centre 1648.375; 192 TPOs lie above it, 125 below
@@ -69,17 +69,17 @@ def test_tpo_levels(house: Installation, shared: Path, block: str, symbol: str, 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
 def test_extremes_and_single_prints(
-    house: Installation, shared: Path, block: str, symbol: str, day: str
+    installation: Installation, shared: Path, block: str, symbol: str, day: str
 ) -> None:
-    want, found = worked(shared, block, day)["tpo"], answered(house, symbol, day)
+    want, found = worked(shared, block, day)["tpo"], answered(installation, symbol, day)
     assert (found.upper_tail_ticks, found.lower_tail_ticks) == (want["upper_tail"], want["lower_tail"])
     assert (found.poor_high, found.poor_low) == (want["upper_tail"] < 2, want["lower_tail"] < 2)
     assert [[zone.low, zone.high] for zone in found.single_prints] == want["interior_single_zones"]
 
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
-def test_volume_levels(house: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
-    session, found = worked(shared, block, day), answered(house, symbol, day)
+def test_volume_levels(installation: Installation, shared: Path, block: str, symbol: str, day: str) -> None:
+    session, found = worked(shared, block, day), answered(installation, symbol, day)
     exact = session.get("volume_profile_exact_trades")
     want = exact or session["volume_profile_uniform_high_low"]
     assert found.data.quality == ("ticks" if exact else "bars_1m")
@@ -93,12 +93,12 @@ def test_volume_levels(house: Installation, shared: Path, block: str, symbol: st
 
 @pytest.mark.parametrize(("block", "symbol", "day"), CASES)
 def test_every_value_area_rule_of_the_vectors(
-    house: Installation, shared: Path, block: str, symbol: str, day: str
+    installation: Installation, shared: Path, block: str, symbol: str, day: str
 ) -> None:
     """From the vectors' own POC, one row and two, tie up, down and both."""
     want = worked(shared, block, day)["tpo"]
-    tick_e9 = house.reference.universe.products[symbol].tick_e9
-    rows = house.store.sessions([0], symbol)
+    tick_e9 = installation.reference.universe.products[symbol].tick_e9
+    rows = installation.store.sessions([0], symbol)
     row = next(
         r for r in rows if str(r.trade_date) == day and r.kind == "rth" and r.contract.endswith("Z2013")
     )
@@ -119,16 +119,16 @@ def test_every_value_area_rule_of_the_vectors(
 
 def test_the_cash_variant_ends_at_sixteen(shared: Path, tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), session_variants={"ES": "cash"})
-    with open_installation(settings) as house:
-        for path in house.importer.files(shared / "data" / "lean" / "cme"):
-            house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
+    with open_installation(settings) as installation:
+        for path in installation.importer.files(shared / "data" / "lean" / "cme"):
+            installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns())
         for day in ("2013-10-07", "2013-10-08", "2013-10-09"):
-            want, found = worked(shared, "ES_RTH_0930_1600_ET", day)["tpo"], answered(house, "ES", day)
+            want, found = worked(shared, "ES_RTH_0930_1600_ET", day)["tpo"], answered(installation, "ES", day)
             assert (found.poc, found.val, found.vah) == (want["poc"], *want["va_two_row_up"])
 
 
-def test_levels_answer_of_the_newest_session(house: Installation) -> None:
-    found = house.query.levels(EVERYTHING, "gc", house.clock.now_ns()).answer
+def test_levels_answer_of_the_newest_session(installation: Installation) -> None:
+    found = installation.query.levels(EVERYTHING, "gc", installation.clock.now_ns()).answer
     assert (found.symbol, found.data_source, found.live, found.as_of) == (
         "GC",
         "delayed",
@@ -148,10 +148,10 @@ def test_levels_answer_of_the_newest_session(house: Installation) -> None:
     assert [(level.price, level.date) for level in found.naked_pocs] == [(1323.5, "2013-10-08")]
 
 
-def test_carried_levels_of_es(house: Installation) -> None:
+def test_carried_levels_of_es(installation: Installation) -> None:
     """From the vectors by hand: the POC of the 7th, 1675.50, lies above the highs of the 8th and 9th (1671.25,
     1656.75); that of the 8th, 1655.75, was traded on the 9th. Low of the 7th (tail of one) was passed on the 8th."""
-    found = house.query.levels(EVERYTHING, "ES", house.clock.now_ns()).answer
+    found = installation.query.levels(EVERYTHING, "ES", installation.clock.now_ns()).answer
     assert [(level.price, level.date) for level in found.naked_pocs] == [
         (1648.5, "2013-10-09"),
         (1675.5, "2013-10-07"),
@@ -160,8 +160,8 @@ def test_carried_levels_of_es(house: Installation) -> None:
     assert found.poor_lows == []
 
 
-def test_profile_rows_add_up(house: Installation, shared: Path) -> None:
-    found = house.query.profile(EVERYTHING, "ESZ3", "2013-10-08", house.clock.now_ns()).answer
+def test_profile_rows_add_up(installation: Installation, shared: Path) -> None:
+    found = installation.query.profile(EVERYTHING, "ESZ3", "2013-10-08", installation.clock.now_ns()).answer
     want = worked(shared, "ES_RTH_0930_1615_ET", "2013-10-08")
     assert sum(row.volume for row in found.rows) == want["volume"]
     assert (

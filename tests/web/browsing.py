@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 WIDE, USUAL, NARROW = 2560, 1400, 360
 HEIGHT = 1000

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from support.resolvers import ScriptedResolver
 from tests.web.browsing import Opened, Window, launch, window
-from tests.web.webstage import WebStage, bare_stage, demo_stage
+from tests.web.harness import WebStage, bare_stage, demo_stage
 
 from outcry.delivery.resolver import GuardedResolver
 

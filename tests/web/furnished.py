@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from re import sub
 from typing import Literal
 
-from tests.web.account_stage import Member, show
-from tests.web.webstage import SHOWS, WebStage
+from tests.web.account_harness import Member, show
+from tests.web.harness import SHOWS, WebStage
 
 from outcry.access.model import GrantRow
 from outcry.app.installation import Installation
@@ -49,53 +49,55 @@ def furnish(
     """Make it, for somebody who likes things so."""
     email = f"{who}-{theme}-{language}@example.com"
     operator, member = stage.person(email, operator=True), stage.person(f"member-of-{who}@example.com")
-    house, people = stage.house, stage.people
-    now_ns = house.clock.now_ns()
-    if not house.keys.of(operator.id):
+    installation, people = stage.installation, stage.people
+    now_ns = installation.clock.now_ns()
+    if not installation.keys.of(operator.id):
         people.identity.prefer(operator, Preferences(language=language, theme=theme))
-        house.keys.create(email, "pro", now_ns, label="notebook <b>1</b>")
+        installation.keys.create(email, "pro", now_ns, label="notebook <b>1</b>")
         wish = Wish(
             Target.HTTPS, "https://hooks.example.com/a/b/c", "desk & <i>phone</i>", ("ES", "NQ"), "warn"
         )
         people.subscriptions.add(operator.id, wish, now_ns)
         _deliver(stage, people.subscriptions.of(operator.id)[0])
-        _have_mailed(house, people.subscriptions.of(operator.id)[0])
+        _have_mailed(installation, people.subscriptions.of(operator.id)[0])
         _connect(stage, operator, language)
-        _grant(house, operator)
+        _grant(installation, operator)
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
     return Furnished(
         operator, member, stage.token(operator),
         {
-            "key_id": house.keys.of(operator.id)[0].id,
+            "key_id": installation.keys.of(operator.id)[0].id,
             "webhook_id": people.subscriptions.of(operator.id)[0].id,
             "user_id": member.id,
             "connection_id": _first_connection(operator),
         },
-        invitation, reset, *_consent_links(house, people.subscriptions.of(operator.id)[-1]),
+        invitation, reset, *_consent_links(installation, people.subscriptions.of(operator.id)[-1]),
     )  # fmt: skip
 
 
-def _grant(house: Installation, operator: UserRow) -> None:
+def _grant(installation: Installation, operator: UserRow) -> None:
     """Something granted on a licence, and withdrawn."""
     row = GrantRow(0, f"user:{operator.id}", "live", ("ES", "NQ"), None, None, 0, None, licence="internal")
-    attested, now_ns = ATTESTATION.format(licence="internal"), house.clock.now_ns()
-    number = house.store.add_grant(row, now_ns, by=operator.email, attested=attested)
-    house.store.revoke_grant(number, now_ns, by="command")
-    house.store.add_grant(replace(row, scope="completed"), now_ns, by=operator.email, attested=attested)
+    attested, now_ns = ATTESTATION.format(licence="internal"), installation.clock.now_ns()
+    number = installation.store.add_grant(row, now_ns, by=operator.email, attested=attested)
+    installation.store.revoke_grant(number, now_ns, by="command")
+    installation.store.add_grant(
+        replace(row, scope="completed"), now_ns, by=operator.email, attested=attested
+    )
 
 
-def _have_mailed(house: Installation, like: SubscriptionRow) -> None:
+def _have_mailed(installation: Installation, like: SubscriptionRow) -> None:
     """Put a digest beside a webhook: the service of these tests sends no mail, and would take none."""
     reader = replace(
         like, target=Target.EMAIL, shown="reader@example.com", phase=SubscriptionPhase.UNCONFIRMED,
         sealed_secret=None, secret_last4="", created_ns=like.created_ns + 1,
     )  # fmt: skip
-    assert SqlSubscriptionStore(house.database).add_subscription(reader, 20) is not None
+    assert SqlSubscriptionStore(installation.database).add_subscription(reader, 20) is not None
 
 
-def _consent_links(house: Installation, row: SubscriptionRow) -> tuple[str, str]:
-    links = ConsentLinks(derived(house.secret, "mail consent"), "", house.clock)
+def _consent_links(installation: Installation, row: SubscriptionRow) -> tuple[str, str]:
+    links = ConsentLinks(derived(installation.secret, "mail consent"), "", installation.clock)
     return links.confirm(row), links.unsubscribe(row)
 
 
@@ -115,20 +117,20 @@ def _first_connection(user: UserRow) -> int:
 def _connect(stage: WebStage, user: UserRow, language: str) -> None:
     """Connections that stand in every way, one of them with streams and a check."""
     assert stage.connections is not None
-    now_ns, first = stage.house.clock.now_ns(), _first_connection(user)
+    now_ns, first = stage.installation.clock.now_ns(), _first_connection(user)
     for number, (broker, phase, code) in enumerate(_CONNECTIONS, first):
         label = "desk & <i>home</i>" if number == first else ""
         row = ConnectionRow(number, user.id, broker, label, phase, code, now_ns, ("PL", "ZC", "HG"), "c0de")
         stage.connections.put(row)
     for root, reason in (("PL", "not_entitled"), ("HG", "catching_up")):
-        show(stage.house.registry, user.id, "tradovate", Contract(root, 2026, 5), reason)
+        show(stage.installation.registry, user.id, "tradovate", Contract(root, 2026, 5), reason)
     member = Member(stage, user.email, operator=True, language=language)
     assert member.send(f"/account/brokers/{first}/check").status == 303
 
 
 def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
     """A log with something of each kind, and something at the receiver."""
-    now_ns, outbox = stage.house.clock.now_ns(), SqlOutbox(stage.house.database)
+    now_ns, outbox = stage.installation.clock.now_ns(), SqlOutbox(stage.installation.database)
     tried = AttemptRow(
         id=0, subscription_id=webhook.id, at_ns=now_ns, alert_key="ES:ib-break-up:1772640000000",
         alert_type="ib-break-up", symbol="ES", outcome="delivered", code="ok", status=200, took_ms=84,
@@ -158,8 +160,8 @@ def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
         ),
     ):
         outbox.keep_attempt(attempt, queue)
-    assert stage.house.sink is not None
-    stage.house.sink.take(
+    assert stage.installation.sink is not None
+    stage.installation.sink.take(
         [("Webhook-Id", "msg_2yZC7cDjpkJZ")], b'{"version":2,"text":"ES \xe2\x80\xae","alerts":[]}'
     )
 

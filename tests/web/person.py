@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 from playwright.sync_api import Locator
 from tests.web.browsing import Window
-from tests.web.webstage import PASSWORD
+from tests.web.harness import PASSWORD
 
 
 class Person:

@@ -4,9 +4,9 @@ describes them."""
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
-from tests.web.broker_stage import GIVEN, ScriptedConnections
-from tests.web.webstage import WebStage
+from tests.web.account_harness import Member, Read, account_stage, show, unconfirmed
+from tests.web.broker_harness import GIVEN, ScriptedConnections
+from tests.web.harness import WebStage
 
 from outcry.access.licences import Scope
 from outcry.connections.model import ConnectionPhase
@@ -46,7 +46,7 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
     assert f"OUTCRY_KEY={key} outcry replay FILE" in page.text
     assert page.headers["cache-control"] == "no-store"
     assert ann.get("/account/brokers/key-made").headers["location"] == "/account/brokers?done=shown"
-    row = next(row for row in stage.house.keys.list() if row.prefix == key[:15])
+    row = next(row for row in stage.installation.keys.list() if row.prefix == key[:15])
     assert (row.role, row.label) == ("ingest", "Replay box")
     rotated = ann.follow(ann.send(f"/account/keys/{row.id}/rotate", {"grace": "24h"}))
     assert "outcry replay FILE" in rotated.text
@@ -60,7 +60,7 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
 
 
 def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, bob: Member) -> None:
-    registry = stage.house.registry
+    registry = stage.installation.registry
     show(registry, ann.user.id, "desk-replay", Contract("ES", 2026, 3), "live")
     show(registry, ann.user.id, "desk-replay", Contract("NQ", 2026, 3), "stale_link")
     show(registry, bob.user.id, "bobs-feed", Contract("CL", 2026, 4), "own_refusal")
@@ -90,7 +90,7 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
 
 def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) -> None:
     """Its feeds stand under their brokers' names; a refused login is mended by signing in, anything else passes."""
-    registry = stage.house.registry
+    registry = stage.installation.registry
     show(registry, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
     (seen,) = (one for one in registry.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
     for told, phase, said in (
@@ -121,11 +121,11 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
 
 def test_a_feed_the_agent_sends_is_that_brokers(stage: WebStage, ann: Member) -> None:
     key = StreamKey(ann.user.id, "homely", Contract("ES", 2026, 3))
-    show(stage.house.registry, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
+    show(stage.installation.registry, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
     page = ann.get("/account/brokers")
     assert 'broker = "homely"' not in page.text
     assert "Subscribe to the exchange" in Read(page).text
-    stage.house.registry.drop(key)
+    stage.installation.registry.drop(key)
 
 
 def test_a_broker_is_connected_and_its_secrets_are_never_shown(

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.web.account_stage import Member, Read
-from tests.web.webhook_stage import ScriptedDeliverer, disabled, made, queue, webhook_stage
-from tests.web.webstage import WebStage
+from tests.web.account_harness import Member, Read
+from tests.web.harness import WebStage
+from tests.web.webhook_harness import ScriptedDeliverer, disabled, made, queue, webhook_stage
 
 from outcry.people.model import Preferences
 from outcry.web.dates import local_time
@@ -107,7 +107,7 @@ def test_webhooks_that_bring_nothing_are_counted(stage: WebStage) -> None:
     disabled(stage, gone)
     ann.send(f"/account/webhooks/{paused.id}/pause")
     assert "1 webhook is failing" in Read(ann.get("/account")).text
-    queue(stage, well, failing_since_ns=stage.house.clock.now_ns())
+    queue(stage, well, failing_since_ns=stage.installation.clock.now_ns())
     assert "2 webhooks are failing" in Read(ann.get("/account")).text
 
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_stage import FORM, Member, Read, account_stage, unconfirmed
-from tests.web.webstage import WebStage
+from tests.web.account_harness import FORM, Member, Read, account_stage, unconfirmed
+from tests.web.harness import WebStage
 
 HOSTILE = "\"><script>alert('x')</script>&amp;{{7*7}}"
 
@@ -52,7 +52,7 @@ def settles(stage: WebStage, key: str, status: int) -> bool:
 
 
 def key_id(stage: WebStage, key: str) -> int:
-    return next(row.id for row in stage.house.keys.list() if row.prefix == key[:15])
+    return next(row.id for row in stage.installation.keys.list() if row.prefix == key[:15])
 
 
 def test_a_key_is_shown_once_and_works(stage: WebStage, ann: Member) -> None:
@@ -101,14 +101,14 @@ def test_the_cookie_that_carries_a_key_shows_nothing_to_others(
 def test_a_key_that_cannot_be_is_refused_with_what_was_typed(
     stage: WebStage, ann: Member, label: str, lifetime: str, field: str
 ) -> None:
-    before = len(stage.house.keys.list())
+    before = len(stage.installation.keys.list())
     got = ann.send("/account/keys", {"label": label, "lifetime": lifetime})
     assert got.status == 422
     assert f'href="#f-{field}"' in got.text
     assert f'id="e-{field}"' in got.text
     if field == "lifetime":
         assert Read(got).entry("label") == "fine"
-    assert len(stage.house.keys.list()) == before
+    assert len(stage.installation.keys.list()) == before
 
 
 def test_a_hostile_name_is_text(ann: Member) -> None:
@@ -127,7 +127,7 @@ def test_somebody_elses_key_does_not_exist(stage: WebStage, ann: Member, bob: Me
         ("revoke", {"name": "Only Ann's"}),
     ):
         assert bob.send(f"/account/keys/{number}/{form}", fields).status == 404
-    row = next(row for row in stage.house.keys.list() if row.id == number)
+    row = next(row for row in stage.installation.keys.list() if row.id == number)
     assert (row.label, row.revoked_ns, row.replaced_by) == ("Only Ann's", None, None)
 
 
@@ -142,7 +142,7 @@ def test_a_key_is_renamed(stage: WebStage, ann: Member) -> None:
     assert ann.send(f"/account/keys/{number}/name", {"label": ""}).status == 422
     page = ann.follow(ann.send(f"/account/keys/{number}/name", {"label": "After"}))
     assert "After" in Read(page).text
-    assert next(row.label for row in stage.house.keys.list() if row.id == number) == "After"
+    assert next(row.label for row in stage.installation.keys.list() if row.id == number) == "After"
 
 
 def test_a_key_is_replaced_with_a_grace(stage: WebStage, ann: Member) -> None:
@@ -189,7 +189,7 @@ def test_what_was_typed_outlives_the_confirmation(ann: Member, bob: Member) -> N
 
 
 def test_a_form_from_elsewhere_is_refused(stage: WebStage, ann: Member) -> None:
-    before = len(stage.house.keys.list())
+    before = len(stage.installation.keys.list())
     fields = "label=Stolen&lifetime=90"
     token = ann.csrf()
     for body, headers in (
@@ -202,7 +202,7 @@ def test_a_form_from_elsewhere_is_refused(stage: WebStage, ann: Member) -> None:
         assert ann.browser.send("POST", "/account/keys", body.encode(), headers).status == 400
     huge = f"csrf={token}&lifetime=90&label=" + "x" * 70_000
     assert ann.browser.send("POST", "/account/keys", huge.encode(), FORM).status == 400
-    assert len(stage.house.keys.list()) == before
+    assert len(stage.installation.keys.list()) == before
 
 
 def test_nobody_comes_here_without_signing_in(stage: WebStage) -> None:
@@ -221,9 +221,9 @@ def test_nobody_comes_here_without_signing_in(stage: WebStage) -> None:
 
 def test_a_user_has_twenty_keys_at_most(stage: WebStage) -> None:
     carol = Member(stage, "carol@example.com")
-    now_ns = stage.house.clock.now_ns()
+    now_ns = stage.installation.clock.now_ns()
     for number in range(20):
-        stage.house.keys.create_own("carol@example.com", "pro", now_ns, label=f"Key {number}")
+        stage.installation.keys.create_own("carol@example.com", "pro", now_ns, label=f"Key {number}")
     got = carol.send("/account/keys", {"label": "One too many", "lifetime": "90"})
     assert got.status == 422
     assert "20 active keys" in Read(got).text

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
-from tests.web.webstage import WebStage
+from tests.web.account_harness import Member, Read, account_stage, show, unconfirmed
+from tests.web.harness import WebStage
 
 from outcry.market.instruments import Contract
 
@@ -49,20 +49,22 @@ def ann(stage: WebStage) -> Member:
 
 
 def test_nobody_else_sees_or_changes_any_of_it(stage: WebStage, boss: Member, ann: Member) -> None:
-    before = (stage.house.store.grants(), stage.people.identity.users())
+    before = (stage.installation.store.grants(), stage.people.identity.users())
     for path in PAGES:
         assert ann.get(path).status == 403
     for path in FORMS:
         assert ann.send(path, GRANT).status == 403
         assert stage.visitor().post(path, {}).status == 303
-    assert (stage.house.store.grants(), stage.people.identity.users()) == before
+    assert (stage.installation.store.grants(), stage.people.identity.users()) == before
     assert "/operator" not in ann.get("/account").text
     assert boss.get("/operator").headers["location"] == "/operator/users"
 
 
 def test_users_are_listed_searched_and_paged(stage: WebStage, boss: Member) -> None:
     for number in range(60):
-        stage.house.store.ensure_user(f"user{number:02}@crowd.example.com", stage.house.clock.now_ns())
+        stage.installation.store.ensure_user(
+            f"user{number:02}@crowd.example.com", stage.installation.clock.now_ns()
+        )
     first = boss.get("/operator/users?q=crowd")
     assert first.text.count("@crowd.example.com</a>") == 50
     older = first.text.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
@@ -104,7 +106,9 @@ def test_somebody_is_invited_by_a_link_shown_once(stage: WebStage, boss: Member)
 def test_what_somebody_may_do_is_changed(stage: WebStage, boss: Member) -> None:
     dora = Member(stage, "dora@example.com")
     place = f"/operator/users/{dora.user.id}"
-    key = stage.house.keys.create_own("dora@example.com", "pro", stage.house.clock.now_ns(), label="Dora's")
+    key = stage.installation.keys.create_own(
+        "dora@example.com", "pro", stage.installation.clock.now_ns(), label="Dora's"
+    )
     assert boss.send(place, {"role": "member", "tier": "gold"}).status == 422
     with unconfirmed():
         got = boss.send(place, {"role": "member", "tier": "admin"})
@@ -149,7 +153,7 @@ def test_a_link_for_a_new_password_is_shown_once(stage: WebStage, boss: Member, 
 
 def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann: Member) -> None:
     assert boss.send("/operator/data/grants", GRANT).headers["location"] == "/operator/data?done=granted"
-    row = stage.house.store.grants()[-1]
+    row = stage.installation.store.grants()[-1]
     assert (row.grantee, row.scope, row.roots) == ("everyone", "completed", ("ES", "NQ"))
     assert (str(row.from_date), str(row.until_date), row.embargo_ns) == (
         "2026-01-05",
@@ -157,11 +161,11 @@ def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann:
         48 * 3600 * 10**9,
     )
     boss.send("/operator/data/grants", {**GRANT, "grantee": "user", "email": "ANN@example.com"})
-    assert stage.house.store.grants()[-1].grantee == f"user:{ann.user.id}"
+    assert stage.installation.store.grants()[-1].grantee == f"user:{ann.user.id}"
     live = {"grantee": "tier", "tier": "pro", "scope": "live", "from_date": "", "until_date": "", "roots": []}
     live |= {"licence": "redistributable", "attested": "yes"}
     boss.send("/operator/data/grants", {**GRANT, **live})
-    row = stage.house.store.grants()[-1]
+    row = stage.installation.store.grants()[-1]
     assert (row.grantee, row.scope, row.roots, row.embargo_ns) == ("tier:pro", "live", (), 0)
     page = Read(boss.get("/operator/data")).text
     assert "ann@example.com" in page
@@ -169,7 +173,7 @@ def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann:
     for form in range(2):
         got = boss.send(f"/operator/data/grants/{row.id}/remove")
         assert got.status == (404 if form else 303)
-    assert row.id not in {one.id for one in stage.house.store.grants()}
+    assert row.id not in {one.id for one in stage.installation.store.grants()}
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann:
 def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
     stage: WebStage, boss: Member, wrong: dict[str, str | list[str]], field: str
 ) -> None:
-    before = stage.house.store.grants()
+    before = stage.installation.store.grants()
     got = boss.send("/operator/data/grants", {**GRANT, **wrong})
     assert got.status == 422
     assert f'href="#f-{field}"' in got.text
@@ -208,15 +212,15 @@ def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
         assert Read(got).entry("embargo_hours") == "48"
     if field != "roots":
         assert Read(got).entries("roots") == ["ES", "NQ"]
-    assert stage.house.store.grants() == before
+    assert stage.installation.store.grants() == before
 
 
 def test_one_key_is_granted_what_others_are_not(stage: WebStage, boss: Member, ann: Member) -> None:
-    house = stage.house
-    key = house.keys.create("ann@example.com", "free", house.clock.now_ns())
+    installation = stage.installation
+    key = installation.keys.create("ann@example.com", "free", installation.clock.now_ns())
     boss.send("/operator/data/grants", {**GRANT, "grantee": "key", "email": key[:15]})
-    (row,) = [row for row in house.keys.list() if key.startswith(row.prefix)]
-    assert house.store.grants()[-1].grantee == f"key:{row.id}"
+    (row,) = [row for row in installation.keys.list() if key.startswith(row.prefix)]
+    assert installation.store.grants()[-1].grantee == f"key:{row.id}"
     assert key[:15] in Read(boss.get("/operator/data")).text
 
 
@@ -225,10 +229,10 @@ def test_what_is_shown_soon_rests_on_a_licence_and_who_declared_it_is_kept(
 ) -> None:
     soon = {"grantee": "user", "email": "ann@example.com", "embargo_hours": "0"}
     boss.send("/operator/data/grants", {**GRANT, **soon, "licence": "internal", "attested": "yes"})
-    row = stage.house.store.grants()[-1]
+    row = stage.installation.store.grants()[-1]
     assert (row.grantee, row.embargo_ns, row.licence) == (f"user:{ann.user.id}", 0, "internal")
     boss.send(f"/operator/data/grants/{row.id}/remove")
-    taken, made = stage.house.store.grant_events(2)
+    taken, made = stage.installation.store.grant_events(2)
     assert (made.event, made.by, made.grant.id) == ("granted", boss.user.email, row.id)
     assert made.attested.startswith("I have a licence of class internal from the data's owner")
     assert (taken.event, taken.by, taken.grant.id, taken.attested) == (
@@ -248,7 +252,7 @@ def test_what_the_operator_did_stands_in_the_log(boss: Member, ann: Member) -> N
 
 
 def test_feeds_of_users_are_counted_and_not_shown(stage: WebStage, boss: Member, ann: Member) -> None:
-    registry = stage.house.registry
+    registry = stage.installation.registry
     show(registry, 0, "house-feed", Contract("GC", 2026, 4), "stale_market")
     show(registry, ann.user.id, "anns-feed", Contract("ES", 2026, 3), "live")
     show(registry, boss.user.id, "own-feed", Contract("NQ", 2026, 3), "live")

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
-from tests.web.account_stage import FORM, Member, Read, unconfirmed
-from tests.web.webhook_stage import (
+from tests.web.account_harness import FORM, Member, Read, unconfirmed
+from tests.web.harness import WebStage
+from tests.web.webhook_harness import (
     GOOD,
     SLACK,
     URL,
@@ -19,7 +20,6 @@ from tests.web.webhook_stage import (
     webhook_stage,
     wish,
 )
-from tests.web.webstage import WebStage
 
 from outcry.delivery.model import SubscriptionPhase, Target
 from outcry.delivery.model import TestResult as Result
@@ -72,7 +72,7 @@ def test_an_endpoint_gets_a_secret_that_is_shown_once(stage: WebStage, ann: Memb
     log = stage.log.getvalue()
     assert secret.encode() not in log
     assert b"very-secret" not in log
-    with stage.house.database.reading() as connection:
+    with stage.installation.database.reading() as connection:
         held = str(connection.exec_driver_sql("SELECT * FROM subscriptions").all())
     assert "very-secret" not in held
     assert secret not in held
@@ -205,7 +205,7 @@ def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(stage: WebStage, a
     assert second != first
     assert after.sealed_old_secret is not None
     assert after.old_until_ns is not None
-    assert 23.9 < (after.old_until_ns - stage.house.clock.now_ns()) / 3.6e12 <= 24
+    assert 23.9 < (after.old_until_ns - stage.installation.clock.now_ns()) / 3.6e12 <= 24
     assert "older ones valid until" in Read(ann.get(f"/account/webhooks/{row.id}")).text
     slack = made(stage, ann, target="slack", address=SLACK)
     assert ann.send(f"/account/webhooks/{slack.id}/rotate").status == 404

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.web.browsing import Opened
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 from outcry.feeds.simulator.clock import DemoClock
 from outcry.market.alerts.machine import AlertType
@@ -340,7 +340,7 @@ def late_by_s(alert: Any) -> float:
 
 def begun_s(stage: WebStage) -> float:
     """The time of the invented market at which its service began."""
-    clock = stage.house.market_clock
+    clock = stage.installation.market_clock
     assert isinstance(clock, DemoClock)
     return clock.start_ns / 10**9
 

@@ -8,9 +8,9 @@ from threading import Condition
 from unittest.mock import patch
 
 import pytest
-from tests.web.account_stage import Member, Read
-from tests.web.webhook_stage import SLACK, URL, ScriptedDeliverer, kept, made, webhook_stage, wish
-from tests.web.webstage import Got, WebStage
+from tests.web.account_harness import Member, Read
+from tests.web.harness import Got, WebStage
+from tests.web.webhook_harness import SLACK, URL, ScriptedDeliverer, kept, made, webhook_stage, wish
 
 from outcry.delivery import service as delivery
 from outcry.web import background

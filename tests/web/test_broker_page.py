@@ -7,10 +7,10 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
-from tests.web.broker_stage import FOUND, GIVEN, ScriptedConnections
+from tests.web.account_harness import Member, Read, account_stage, show, unconfirmed
+from tests.web.broker_harness import FOUND, GIVEN, ScriptedConnections
+from tests.web.harness import WebStage
 from tests.web.texts import all_texts, translated
-from tests.web.webstage import WebStage
 
 import outcry.feeds
 from outcry.access.licences import Scope
@@ -105,17 +105,17 @@ def test_a_connection_says_how_it_stands_and_what_to_do(
 def test_streams_are_told_with_what_the_vendor_refuses(
     stage: WebStage, ann: Member, row: ConnectionRow
 ) -> None:
-    show(stage.house.registry, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
-    show(stage.house.registry, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
-    show(stage.house.registry, ann.user.id, "another", Contract("CL", 2026, 4), "live")
-    show(stage.house.registry, 0, "acme", Contract("GC", 2026, 4), "live")
-    show(stage.house.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
+    show(stage.installation.registry, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
+    show(stage.installation.registry, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
+    show(stage.installation.registry, ann.user.id, "another", Contract("CL", 2026, 4), "live")
+    show(stage.installation.registry, 0, "acme", Contract("GC", 2026, 4), "live")
+    show(stage.installation.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
     gold = StreamKey(ann.user.id, "acme", Contract("GC", 2026, 4))
-    seen = stage.house.registry.channels(Scope(ann.user.id, ()), "GC")
+    seen = stage.installation.registry.channels(Scope(ann.user.id, ()), "GC")
     next(one.channel for one in seen if one.channel.key == gold).feed_code = "too_many_sessions"
     text = Read(ann.get(PLACE)).text
     assert "Too many programs are using the account" in text
-    stage.house.registry.drop(gold)
+    stage.installation.registry.drop(gold)
     text = Read(ann.get(PLACE)).text
     for part in ("ESH2026", "NQH2026", "real-time data", "1 of 2"):
         assert part in text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 from support.chart_page import ChartServer, browsing, drawn, serving, shown
-from tests.web.webstage import Visitor, WebStage, demo_stage
+from tests.web.harness import Visitor, WebStage, demo_stage
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.web.doorstep import ANN, Doorstep, csrf, doorstep
-from tests.web.webstage import Visitor, WebStage
+from tests.web.harness import Visitor, WebStage
+from tests.web.sign_in_harness import ANN, Doorstep, csrf, doorstep
 
 from outcry.http.compression import best_encoding
 

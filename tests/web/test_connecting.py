@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.vendors.databento_peer import KEY, DatabentoPeer
-from tests.brokers.stage import BEGIN_NS, ES, OPEN_NS, in_window, tape_of
+from tests.feeds.broker_harness import BEGIN_NS, ES, OPEN_NS, in_window, tape_of
 from tests.web.browsing import Window
+from tests.web.harness import MovableClock, WebStage, bare_stage
 from tests.web.person import Person
-from tests.web.webstage import MovableClock, WebStage, bare_stage
 
 from outcry.connections.model import ConnectionPhase
 from outcry.connections.store import SqlConnectionStore
@@ -96,7 +96,7 @@ def import_yesterday(stage: WebStage, folder: Path, owner: int) -> None:
         "size": rows["size"],
     }
     pq.write_table(pa.table(columns), path)
-    report = stage.house.importer.run(path, owner, ReadOptions(contract=ES.key), stage.clock.now_ns())
+    report = stage.installation.importer.run(path, owner, ReadOptions(contract=ES.key), stage.clock.now_ns())
     assert [session.complete for session in report.sessions if session.kind == "rth"] == [True]
 
 
@@ -184,7 +184,7 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     until(person, key, is_live, "resumed, they are live")
 
     # nobody else sees anything of it
-    other = connecting.house.keys.create("bob@example.com", "pro", connecting.clock.now_ns())
+    other = connecting.installation.keys.create("bob@example.com", "pro", connecting.clock.now_ns())
     status, refusal = person.ask(other)
     assert (status, refusal["code"]) == (409, "no_licensed_source")
 
@@ -194,7 +194,7 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     person.press("Disconnect")
     page.get_by_text("Disconnected.").wait_for()
     until(person, key, is_delayed, "ended, the answers are delayed")
-    store = SqlConnectionStore(connecting.house.database)
+    store = SqlConnectionStore(connecting.installation.database)
     assert not store.rows(owner)
     assert not vendor.callers
     assert tab.ear.heard(page) == {}
@@ -226,6 +226,6 @@ def test_a_key_the_vendor_refuses_is_asked_for_anew(
     person.field("API key").fill(KEY)
     person.press("Save and connect")
     page.locator(LIVE).wait_for(timeout=60_000)
-    (row,) = SqlConnectionStore(connecting.house.database).rows()
+    (row,) = SqlConnectionStore(connecting.installation.database).rows()
     assert row.phase is ConnectionPhase.LIVE
     assert tab.ear.heard(page) == {}

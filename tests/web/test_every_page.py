@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from tests.web.browsing import NARROW, USUAL, WIDE, Opened, Window
 from tests.web.furnished import Furnished, addresses, furnish, get_pages
-from tests.web.webstage import SHOWS, UNWORDED, WebStage
+from tests.web.harness import SHOWS, UNWORDED, WebStage
 
 Theme = Literal["dark", "light"]
 LOOKS: list[tuple[str, Theme]] = [("en", "dark"), ("de", "light")]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from tests.web.furnished import Furnished, addresses, furnish, get_pages
-from tests.web.webstage import Got, Visitor, WebStage
+from tests.web.harness import Got, Visitor, WebStage
 
 #: Too long to turn up by chance in a token: three letters did, once in some thousand cookies.
 MARK = "zq7hostile"

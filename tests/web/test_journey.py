@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from tests.web.browsing import Window
+from tests.web.harness import WebStage
 from tests.web.person import Person
-from tests.web.webstage import WebStage
 
 
 def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Callable[..., Window]) -> None:
@@ -63,11 +63,11 @@ def watch_alert_arrive(stage: WebStage, person: Person) -> None:
 
 def next_alert(stage: WebStage, root: str) -> int:
     """Let the market go on until it sets off an alert of the product; return its number."""
-    known = stage.house.registry.alert_seq
+    known = stage.installation.registry.alert_seq
     for _ in range(120):
         stage.forward(120)
         time.sleep(0.4)
-        rows, _ = stage.house.registry.alerts_after(known)
+        rows, _ = stage.installation.registry.alerts_after(known)
         for row in rows:
             if row.symbol == root:
                 return row.seq

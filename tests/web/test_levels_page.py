@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page
 from tests.web.browsing import Opened
-from tests.web.webstage import SHOWS, WebStage
+from tests.web.harness import SHOWS, WebStage
 
 from outcry.answers.wording import STATES
 from outcry.web.language import Languages

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 
 def test_pages_beyond_a_minutes_measure_are_refused_with_when_to_come_back(

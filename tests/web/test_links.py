@@ -5,7 +5,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.web.doorstep import (
+from tests.web.harness import PASSWORD, Got, Visitor
+from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
@@ -17,7 +18,6 @@ from tests.web.doorstep import (
     hidden,
     submit,
 )
-from tests.web.webstage import PASSWORD, Got, Visitor
 
 from outcry.people.browser_sessions import Origin
 from outcry.people.model import UserRow
@@ -376,7 +376,7 @@ def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
 ) -> None:
     """It would let in whoever sits at a computer left alone, without a code. Signing out and in again asks for one."""
     visitor = named.signed_in()
-    store = SqlIdentityStore(named.house.database)
+    store = SqlIdentityStore(named.installation.database)
     person = next(row for row in named.identity.users() if row.email == ANN)
     store.set_totp(person.id, b"sealed")
     if not password:

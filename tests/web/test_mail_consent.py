@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.deliver.test_mail import Taken, server
-from tests.web.account_stage import FORM, Member, Read, account_stage
-from tests.web.webstage import Visitor, WebStage
+from tests.people.test_mail import Taken, server
+from tests.web.account_harness import FORM, Member, Read, account_stage
+from tests.web.harness import Visitor, WebStage
 
 from outcry.app.secret import derived
 from outcry.delivery.consent_links import ConsentLinks
@@ -38,8 +38,8 @@ class Post:
 
     def end_link(self, row: SubscriptionRow) -> str:
         """What a digest to this subscription would carry."""
-        house = self.stage.house
-        links = ConsentLinks(derived(house.secret, "mail consent"), SITE, house.clock)
+        installation = self.stage.installation
+        links = ConsentLinks(derived(installation.secret, "mail consent"), SITE, installation.clock)
         return links.unsubscribe(row).removeprefix(SITE)
 
     @property

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 
 from tests.web.browsing import Opened, Window
+from tests.web.harness import PASSWORD, WebStage
 from tests.web.person import Person
-from tests.web.webstage import PASSWORD, WebStage
 
 
 def test_account_and_keys(own_stage: WebStage, tabs: Callable[..., Window]) -> None:

@@ -1,7 +1,7 @@
 """Addresses that people guess lead to the pages, with their query, and never to another site."""
 
 import pytest
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 
 @pytest.mark.parametrize(

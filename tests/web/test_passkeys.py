@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
-from tests.web.doorstep import ANN, Doorstep, csrf, doorstep
-from tests.web.webstage import PASSWORD
+from tests.web.harness import PASSWORD
+from tests.web.sign_in_harness import ANN, Doorstep, csrf, doorstep
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from tests.web.account_stage import Member, Read
+from tests.web.account_harness import Member, Read
+from tests.web.harness import WebStage, demo_stage
 from tests.web.test_journey import next_alert
-from tests.web.webhook_stage import kept, secret_on, wish
-from tests.web.webstage import WebStage, demo_stage
+from tests.web.webhook_harness import kept, secret_on, wish
 
 from outcry.base.clock import SystemClock
 from outcry.delivery.resolver import GuardedResolver, StaticResolver
@@ -31,7 +31,7 @@ def receiving(tmp_path: Path) -> Iterator[WebStage]:
 
 
 def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving: WebStage) -> None:
-    sink = receiving.house.sink
+    sink = receiving.installation.sink
     assert sink is not None
     ann = Member(receiving, "ann@example.com")
     page = ann.send(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.web.doorstep import ANN, Doorstep, doorstep
+from tests.web.sign_in_harness import ANN, Doorstep, doorstep
 
 from outcry.access.model import Role
 from outcry.market.instruments import Contract
@@ -29,7 +29,7 @@ def push(first: int) -> bytes:
 
 
 def key(step: Doorstep, role: Role = "ingest", email: str = ANN) -> str:
-    return step.house.keys.create(email, "free", step.clock.now_ns(), role=role)
+    return step.installation.keys.create(email, "free", step.clock.now_ns(), role=role)
 
 
 def ask(
@@ -51,7 +51,7 @@ def send(step: Doorstep, key: str, language: str = "en") -> tuple[int, Any]:
 
 def fill(step: Doorstep, user_id: int, count: int) -> None:
     """Have a user own so many bytes of tape."""
-    place = step.house.settings.folder / "tape" / f"user-{user_id}"
+    place = step.installation.settings.folder / "tape" / f"user-{user_id}"
     place.mkdir(parents=True)
     (place / "made").write_bytes(b"\0" * count)
 
@@ -103,7 +103,7 @@ def test_nothing_is_pushed_into_the_reserve_while_reading_goes_on(tmp_path: Path
     with doorstep(tmp_path, disk_reserve_mib=1_048_576) as step:
         step.person()
         pushing, reading = key(step), key(step, "read")
-        step.house.disk.look()
+        step.installation.disk.look()
         for one in (pushing, key(step, "ingest-operator")):
             status, said = send(step, one)
             assert (status, said["reason"], said["retry_after_ms"]) == (422, "disk_reserve", 5000)

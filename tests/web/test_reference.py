@@ -13,7 +13,7 @@ import sys
 import pytest
 from tests.web.browsing import Opened
 from tests.web.furnished import furnish
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 from outcry.access.keys import KeyRefusal
 from outcry.answers.wording import STATES
@@ -79,7 +79,7 @@ def samples(page: str) -> list[tuple[str, str]]:
 
 def test_the_examples_in_python_run(stage: WebStage) -> None:
     """Those for the client, and those without: each after the lines the page begins with."""
-    key = stage.house.keys.create("reference@example.com", "admin", stage.house.clock.now_ns())
+    key = stage.installation.keys.create("reference@example.com", "admin", stage.installation.clock.now_ns())
     shown = samples(stage.visitor().get("/docs", host=f"localhost:{stage.port}").text)
     with_client = [code for name, code in shown if name == "Python, with the client"]
     without = [code for name, code in shown if name == "Python, without the client"]
@@ -100,7 +100,7 @@ def test_the_examples_in_python_run(stage: WebStage) -> None:
 def test_the_examples_with_curl_run(stage: WebStage) -> None:
     if shutil.which("curl") is None:
         pytest.fail("no curl: apt-get install curl")
-    key = stage.house.keys.create("curl@example.com", "admin", stage.house.clock.now_ns())
+    key = stage.installation.keys.create("curl@example.com", "admin", stage.installation.clock.now_ns())
     commands = [code for name, code in samples(stage.visitor().get("/docs").text) if name == "curl"]
     assert len(commands) == len(CONTRACT.operations) + 1
     for command in commands:

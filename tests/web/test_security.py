@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.web.doorstep import (
+from tests.web.harness import PASSWORD, Got, Visitor
+from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
@@ -19,7 +20,6 @@ from tests.web.doorstep import (
     submit,
     typed,
 )
-from tests.web.webstage import PASSWORD, Got, Visitor
 
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin
@@ -501,7 +501,7 @@ def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: Doorstep) ->
     for path in ("/account/keys", "/account/security", "/account/webhooks"):
         assert visitor.get(path).headers["location"].startswith("/sign-in?next=")
     mine = step.identity.users()[0]
-    assert step.house.keys.of(mine.id) == []
+    assert step.installation.keys.of(mine.id) == []
 
 
 @pytest.mark.parametrize(

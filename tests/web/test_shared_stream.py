@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 from playwright.sync_api import BrowserContext, Page
 from tests.web.browsing import Opened
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 #: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
 _FOLLOW = """async (symbols) => {

@@ -8,7 +8,8 @@ from typing import cast
 from urllib.parse import quote
 
 import pytest
-from tests.web.doorstep import (
+from tests.web.harness import PASSWORD, Got
+from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
@@ -20,7 +21,6 @@ from tests.web.doorstep import (
     submit,
     typed,
 )
-from tests.web.webstage import PASSWORD, Got
 
 from outcry.cli.set_up import set_up_notice
 from outcry.people.browser_sessions import Origin
@@ -97,8 +97,8 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
 
 
 def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: Doorstep) -> None:
-    path = fresh.house.settings.folder / "setup-token"
-    notice = set_up_notice(fresh.house.settings.folder, fresh.identity, fresh.base)
+    path = fresh.installation.settings.folder / "setup-token"
+    notice = set_up_notice(fresh.installation.settings.folder, fresh.identity, fresh.base)
     token = path.read_text().strip()
     assert token in notice
     assert path.stat().st_mode & 0o777 == 0o600

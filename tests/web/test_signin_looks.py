@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from playwright.sync_api import Browser
 from tests.web.browsing import NARROW, USUAL, WIDE, Window, window
-from tests.web.doorstep import ANN, Doorstep, doorstep
-from tests.web.webstage import PASSWORD, WebStage
+from tests.web.harness import PASSWORD, WebStage
+from tests.web.sign_in_harness import ANN, Doorstep, doorstep
 
 LOOKS = [("en", "dark"), ("de", "light")]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 from standardwebhooks import Webhook
-from tests.web.account_stage import Member, Read
+from tests.web.account_harness import Member, Read
 from tests.web.browsing import Window
-from tests.web.webstage import Got, WebStage
+from tests.web.harness import Got, WebStage
 
 from outcry.delivery.sink import Manner, Sink
 
@@ -18,7 +18,7 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202eevil"
 
 @pytest.fixture
 def sink(stage: WebStage) -> Sink:
-    found = stage.house.sink
+    found = stage.installation.sink
     assert found is not None
     found.clear()
     found.manner = Manner.WELL
@@ -33,7 +33,7 @@ def ann(stage: WebStage) -> Member:
 def receive(
     stage: WebStage, sink: Sink, body: str = '{"version":2,"text":"ES went up"}', id_: str = "msg_1"
 ) -> None:
-    at = datetime.fromtimestamp(stage.house.clock.now_ns() // 10**9, UTC)
+    at = datetime.fromtimestamp(stage.installation.clock.now_ns() // 10**9, UTC)
     signature = Webhook(SECRET).sign(id_, at, body)
     headers = {
         "webhook-id": id_,

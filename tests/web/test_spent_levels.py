@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from support.chart_answers import Made, answer_of
 from support.chart_page import browsing, serving, shown
 from tests.web.browsing import Opened
-from tests.web.webstage import WebStage
+from tests.web.harness import WebStage
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers.scanning import ScanRow
@@ -31,8 +31,8 @@ VISITOR = Scope(
 
 
 def looked(stage: WebStage) -> Outlook:
-    reference = stage.house.reference
-    gatherer = Gatherer(stage.house.query, reference.universe, OpeningHours(reference.calendar))
+    reference = stage.installation.reference
+    gatherer = Gatherer(stage.installation.query, reference.universe, OpeningHours(reference.calendar))
     return gatherer.outlook(VISITOR, "ES", 2, stage.clock.now_ns())
 
 
@@ -82,7 +82,9 @@ def test_the_initial_balance_stands_in_the_ladder_before_its_hour_is_over(stage:
 
 def test_the_next_naked_poc_of_the_levels_page_is_one_that_is_naked_still(stage: WebStage) -> None:
     scanned = next(
-        row for row in stage.house.query.scan(VISITOR, stage.clock.now_ns()) if row.state.symbol == "ES"
+        row
+        for row in stage.installation.query.scan(VISITOR, stage.clock.now_ns())
+        if row.state.symbol == "ES"
     )
     assert scanned.levels is not None
     last = scanned.levels.last_price

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.web.browsing import Opened
-from tests.web.webstage import SHOWS, WebStage
+from tests.web.harness import SHOWS, WebStage
 
 from outcry.answers.charting import Notation
 from outcry.sessions.opening_hours import OpeningHours

@@ -8,9 +8,10 @@ from itertools import count
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.web.account_stage import Member, Read
+from tests.web.account_harness import Member, Read
 from tests.web.browsing import Window
-from tests.web.webhook_stage import (
+from tests.web.harness import Got, WebStage
+from tests.web.webhook_harness import (
     GOOD,
     ScriptedDeliverer,
     attempt,
@@ -24,7 +25,6 @@ from tests.web.webhook_stage import (
     webhook_stage,
     wish,
 )
-from tests.web.webstage import Got, WebStage
 
 from outcry.delivery.model import SubscriptionPhase
 from outcry.delivery.subscription_store import SqlSubscriptionStore
@@ -61,7 +61,7 @@ def place(row_id: int) -> str:
 
 def local(stage: WebStage, **ago: float) -> str:
     """A time of late, as a field for day and time holds it, in the usual time zone of an account."""
-    now = datetime.fromtimestamp(stage.house.clock.now_ns() / 10**9, ZoneInfo("America/New_York"))
+    now = datetime.fromtimestamp(stage.installation.clock.now_ns() / 10**9, ZoneInfo("America/New_York"))
     return f"{now - timedelta(**ago):%Y-%m-%dT%H:%M}"
 
 
@@ -82,7 +82,7 @@ def text(got: Got) -> str:
 )
 def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, hours: int, words: str) -> None:
     row = made(stage, ann)
-    now_ns = stage.house.clock.now_ns()
+    now_ns = stage.installation.clock.now_ns()
     queue(stage, row, failures=7, failing_since_ns=now_ns - hours * HOUR_NS, failed_ns=now_ns)
     page = text(ann.get(place(row.id)))
     assert words in page
@@ -94,7 +94,7 @@ def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, ho
 def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
     assert "Nothing yet" in text(ann.get(place(row.id)))
-    queue(stage, row, arrived_ns=stage.house.clock.now_ns())
+    queue(stage, row, arrived_ns=stage.installation.clock.now_ns())
     page = ann.get(place(row.id))
     assert "Nothing yet" not in text(page)
     assert 'class="notice warn' not in page.text
@@ -103,7 +103,7 @@ def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Mem
 
 def test_when_nothing_is_tried_before_is_said(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
-    now_ns = stage.house.clock.now_ns()
+    now_ns = stage.installation.clock.now_ns()
     queue(stage, row, failures=1, failing_since_ns=now_ns, closed_until_ns=now_ns + HOUR_NS)
     page = text(ann.get(place(row.id)))
     assert "Next attempt not before" in page
@@ -117,7 +117,7 @@ def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_w
 ) -> None:
     """Of a message tried twice, one delivered meanwhile, and one that fewer were asked for by."""
     row = made(stage, ann)
-    now_ns = stage.house.clock.now_ns()
+    now_ns = stage.installation.clock.now_ns()
     soon, late = now_ns + HOUR_NS // 2, now_ns + HOUR_NS
     waits = {"outcome": "pending", "code": "status", "status": 500, "next_ns": soon}
     attempt(stage, row, message_id="msg_a", number=1, **waits)
@@ -157,7 +157,7 @@ def test_the_page_follows_what_waits_and_stops_once_nothing_does(
 
 def test_when_the_next_mail_goes_is_said(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann, target="email", address="ann@example.com", window="quarter")
-    SqlSubscriptionStore(stage.house.database).change_subscription(
+    SqlSubscriptionStore(stage.installation.database).change_subscription(
         ann.user.id, row.id, lambda now: replace(now, phase=SubscriptionPhase.ACTIVE)
     )
     said = text(ann.get(place(row.id))).split("Next digest ")[1]

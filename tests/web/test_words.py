@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 from tests.web.browsing import NARROW, Opened
+from tests.web.harness import WebStage
 from tests.web.texts import all_texts, entries, translated
-from tests.web.webstage import WebStage
 
 from outcry.web.language import LANGUAGES, Languages, Words
 

@@ -74,12 +74,12 @@ def create(
     if expires and lasts_ns is None:
         print(f"outcry: Invalid expiry {expires!r}: use 90d or 12h (max 10 years).", file=sys.stderr)
         return 2
-    with open_installation(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as installation:
         role: Role = "ingest-operator" if operator else "ingest" if ingest else "read"
-        now_ns = house.clock.now_ns()
+        now_ns = installation.clock.now_ns()
         expires_ns = None if lasts_ns is None else now_ns + lasts_ns
         print(
-            house.keys.create(
+            installation.keys.create(
                 spellings(email)[-1], tier, now_ns, role=role, label=label, expires_ns=expires_ns
             )
         )
@@ -97,11 +97,11 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as installation:
         text = prefix.strip()
-        row = house.keys.revoke(text, house.clock.now_ns())
+        row = installation.keys.revoke(text, installation.clock.now_ns())
         if row is None:
-            print(f"outcry: {_not_revoked(text, house.keys.named(text))}", file=sys.stderr)
+            print(f"outcry: {_not_revoked(text, installation.keys.named(text))}", file=sys.stderr)
             return 1
     print(f"Revoked key {row.prefix} of {row.email}.", file=sys.stderr)
     return 0
@@ -139,8 +139,8 @@ def list_keys(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        for row in house.keys.list():
+    with open_installation(read_settings(data=data)) as installation:
+        for row in installation.keys.list():
             print("\t".join(_key_line(row)))
     return 0
 
@@ -217,11 +217,11 @@ def add(
         return _refused("user", grantee, symbols)
     roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
     hours = EMBARGO_HOURS if embargo_hours is None else embargo_hours
-    with open_installation(read_settings(data=data)) as house:
-        datasets = Datasets(house.store, house.store, house.reference.universe.products)
+    with open_installation(read_settings(data=data)) as installation:
+        datasets = Datasets(installation.store, installation.store, installation.reference.universe.products)
         try:
             terms = Terms(kinds[kind], name, scope, roots, from_, until, hours, licence)
-            print(datasets.grant(terms, house.clock.now_ns(), BY_COMMAND).id)
+            print(datasets.grant(terms, installation.clock.now_ns(), BY_COMMAND).id)
         except GrantRefused as refusal:
             return _refused(refusal.code, grantee, symbols)
     return 0
@@ -256,8 +256,8 @@ def remove(grant: int, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        if house.store.revoke_grant(grant, house.clock.now_ns(), by=BY_COMMAND):
+    with open_installation(read_settings(data=data)) as installation:
+        if installation.store.revoke_grant(grant, installation.clock.now_ns(), by=BY_COMMAND):
             return 0
     print(f"outcry: No active grant {grant}. Run `outcry grants list` to see all grants.", file=sys.stderr)
     return 1
@@ -272,8 +272,8 @@ def list_grants(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        for row in house.store.grants():
+    with open_installation(read_settings(data=data)) as installation:
+        for row in installation.store.grants():
             print("\t".join(_terms(row)))
     return 0
 
@@ -290,8 +290,8 @@ def log(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        for line in house.store.grant_events(sys.maxsize):
+    with open_installation(read_settings(data=data)) as installation:
+        for line in installation.store.grant_events(sys.maxsize):
             print("\t".join((_instant(line.at_ns), line.event, line.by, *_terms(line.grant), line.attested)))
     return 0
 

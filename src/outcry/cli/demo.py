@@ -40,7 +40,7 @@ class Serving(NamedTuple):
     The function takes the host, the port and the users.
     """
 
-    house: Installation
+    installation: Installation
     feeds: Sequence[tuple[int, Feed]]
     greet: Callable[[str, int, "People"], None]
 
@@ -69,12 +69,18 @@ def open_demo(settings: Settings) -> Generator[Serving]:
 
     with (
         receiver(settings.folder, SystemClock()) as sink,
-        open_installation(_admitting(settings, sink), market_clock=begin_clock, sink=sink.sink) as house,
-        house.log.exclusively(),
+        open_installation(
+            _admitting(settings, sink), market_clock=begin_clock, sink=sink.sink
+        ) as installation,
+        installation.log.exclusively(),
     ):
-        _refuse_real_data(house)
-        _clear(house)
-        universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
+        _refuse_real_data(installation)
+        _clear(installation)
+        universe, calendar, clock = (
+            installation.reference.universe,
+            installation.reference.calendar,
+            installation.market_clock,
+        )
         assert isinstance(clock, DemoClock)
         market = SimulatedMarket(SEED, universe.products, calendar)
         days = (
@@ -86,14 +92,14 @@ def open_demo(settings: Settings) -> Generator[Serving]:
             f"Simulating {SESSIONS} sessions of {len(market.roots)} products …", file=sys.stderr, flush=True
         )
         write_history(
-            house.store, universe.products, fronts,
+            installation.store, universe.products, fronts,
             lambda contract: past_sessions(market, contract, calendar, clock.trade_date, SESSIONS),
             source=SOURCE, now_ns=clock.now_ns(),
         )  # fmt: skip
-        _grant_to_everyone(house)
-        key = _only_key(house)
+        _grant_to_everyone(installation)
+        key = _only_key(installation)
         feed = SimulatorFeed(market, universe, calendar, clock)
-        yield Serving(house, [(0, feed)], partial(_greet, key, house))
+        yield Serving(installation, [(0, feed)], partial(_greet, key, installation))
 
 
 def _admitting(settings: Settings, sink: "Receiver") -> Settings:
@@ -105,49 +111,51 @@ def _admitting(settings: Settings, sink: "Receiver") -> Settings:
     return msgspec.structs.replace(settings, private_hosts=hosts, private_ca=str(sink.authority))
 
 
-def _refuse_real_data(house: Installation) -> None:
-    real = {row.source for row in house.store.all_recordings()} - {SOURCE}
-    for root in house.store.roots([0]):
-        real |= {row.source for row in house.store.sessions([0], root)} - {SOURCE}
+def _refuse_real_data(installation: Installation) -> None:
+    real = {row.source for row in installation.store.all_recordings()} - {SOURCE}
+    for root in installation.store.roots([0]):
+        real |= {row.source for row in installation.store.sessions([0], root)} - {SOURCE}
     if real:
         raise BadSettings(
-            f"{house.settings.folder} contains real data ({', '.join(sorted(real))}). The demo needs its own folder: "
-            "choose another with --data."
+            f"{installation.settings.folder} contains real data ({', '.join(sorted(real))}). "
+            "The demo needs its own folder: choose another with --data."
         )
 
 
-def _clear(house: Installation) -> None:
+def _clear(installation: Installation) -> None:
     """Delete the simulated data of earlier starts."""
-    for path in house.store.forget_source(SOURCE, house.alerts.forget_feed):
-        house.tape.remove(path)
-    for key in house.log.keys():  # noqa: SIM118 - no mapping
+    for path in installation.store.forget_source(SOURCE, installation.alerts.forget_feed):
+        installation.tape.remove(path)
+    for key in installation.log.keys():  # noqa: SIM118 - no mapping
         if key.split("/")[1] == SOURCE:
-            house.log.forget(key)
+            installation.log.forget(key)
 
 
-def _only_key(house: Installation) -> str:
+def _only_key(installation: Installation) -> str:
     """Create the demo's key. Revoke those of earlier starts, because terminals and logs show them."""
-    now_ns = house.clock.now_ns()
-    user_id = house.store.ensure_user(EMAIL, now_ns)
-    for row in house.keys.of(user_id):
-        house.keys.revoke_own(user_id, row.id, now_ns)
-    return house.keys.create(EMAIL, "pro", now_ns)
+    now_ns = installation.clock.now_ns()
+    user_id = installation.store.ensure_user(EMAIL, now_ns)
+    for row in installation.keys.of(user_id):
+        installation.keys.revoke_own(user_id, row.id, now_ns)
+    return installation.keys.create(EMAIL, "pro", now_ns)
 
 
-def _grant_to_everyone(house: Installation) -> None:
+def _grant_to_everyone(installation: Installation) -> None:
     """Grant every key the simulated data, live and without embargo."""
-    known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in house.store.grants()}
+    known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in installation.store.grants()}
     for scope in ("completed", "live"):
         if ("everyone", scope, 0) not in known:
             row = GrantRow(0, "everyone", scope, (), None, None, 0, None, licence="public")
-            house.store.add_grant(row, house.clock.now_ns(), by="demonstration")
+            installation.store.add_grant(row, installation.clock.now_ns(), by="demonstration")
 
 
-def _greet(key: str, house: Installation, host: str, port: int, people: "People") -> None:
+def _greet(key: str, installation: Installation, host: str, port: int, people: "People") -> None:
     at = address(host, port)
-    print(set_up_notice(house.settings.folder, people.identity, at), end="", file=sys.stderr, flush=True)
     print(
-        f"Outcry demo at {at} (data folder: {house.settings.folder})\n"
+        set_up_notice(installation.settings.folder, people.identity, at), end="", file=sys.stderr, flush=True
+    )
+    print(
+        f"Outcry demo at {at} (data folder: {installation.settings.folder})\n"
         "All data is simulated. Not advice.\n"
         f"key: {key}\n"
         f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"\n'

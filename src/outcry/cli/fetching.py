@@ -87,13 +87,15 @@ def fetch(
             f"{where} is not a Databento API key. Databento keys start with `db-` and have 32 characters."
         )
     settings = read_settings(data=data)
-    with open_installation(settings) as house:
+    with open_installation(settings) as installation:
         owner_id = (
-            0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], house.clock.now_ns())
+            0
+            if owner == "operator"
+            else installation.store.ensure_user(spellings(owner)[-1], installation.clock.now_ns())
         )
         past = HistoricalDownloader(key, settings.feed_places.get("databento", {}).get("historical", ""))
         try:
-            parts = _parts(house, symbol, (first, last), owner_id)
+            parts = _parts(installation, symbol, (first, last), owner_id)
             if not parts:
                 print(
                     "outcry: Nothing to download: all sessions of these dates are stored, or have not ended.",
@@ -102,7 +104,7 @@ def fetch(
                 return 0
             if not _agreed(parts, past.cost(parts), yes=yes):
                 return 1
-            return _fetch_all(house, past, parts, owner_id)
+            return _fetch_all(installation, past, parts, owner_id)
         except (FetchRefused, FeedRefused, UnknownName) as problem:
             print(f"outcry: {problem}", file=sys.stderr)
             return 1
@@ -114,20 +116,20 @@ def _wrong(what: str) -> int:
 
 
 def _parts(
-    house: Installation, symbol: str, dates: tuple[date, date], owner: int
+    installation: Installation, symbol: str, dates: tuple[date, date], owner: int
 ) -> "list[TradeDateDownload]":
     """Return the parts to download. Raises `UnknownName`, `FeedRefused`."""
     from outcry.feeds.databento.downloads import plan_downloads  # noqa: PLC0415 - the vendor's library is an extra
 
-    reference = house.reference
+    reference = installation.reference
     named = reference.universe.resolve(symbol, dates[1], history=True)
     stored = {
         (reference.universe.contract(row.contract), row.trade_date)
-        for row in house.store.sessions([owner], named.product.root)
+        for row in installation.store.sessions([owner], named.product.root)
         if row.kind is SessionKind.RTH and row.quality is Quality.TICKS and row.complete
     }
     return plan_downloads(
-        reference.universe, reference.calendar, named.product.root, named.contract, *dates, house.clock.now_ns(),
+        reference.universe, reference.calendar, named.product.root, named.contract, *dates, installation.clock.now_ns(),
         stored,
     )  # fmt: skip
 
@@ -148,7 +150,7 @@ def _agreed(parts: "Sequence[TradeDateDownload]", dollars: float, *, yes: bool) 
 
 
 def _fetch_all(
-    house: Installation, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
+    installation: Installation, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
 ) -> int:
     """Download and import part by part. Raises `FetchRefused`; earlier parts stay imported."""
     console = Console(stderr=True)
@@ -156,19 +158,19 @@ def _fetch_all(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console,
         disable=not console.is_terminal, transient=True,
     )  # fmt: skip
-    today = datetime.fromtimestamp(house.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+    today = datetime.fromtimestamp(installation.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
     refused = 0
     print("\t".join(COLUMNS))
     with bar, TemporaryDirectory(prefix="outcry-fetch-") as folder:
         task = bar.add_task("", total=len(parts))
         for part in parts:
             bar.update(task, description=f"{part.contract.key} {part.trade_date}")
-            house.disk.check_room()  # before a download is charged
+            installation.disk.check_room()  # before a download is charged
             path = Path(folder) / f"{part.contract.key}-{part.trade_date}.dbn.zst"
             past.save(part, path)
             try:
                 options = ReadOptions(contract=part.contract.key, today=today)
-                report = house.importer.run(path, owner, options, house.clock.now_ns())
+                report = installation.importer.run(path, owner, options, installation.clock.now_ns())
             except FileRefused as problem:
                 refused += 1
                 print(f"Rejected {problem}", file=sys.stderr)

@@ -67,18 +67,18 @@ def import_files(
             file=sys.stderr,
         )
         return 2
-    with open_installation(read_settings(data=data)) as house:
-        now_ns = house.clock.now_ns()
-        owner_id = 0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], now_ns)
-        return _import_all(house, paths, owner_id, reading.options(now_ns))
+    with open_installation(read_settings(data=data)) as installation:
+        now_ns = installation.clock.now_ns()
+        owner_id = 0 if owner == "operator" else installation.store.ensure_user(spellings(owner)[-1], now_ns)
+        return _import_all(installation, paths, owner_id, reading.options(now_ns))
 
 
-def _import_all(house: Installation, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
+def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
     refused = known = 0
     files: list[Path] = []
     for path in paths:
         try:
-            files += house.importer.files(path)
+            files += installation.importer.files(path)
         except FileRefused as problem:
             refused += 1
             print(f"Rejected {problem}", file=sys.stderr)
@@ -92,9 +92,9 @@ def _import_all(house: Installation, paths: tuple[Path, ...], owner: int, option
         for path in files:
             task = bar.add_task(shown(path.name), total=None)
             try:
-                house.disk.check_room()
-                report = house.importer.run(
-                    path, owner, options, house.clock.now_ns(),
+                installation.disk.check_room()
+                report = installation.importer.run(
+                    path, owner, options, installation.clock.now_ns(),
                     lambda done, total, task=task: bar.update(task, completed=done, total=total),
                 )  # fmt: skip
             except (FileRefused, OSError, StoreBusy, TapeDamaged, TapeInUse, MemoryError) as problem:
@@ -181,13 +181,13 @@ def refold(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     faults = 0
-    with open_installation(read_settings(data=data)) as house:
-        for done in house.importer.refold(house.clock.now_ns()):
+    with open_installation(read_settings(data=data)) as installation:
+        for done in installation.importer.refold(installation.clock.now_ns()):
             print(f"{done.contract}\t{done.sessions}", flush=True)
             for fault in done.faults:
                 print(f"fault: {fault}", file=sys.stderr, flush=True)
             faults += len(done.faults)
-        for row in (*house.store.damaged(), *house.alerts.damaged()):
+        for row in (*installation.store.damaged(), *installation.alerts.damaged()):
             print(f"fault: {row.text()}", file=sys.stderr, flush=True)
             faults += 1
     return 1 if faults else 0

@@ -42,9 +42,9 @@ def list_users(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        for user in _identity(house).users():
-            print("\t".join(_line(house, user)))
+    with open_installation(read_settings(data=data)) as installation:
+        for user in _identity(installation).users():
+            print("\t".join(_line(installation, user)))
     return 0
 
 
@@ -64,7 +64,9 @@ def invite(email: str, *, operator: bool = False, tier: Tier = "free", data: str
         Data folder. Default: OUTCRY_DATA.
     """
     role: UserRole = "operator" if operator else "member"
-    return _link(data, email, lambda house: _identity(house).invite(None, email, role, tier, Origin()))
+    return _link(
+        data, email, lambda installation: _identity(installation).invite(None, email, role, tier, Origin())
+    )
 
 
 @users.command
@@ -79,9 +81,9 @@ def reset(email: str, *, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
 
-    def made(house: Installation) -> str | None:
-        user = _named(house, email)
-        return None if user is None else _identity(house).reset_link(None, user.id, Origin())
+    def made(installation: Installation) -> str | None:
+        user = _named(installation, email)
+        return None if user is None else _identity(installation).reset_link(None, user.id, Origin())
 
     return _link(data, email, made)
 
@@ -97,31 +99,31 @@ def operator(email: str, *, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        user = _named(house, email)
+    with open_installation(read_settings(data=data)) as installation:
+        user = _named(installation, email)
         if user is None:
             return _nobody(email)
-        _identity(house).change_user(None, user.id, Origin(), role="operator")
-        way_in = user.password_hash or user.openid or _identity(house).passkeys(user)
+        _identity(installation).change_user(None, user.id, Origin(), role="operator")
+        way_in = user.password_hash or user.openid or _identity(installation).passkeys(user)
     advice = "" if way_in else f" To set a password, run `outcry users reset {user.email}`."
     print(f"{user.email} is now an operator.{advice}", file=sys.stderr)
     return 0
 
 
-def _identity(house: Installation) -> "Identity":
+def _identity(installation: Installation) -> "Identity":
     from outcry.app.people import people_of  # noqa: PLC0415 - imports the pages
 
-    return people_of(house).identity
+    return people_of(installation).identity
 
 
 def _link(data: str | None, email: str, made: Callable[[Installation], str | None]) -> int:
-    with open_installation(read_settings(data=data)) as house:
+    with open_installation(read_settings(data=data)) as installation:
         try:
-            link = made(house)
+            link = made(installation)
         except Refused as no:
             print(f"outcry: {_MESSAGES.get(no.reason, no.reason.value).format(email=email)}", file=sys.stderr)
             return 2 if no.reason is Reason.EMAIL_FORM else 1
-        settings = house.settings
+        settings = installation.settings
     if link is None:
         return _nobody(email)
     # without public_url the link is only a path
@@ -129,9 +131,9 @@ def _link(data: str | None, email: str, made: Callable[[Installation], str | Non
     return 0
 
 
-def _named(house: Installation, email: str) -> UserRow | None:
+def _named(installation: Installation, email: str) -> UserRow | None:
     wanted = email.strip().lower()
-    return next((user for user in _identity(house).users() if user.email == wanted), None)
+    return next((user for user in _identity(installation).users() if user.email == wanted), None)
 
 
 def _nobody(email: str) -> int:
@@ -139,10 +141,10 @@ def _nobody(email: str) -> int:
     return 1
 
 
-def _line(house: Installation, user: UserRow) -> tuple[str, ...]:
+def _line(installation: Installation, user: UserRow) -> tuple[str, ...]:
     ways = {
         "password": user.password_hash is not None,
-        "passkey": bool(_identity(house).passkeys(user)),
+        "passkey": bool(_identity(installation).passkeys(user)),
         "openid": user.openid is not None,
         "code": user.totp_sealed is not None,
     }

@@ -179,18 +179,18 @@ def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[
             )
         yield given, load_reference(settings.folder, variants=settings.session_variants)
         return
-    with open_installation(settings, clock) as house:
-        known = house.keys.find(given, clock.now_ns()) if given else KeyRefusal.MISSING
+    with open_installation(settings, clock) as installation:
+        known = installation.keys.find(given, clock.now_ns()) if given else KeyRefusal.MISSING
         if owner is None and _is_good(known):
-            yield given, house.reference
+            yield given, installation.reference
             return
         if owner is None and isinstance(known, KeyRow):
             owner = known.email
-        key = _new_key(house, owner or OPERATOR_NAME)
+        key = _new_key(installation, owner or OPERATOR_NAME)
         try:
-            yield key, house.reference
+            yield key, installation.reference
         finally:
-            house.keys.revoke(form.prefix(key), clock.now_ns())
+            installation.keys.revoke(form.prefix(key), clock.now_ns())
 
 
 def _is_here(settings: Settings) -> bool:
@@ -207,10 +207,10 @@ def _is_good(known: KeyRow | KeyRefusal) -> bool:
     return known is KeyRefusal.UNKNOWN or (isinstance(known, KeyRow) and known.role != "read")
 
 
-def _new_key(house: Installation, owner: str) -> str:
+def _new_key(installation: Installation, owner: str) -> str:
     role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
-    now_ns = house.clock.now_ns()
-    return house.keys.create(
+    now_ns = installation.clock.now_ns()
+    return installation.keys.create(
         spellings(owner)[-1],
         "free",
         now_ns,

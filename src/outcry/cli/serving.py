@@ -72,7 +72,7 @@ def serve(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
-    with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
+    with open_demo(settings) if demo else _open(settings) as (installation, feeds, greet):
         alone = (
             not settings.cluster
         )  # several processes may share a folder, which has room for one URL file only
@@ -86,11 +86,11 @@ def serve(
             if alone:
                 unsay(settings.folder)
 
-        served = build_application(house, feeds)
+        served = build_application(installation, feeds)
         if settings.roles & {"api", "web"}:
-            warm_up(house, served.application.edge.event_log)
+            warm_up(installation, served.application.edge.event_log)
         try:
-            with house.disk.watched():
+            with installation.disk.watched():
                 run(served.application, binding, started, stopping)
         except SystemExit:  # uvicorn has logged the reason
             where = f"{settings.host}:{settings.port}"
@@ -109,19 +109,21 @@ def _open(settings: Settings) -> Generator[Serving]:
     from outcry.app.live import tails  # noqa: PLC0415 - imports the live engine
 
     with ExitStack() as held:
-        house = _opened(settings, held)
+        installation = _opened(settings, held)
         if not settings.cluster:
-            held.enter_context(house.log.exclusively())
+            held.enter_context(installation.log.exclusively())
         if "engine" in settings.roles:
-            threading.Thread(target=_add_digests, args=(house,), name="outcry-digests", daemon=True).start()
-        feeds = tails(house) if "feeds" in settings.roles else []
-        yield Serving(house, feeds, partial(_greet, house))
+            threading.Thread(
+                target=_add_digests, args=(installation,), name="outcry-digests", daemon=True
+            ).start()
+        feeds = tails(installation) if "feeds" in settings.roles else []
+        yield Serving(installation, feeds, partial(_greet, installation))
 
 
-def _add_digests(house: Installation) -> None:
+def _add_digests(installation: Installation) -> None:
     """Verify tape files without a stored checksum and store it, while the service runs."""
     try:
-        for fault in add_digests(house.store, house.tape):
+        for fault in add_digests(installation.store, installation.tape):
             print(f"outcry: {fault}", file=sys.stderr, flush=True)
     except StoreBusy as problem:  # the next start continues
         print(
@@ -146,14 +148,14 @@ def _opened(settings: Settings, held: ExitStack) -> Installation:
             time.sleep(_AGAIN_S)
 
 
-def _greet(house: Installation, host: str, port: int, people: "People") -> None:
+def _greet(installation: Installation, host: str, port: int, people: "People") -> None:
     print(
-        f"Outcry is running at {address(host, port)} (data folder: {house.settings.folder})",
+        f"Outcry is running at {address(host, port)} (data folder: {installation.settings.folder})",
         file=sys.stderr,
         flush=True,
     )
-    if "web" in house.settings.roles:
-        notice = set_up_notice(house.settings.folder, people.identity, address(host, port))
+    if "web" in installation.settings.roles:
+        notice = set_up_notice(installation.settings.folder, people.identity, address(host, port))
         print(notice, end="", file=sys.stderr, flush=True)
 
 
@@ -168,10 +170,10 @@ def migrate_database(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    with open_installation(read_settings(data=data)) as house:
-        print(f"Database is at migration {current(house.engine)}.")
-        rows = house.store.add_checksums()
-        faults = list(add_digests(house.store, house.tape))
+    with open_installation(read_settings(data=data)) as installation:
+        print(f"Database is at migration {current(installation.engine)}.")
+        rows = installation.store.add_checksums()
+        faults = list(add_digests(installation.store, installation.tape))
     if rows:
         print(f"Added checksums to {rows} rows.")
     for fault in faults:

@@ -46,9 +46,9 @@ def status(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_installation(settings) as house:
-        said = told(settings, house.database)
-        store = SqlVaultStore(house.database)
+    with open_installation(settings) as installation:
+        said = told(settings, installation.database)
+        store = SqlVaultStore(installation.database)
         uses = store.uses()
         try:
             newest = next(iter(read_keys(settings)))
@@ -87,9 +87,9 @@ def rotate(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_installation(settings) as house, exchanging(settings):
-        store = SqlVaultStore(house.database)
-        vault_of(settings, store, house.clock)  # raises for invalid keys before anything changes
+    with open_installation(settings) as installation, exchanging(settings):
+        store = SqlVaultStore(installation.database)
+        vault_of(settings, store, installation.clock)  # raises for invalid keys before anything changes
         kept = read_keys(settings)
         if not _older(store, kept):
             if settings.vault_keys:
@@ -98,8 +98,8 @@ def rotate(*, data: str | None = None) -> int:
                     file=sys.stderr,
                 )
                 return 1
-            put_first(settings, store, kept, house.clock.now_ns())
-        return _finish(house, settings, store)
+            put_first(settings, store, kept, installation.clock.now_ns())
+        return _finish(installation, settings, store)
 
 
 def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
@@ -108,14 +108,14 @@ def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
     return [row.kid for row in store.vault_keys() if row.retired_ns is None and row.kid != newest]
 
 
-def _finish(house: Installation, settings: Settings, store: SqlVaultStore) -> int:
-    newest = vault_of(settings, store, house.clock)
+def _finish(installation: Installation, settings: Settings, store: SqlVaultStore) -> int:
+    newest = vault_of(settings, store, installation.clock)
     broken = 0
     for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
         text = _ENGLISH.ngettext("%d connection now uses key %s.", "%d connections now use key %s.", brought)
         print(text % (brought, newest.keys.newest), file=sys.stderr)
     kept = read_keys(settings)
-    used = [kid for kid in _older(store, kept) if not store.retire(kid, house.clock.now_ns())]
+    used = [kid for kid in _older(store, kept) if not store.retire(kid, installation.clock.now_ns())]
     if not settings.vault_keys:
         write_keys(
             settings, {kid: key for kid, key in kept.items() if kid == newest.keys.newest or kid in used}
@@ -146,8 +146,8 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    with open_installation(settings) as house, exchanging(settings):
-        store = SqlVaultStore(house.database)
+    with open_installation(settings) as installation, exchanging(settings):
+        store = SqlVaultStore(installation.database)
         kept: Mapping[str, bytes] = {}
         try:
             kept = read_keys(settings)
@@ -166,7 +166,7 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
             )
             print(text % count + (" To delete them, add --yes." if gone else ""))
             return 0
-        lost = store.forget_under(gone, ENTRIES_LOST, house.clock.now_ns())
+        lost = store.forget_under(gone, ENTRIES_LOST, installation.clock.now_ns())
         text = _ENGLISH.ngettext(
             "Deleted the credentials of %d connection.", "Deleted the credentials of %d connections.", lost
         )
@@ -174,7 +174,7 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
         if not settings.vault_keys and (not kept or next(iter(kept)) in gone):
             set_aside(settings)
             good = {kid: key for kid, key in kept.items() if kid not in gone}
-            put_first(settings, store, good, house.clock.now_ns())
+            put_first(settings, store, good, installation.clock.now_ns())
         elif settings.vault_keys and next(iter(kept)) in gone:
             print(
                 f"outcry: The first key in {VARIABLE} is one that was lost. Put a new key with a new name before it.",

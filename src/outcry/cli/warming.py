@@ -15,7 +15,7 @@ from outcry.database.errors import StoreBusy
 MOST_S = 20.0
 
 
-def warm_up(house: Installation, event_log: EventLog) -> None:
+def warm_up(installation: Installation, event_log: EventLog) -> None:
     """Prepare the first answers for up to 20 seconds. If the store is unavailable, the service starts without them."""
     console = Console(stderr=True)
     bar = Progress(
@@ -27,7 +27,7 @@ def warm_up(house: Installation, event_log: EventLog) -> None:
         task = bar.add_task("preparing answers", total=None)
         try:
             warmed = warm(
-                house.query, house.store, house.market_clock.now_ns(),
+                installation.query, installation.store, installation.market_clock.now_ns(),
                 lambda: time.monotonic() - began_s < MOST_S,
                 lambda done, of: bar.update(task, completed=done, total=of),
             )  # fmt: skip

@@ -2,7 +2,7 @@
 
 All received bytes count, of every part of the protocol. A connection is closed if its server sends data
 without a request, so that this data is not taken for the response to the next one. The classes extend internal parts of
-aiohttp; `tests/deliver/test_wire.py` checks that these still exist.
+aiohttp; `tests/delivery/test_guarded_connection.py` checks that these still exist.
 """
 
 import asyncio

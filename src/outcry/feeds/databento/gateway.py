@@ -2,7 +2,7 @@
 
 No type of the library leaves this module, and trades are passed on in batches. The library's threaded client is not
 used: it needs a thread per connection, and its reconnect leaves a gap in the data.
-`tests/brokers/test_vendor_libraries.py` names what this module assumes of the library.
+`tests/feeds/test_vendor_libraries.py` names what this module assumes of the library.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 The library's `Client` and `Decoder` run with our own receiver instead of its `Wrapper`. The `Wrapper` replaces exchange
 times by arrival times, requests positions and ignores unreadable messages. No account data is requested, and account
 numbers are neither stored nor logged. A price is the shortest decimal of the double received, because the vendor sent
-that decimal. `tests/brokers/test_vendor_libraries.py` lists this module's assumptions about the library.
+that decimal. `tests/feeds/test_vendor_libraries.py` lists this module's assumptions about the library.
 """
 
 import asyncio

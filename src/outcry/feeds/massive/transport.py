@@ -2,7 +2,7 @@
 
 No other module uses the library. Its logging is off, because at debug level `websockets` would log the key. Redirects
 are refused, and the feed decides when to reconnect, not the library. Pings show whether the connection works, because
-the vendor sends nothing without trades. `tests/brokers/test_vendor_libraries.py` lists our assumptions about the
+the vendor sends nothing without trades. `tests/feeds/test_vendor_libraries.py` lists our assumptions about the
 library.
 """
 

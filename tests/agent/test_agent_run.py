@@ -1,0 +1,391 @@
+"""The agent with feeds that break, repeat, refuse and lie, against a service on a real socket."""
+
+import asyncio
+import errno
+import io
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tests.e2e.test_replay_command import Service as Stage
+from tests.e2e.test_replay_command import serving
+
+from outcry.agent.agent import Agent, Source
+from outcry.agent.feed_runner import MarketContext
+from outcry.agent.http_transport import HttpTransport, ServiceEndpoint
+from outcry.agent.spool import Spool
+from outcry.agent.spooled_queue import SpooledQueue
+from outcry.cli.agent_words import table
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
+    LIVE_TRADE,
+    OVERLAP_NS,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedCaps,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Heartbeat,
+    LoginRefused,
+    Resume,
+    Status,
+    Trades,
+)
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
+
+REFERENCE = load_reference()
+SECOND = 1_000_000_000
+NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular session is open
+#: When Thursday's overnight session opened: Wednesday's regular close, 21:15 UTC.
+THURSDAY_BEGINS_NS = 1_795_036_500_000_000_000
+ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
+#: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
+Opening = Sequence[Event | Exception]
+
+
+class Stopped:
+    def now_ns(self) -> int:
+        return NOW_NS
+
+
+class Scripted:
+    """Sends what its script says, an opening after the other. `asked`: the cursors it was opened with."""
+
+    run = ""
+
+    def __init__(self, script: dict[Contract, list[Opening]], caps: FeedCaps = CAPS) -> None:
+        self.name, self.caps, self._script = "scripted", caps, script
+        self.asked: list[int] = []
+        self.closed = False
+
+    async def contracts(self) -> list[Contract]:
+        return list(self._script)
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        self.asked.append(since.since_ns)
+        openings = self._script[contract]
+        for what in openings.pop(0) if openings else ():
+            if isinstance(what, Exception):
+                raise what
+            yield what
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
+    """A trade at each of so many seconds before the present."""
+    rows = np.zeros(len(seconds), LIVE_TRADE)
+    rows["ts_event"] = rows["ts_recv"] = [NOW_NS - round(ago * SECOND) + caps_ns for ago in seconds]
+    rows["price"], rows["size"], rows["side"] = price * SECOND, 1, b"N"
+    return Trades(rows)
+
+
+class Play:
+    """An agent at work on sources, and what the service has of each."""
+
+    def __init__(self, stage: Stage, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
+        self.stage, self.feeds = stage, feeds
+        self._log = FileLog(folder)
+        market = MarketContext(REFERENCE.universe, REFERENCE.calendar, Stopped())
+        self.said: list[tuple[str, dict[str, object]]] = []
+        self.agent = Agent(
+            [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
+            HttpTransport(ServiceEndpoint(stage.url, key)), market,
+            lambda event, **more: self.said.append((event, more)), rush=20.0,
+        )  # fmt: skip
+
+    def events(self, name: str, contract: Contract = ES) -> list[Event]:
+        return list(self.stage.got.get((1, name, contract), []))
+
+    async def until(self, done: Callable[[], object]) -> None:
+        async with asyncio.timeout(60):
+            while not done():
+                await asyncio.sleep(0.01)
+
+    async def __aenter__(self) -> "Play":
+        self._held = self._log.exclusively()
+        self._held.__enter__()
+        self._running = asyncio.create_task(self.agent.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        self._held.__exit__(None, None, None)
+
+
+def played(
+    folder: Path, feeds: dict[str, Scripted], test: Callable[[Play], Coroutine[Any, Any, None]]
+) -> None:
+    async def work(stage: Stage, key: str) -> None:
+        async with Play(stage, folder / "spool", key, feeds) as play:
+            await test(play)
+        assert all(feed.closed for feed in feeds.values())
+        assert len(asyncio.all_tasks()) == 1
+
+    with serving(folder / "data") as stage:
+        key = stage.installation.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(stage, key))
+
+
+def ages(events: list[Event]) -> list[float]:
+    """Seconds before the present of every trade that came."""
+    rows = [event.rows["ts_event"].tolist() for event in events if isinstance(event, Trades)]
+    return [(NOW_NS - at_ns) / SECOND for some in rows for at_ns in some]
+
+
+CAUGHT_UP = CaughtUp(NOW_NS, Quality.TICKS)
+STANDS = Status(subscribed=True, code="subscribed")
+
+
+def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_whole_again(
+    tmp_path: Path,
+) -> None:
+    """Two equal trades before the break are two; after it the feed repeats the last two seconds of them, and has one
+    more like them, which is a third. It is opened two seconds before the newest, and what lies before is left out."""
+    early = CaughtUp(NOW_NS - 9 * SECOND, Quality.TICKS)
+    feed = Scripted(
+        {
+            ES: [
+                [STANDS, trades(20), early, trades(5, 4, 4), FeedLost("link_silent", "nothing came")],
+                [STANDS, Heartbeat(NOW_NS), trades(9, 5, 4, 4, 4, 3), CAUGHT_UP, trades(1)],
+            ]
+        }
+    )
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine"))[-1:] == [1])
+        await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 0)
+        events = play.events("mine")
+        assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
+        assert feed.asked[0] == THURSDAY_BEGINS_NS  # what the session is measured against is wanted too
+        assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
+        told = [event for event in events if isinstance(event, Status)]
+        assert told == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
+        assert events.index(CAUGHT_UP) < max(at for at, event in enumerate(events) if event == STANDS)
+        assert Heartbeat(NOW_NS) not in events  # history was still to come then
+        assert not any(isinstance(event, Gap) for event in events)
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
+    refused = LoginRefused("login_refused", "not these")
+    bad = Scripted({ES: [[refused]], NQ: [[refused]]})
+    good = Scripted({ES: [[STANDS, trades(3), CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("good")) == [3, 1])
+        await play.until(lambda: play.events("bad") and play.events("bad", NQ))
+        for contract in (ES, NQ):
+            assert play.events("bad", contract) == [
+                Status(subscribed=False, code="login_refused", text="not these")
+            ]
+            seen = play.agent.followers[StreamKey(0, "bad", contract)].seen
+            assert (seen.phase, seen.code) == ("needs_sign_in", "login_refused")
+        await asyncio.sleep(0.3)  # pauses are some hundredths of a second
+        assert len(bad.asked) == 2
+        assert play.agent.followers[StreamKey(0, "good", ES)].seen.phase == "live"
+        shown = Console(width=200, file=io.StringIO(), record=True)
+        shown.print(table(play.agent))
+        lines = shown.export_text().splitlines()
+        assert [line.split()[:3] for line in lines[1:4]] == [
+            ["bad", "ESZ2026", "needs"], ["bad", "NQZ2026", "needs"], ["good", "ESZ2026", "live"],
+        ]  # fmt: skip
+        assert "Correct them in the file" in lines[1]
+        assert "connected" in lines[4]
+
+    played(tmp_path, {"bad": bad, "good": good}, test)
+
+
+def test_a_contract_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[FeedRefused("not_entitled")]], NQ: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine", NQ)) == [1])
+        await play.until(lambda: play.events("mine"))
+        assert [event.code for event in play.events("mine") if isinstance(event, Status)] == ["not_entitled"]
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
+    caps = FeedCaps(1, False, True, Backfill.NONE, 0, Resume.NONE, False)
+    early = CaughtUp(NOW_NS - 60 * SECOND, Quality.TICKS)
+    script: list[Opening] = [
+        [STANDS, early, trades(50), FeedLost("disconnected")],
+        [STANDS, CAUGHT_UP, trades(0)],
+    ]
+    feed = Scripted({ES: script}, caps)
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [50, 0])
+        gaps = [event for event in play.events("mine") if isinstance(event, Gap)]
+        assert gaps == [
+            Gap(THURSDAY_BEGINS_NS, NOW_NS - 60 * SECOND, "no history"),
+            Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect"),
+        ]
+        (said,) = {line.caps.resume for line in play.agent.spool.lines.values()}
+        assert (
+            said is Resume.BY_TIME
+        )  # through the agent it can: a service that restarts notes no hole of its own
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -> None:
+    """One of 1970, one of tomorrow, one priced beyond all bounds, among good ones."""
+    odd = trades(3, 2, 1, 0.5, 0.25)
+    odd.rows["ts_event"][1] = 5
+    odd.rows["ts_event"][2] = NOW_NS + 86_400 * SECOND
+    odd.rows["price"][3] = 2**62
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP, odd, Heartbeat(5), trades(0)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
+        assert play.agent.followers[StreamKey(0, "mine", ES)].seen.set_aside == 4
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: play.agent.outward.refused.get(StreamKey(0, "mine", ES)) == "connected")
+        assert play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 3
+
+    async def work(stage: Stage, key: str) -> None:
+        stage.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
+        async with Play(stage, tmp_path / "spool", key, {"mine": feed}) as play:
+            await test(play)
+
+    with serving(tmp_path / "data") as stage:
+        key = stage.installation.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(stage, key))
+
+
+def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path) -> None:
+    log = FileLog(tmp_path / "spool")
+    with log.exclusively():
+        line = Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "former", ES), CAPS)
+        line.add(trades(7))
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("former")) == [7])
+        await play.until(lambda: not (tmp_path / "spool" / "0" / "former" / ES.key).exists())
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[STANDS, RuntimeError("a bug")], [STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [1])
+        assert "stream_failed" in [event for event, _ in play.said]
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+class Shy(Scripted):
+    """Cannot say at first which contracts it brings."""
+
+    faults = 3
+
+    async def contracts(self) -> list[Contract]:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("not now")
+        return await super().contracts()
+
+
+def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> None:
+    """Nor does that stop the agent when something of this feed was left by a former start."""
+    log = FileLog(tmp_path / "spool")
+    with log.exclusively():
+        Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "mine", NQ), CAPS).add(trades(7))
+    feed = Shy({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [1])
+        assert [event for event, _ in play.said].count("feed_failed") == 3
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_spool_that_cannot_be_opened_is_opened_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, tries = Spool.line, []
+
+    def busy(spool: Spool, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
+        tries.append(key)
+        if len(tries) < 3:
+            raise OSError(errno.EMFILE, "too many open files")
+        return usual(spool, key, caps)
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
+        assert [event for event, _ in play.said].count("spool_unreadable") == 2
+
+    monkeypatch.setattr(Spool, "line", busy)
+    played(tmp_path, {"mine": Scripted({ES: [[trades(3)]]})}, test)
+
+
+def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes while it is full goes through memory; when there is room again it is on disk after all."""
+    append, full = FileLog.append, [False]
+
+    def sometimes(log: FileLog, key: str, first: int, count: int, blob: bytes) -> None:
+        if full[0] and key.startswith("0/mine"):
+            raise OSError(errno.ENOSPC, "no space left")
+        append(log, key, first, count, blob)
+
+    more = asyncio.Event()
+
+    class Growing(Scripted):
+        async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+            async for event in self._first():
+                yield event
+            await more.wait()
+            yield trades(2, 1)
+            await asyncio.Event().wait()
+
+        async def _first(self) -> AsyncIterator[Event]:
+            for event in (STANDS, trades(3), CAUGHT_UP):
+                yield event
+
+    async def test(play: Play) -> None:
+        monkeypatch.setattr(FileLog, "append", sometimes)
+        await play.until(lambda: ages(play.events("mine")) == [3])
+        full[0] = True
+        more.set()
+        await play.until(lambda: ages(play.events("mine")) == [3, 2, 1])
+        await play.until(lambda: play.agent.disk)
+        line = play.agent.followers[StreamKey(0, "mine", ES)].line
+        assert line.unsaved
+        full[0] = False
+        await play.until(lambda: not line.unsaved and not play.agent.disk)
+        assert play._log.last(f"0/mine/{ES.key}") == line.end
+        said = [event for event, _ in play.said if "spool" in event]
+        assert said == [
+            "spool_unwritable", "spool_writable",
+        ]  # fmt: skip
+
+    played(tmp_path, {"mine": Growing({ES: []})}, test)

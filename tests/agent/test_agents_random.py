@@ -1,0 +1,287 @@
+"""Processes that follow one feed, at owners that die, fall silent or whose answers are lost: each trade counts once.
+
+What happens is drawn from a seed. Many trades are alike in everything and share an instant, some processes have read on
+where others have not, and pushes are small, so that whatever dies, dies in the middle.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+
+from outcry.agent import pusher
+from outcry.agent.contract_follower import ContractFollower
+from outcry.agent.spool import Spool
+from outcry.agent.spool_sender import SpoolSender
+from outcry.app.installation import Installation
+from outcry.base.errors import StoreUnavailable
+from outcry.client.errors import ApiError
+from outcry.cluster.bus_transport import BusTransport
+from outcry.feeds.pushed import PushedFeeds
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.trades.contract_lifetime import lifetime_ns
+from outcry.trades.feed import CaughtUp, Cursor, Event, Heartbeat, Trades
+from outcry.trades.push_format import SILENCE_S, Origin, Push
+from outcry.trades.records import Quality
+
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+KEY = StreamKey(0, "tape", ES)
+CAPS = replace(OWN_CLOCK, own_clock=False)
+TRADES, STEPS = 600, 60
+
+
+class Noon:
+    """Implements `Clock`."""
+
+    def now_ns(self) -> int:
+        return OPEN + 150 * MINUTE
+
+
+@pytest.fixture
+def stage(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    monkeypatch.setattr(pusher, "BATCH_EVENTS", 4)
+    return replace(installation, clock=Noon())
+
+
+class Tape:
+    """What is traded, and how much of it is written by now: at most twelve quiet seconds, and trades of two prices."""
+
+    def __init__(self, chance: random.Random) -> None:
+        at_ns, made = OPEN, []
+        for _ in range(TRADES):
+            at_ns += chance.choice([0, 0, 0, SECOND // 10, SECOND // 2, SECOND])
+            at_ns += 12 * SECOND if chance.random() < 0.01 else 0
+            made.append((at_ns, 22_000 + chance.randrange(2), 1))
+        self.rows, self.written = rows(*made), chance.randrange(100)
+
+    def since(self, number: int) -> Iterator[Trades]:
+        """What is written from a trade on, in parts."""
+        for first in range(number, self.written, 7):
+            yield Trades(self.rows[first : min(first + 7, self.written)])
+
+    @property
+    def settled_ns(self) -> int:
+        """Nothing up to then is still to be written."""
+        return int(self.rows["ts_event"][self.written - 1]) - 1 if self.written else OPEN
+
+
+class TapeFeed:
+    """Implements `Feed`. Looks at the tape as it is opened, and whenever it is told to."""
+
+    name, run, caps = "tape", "", CAPS
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._look, self._seen = asyncio.Event(), asyncio.Event()
+
+    async def contracts(self) -> list[Contract]:
+        return [ES]
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        tape, number = self._tape, int(np.searchsorted(self._tape.rows["ts_event"], since.since_ns))
+        live = False
+        while True:
+            for some in tape.since(number):
+                yield some
+            number = max(number, tape.written)
+            yield Heartbeat(tape.settled_ns) if live else CaughtUp(tape.settled_ns, Quality.TICKS)
+            live = True
+            self._seen.set()
+            await self._look.wait()
+            self._look.clear()
+
+    async def close(self) -> None:
+        pass
+
+    async def look(self) -> None:
+        """Bring what is written by now."""
+        self._seen.clear()
+        self._look.set()
+        await self.looked()
+
+    async def looked(self) -> None:
+        await self._seen.wait()
+
+
+class Owners:
+    """Whoever has the stream. `trusty`: nothing happens to them any more."""
+
+    def __init__(self, installation: Installation, staged: Stage, chance: random.Random) -> None:
+        self._universe, self._engine, self._chance = installation.reference.universe, staged.engine, chance
+        self.trusty = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pushes = PushedFeeds(self._universe, wait_s=2.0)
+        self.pushes.subscribe(self._engine.attach_contract)
+
+    def _die(self) -> None:
+        self.pushes.close()
+        self._begin()
+
+    async def move(self) -> None:
+        """Another process has the stream, and knows what the log says."""
+        self.pushes.close()
+        await self._engine.release([KEY.text])
+        await self._engine.acquire([KEY.text])
+        self._begin()
+
+    async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
+        """See `Owners`."""
+        fates = ["well"] * 6 + ["away", "dies", "dies after", "answer lost"]
+        fate = "well" if self.trusty else self._chance.choice(fates)
+        if fate == "away":
+            self._die()
+            raise StoreUnavailable("upstream_unavailable")
+        taking = asyncio.ensure_future(self.pushes.take(owner, feed, push, origin))
+        if fate == "dies":
+            for _ in range(self._chance.randrange(60)):
+                await asyncio.sleep(0)
+            self._die()
+        taken = await taking
+        if fate == "dies after":
+            self._die()
+        if fate in {"dies after", "answer lost"}:
+            raise StoreUnavailable("upstream_unavailable")
+        return taken
+
+    async def fall_silent(self) -> None:
+        """Nothing is heard of who pushes: its link is stale, and another may take its place."""
+        for inlet in self.pushes._inlets.values():
+            with inlet.lock:
+                inlet.heard_s -= SILENCE_S + 1
+                inlet.bell.ring()
+        await asyncio.sleep(0.002)
+
+
+class Process:
+    """One that follows the feed."""
+
+    def __init__(
+        self, installation: Installation, staged: Stage, folder: Path, tape: Tape, owners: Owners
+    ) -> None:
+        self._reference, self._engine = installation.reference, staged.engine
+        self._folder, self._tape, self._owners = folder, tape, owners
+        self._outward = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
+        self._held = ExitStack()
+        self._starts = 0
+
+    async def begin(self, *, anew: bool) -> None:
+        """Begin; anew: with nothing on disk, from where the owner says it is."""
+        self._starts += anew
+        folder = self._folder / str(self._starts)
+        log = FileLog(folder)
+        self._held.enter_context(log.exclusively())
+        self.line = Spool(log, folder, 1 << 30).line(KEY, CAPS)
+        self.feed = TapeFeed(self._tape)
+        follower = ContractFollower(
+            self.feed, self.line, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
+            await self._engine.reach(KEY) if anew else None, added=lambda: None, changed=lambda: None,
+        )  # fmt: skip
+        self._following = asyncio.create_task(follower.follow())
+        await self.feed.looked()
+
+    async def die(self) -> None:
+        self._following.cancel()
+        await asyncio.wait([self._following])
+        self._held.close()
+
+    async def leave(self) -> None:
+        """End cleanly: send what can be, and take leave."""
+        await self.send(8)
+        self._owners.pushes.leave(KEY, "disconnected", self.line.session)
+        await self.die()
+
+    async def send(self, most: int) -> None:
+        for _ in range(most):
+            await self._outward.send(KEY, self.line)
+            if not self.line.waiting:
+                return
+
+
+async def happens(what: str, process: Process, owners: Owners, chance: random.Random) -> None:
+    match what:
+        case "send":
+            await process.send(chance.randrange(1, 4))
+        case "silence":
+            await owners.fall_silent()
+        case "move":
+            await owners.move()
+        case "restart":
+            await process.die()
+            await process.begin(anew=False)
+        case _:
+            await (process.leave() if what == "leave" else process.die())
+            await process.begin(anew=True)
+
+
+def volume(staged: Stage) -> int:
+    found = staged.channel(feed=KEY.feed).view()
+    assert found is not None
+    return sum(found.ladder.volume)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whoever_follows_and_dies_each_trade_counts_once(
+    stage: Installation, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    tape = Tape(chance)
+
+    async def work(staged: Stage) -> int:
+        owners = Owners(stage, staged, chance)
+        names = "abc"[: 1 + seed % 3]
+        processes = [Process(stage, staged, tmp_path / name, tape, owners) for name in names]
+        for process in processes:
+            await process.begin(anew=True)
+        for _ in range(STEPS):
+            tape.written = min(tape.written + chance.choice([0, 1, 3, 10, 30]), TRADES)
+            for _ in range(chance.randrange(3)):
+                await chance.choice(processes).feed.look()
+            whats = ["send"] * 20 + ["silence"] * 2 + ["move", "restart", "leave", "die"]
+            await happens(chance.choice(whats), chance.choice(processes), owners, chance)
+        tape.written, owners.trusty = TRADES, True
+        for process in processes:
+            await process.feed.look()
+            await owners.fall_silent()
+            await process.send(TRADES)
+            assert not process.line.waiting
+        for process in processes:
+            await process.die()
+        return volume(staged)
+
+    assert run(stage, work) == TRADES
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_program_that_pushes_itself_tells_each_trade_once(stage: Installation, seed: int) -> None:
+    """As `outcry replay` does over HTTP: what it told and may have to tell again is in memory alone."""
+    chance = random.Random(seed)
+    tape = Tape(chance)
+    tape.written = TRADES
+
+    async def work(staged: Stage) -> int:
+        owners = Owners(stage, staged, chance)
+        carrier = BusTransport(owners)  # type: ignore[arg-type]
+        line = pusher._MemoryQueue("a" * 20, ES, CAPS)
+        line.pending.append(CaughtUp(OPEN, Quality.TICKS))
+        for some in tape.since(0):
+            line.pending.append(some)
+            line.pending.extend([Heartbeat(int(some.rows["ts_event"].max()))] * (chance.random() < 0.2))
+        while line.pending:
+            with suppress(ApiError):
+                await carrier.attempt(KEY, line)
+            if chance.random() < 0.1:
+                await (owners.move() if chance.random() < 0.5 else owners.fall_silent())
+        return volume(staged)
+
+    assert run(stage, work) == TRADES

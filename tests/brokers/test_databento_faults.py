@@ -1,8 +1,0 @@
-"""Databento through the whole house, misbehaving."""
-
-from support.vendors.databento_peer import DatabentoPeer
-from tests.brokers.suite import FaultSuite
-
-
-class TestDatabentoFaults(FaultSuite):
-    peer = DatabentoPeer

@@ -1,8 +1,0 @@
-"""Massive through the whole house, misbehaving."""
-
-from support.vendors.massive_peer import MassivePeer
-from tests.brokers.suite import FaultSuite
-
-
-class TestMassiveFaults(FaultSuite):
-    peer = MassivePeer

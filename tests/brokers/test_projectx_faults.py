@@ -1,8 +1,0 @@
-"""ProjectX through the whole house, misbehaving."""
-
-from support.vendors.projectx_peer import ProjectXPeer
-from tests.brokers.suite import FaultSuite
-
-
-class TestProjectXFaults(FaultSuite):
-    peer = ProjectXPeer

@@ -1,0 +1,406 @@
+"""A vendor, two processes that bring its feeds and one that folds them, each with a bus of its own to lose; all on one
+event loop, so that any of them can be ended at any point."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tests.feeds import broker_harness as brokers
+from tests.feeds.broker_harness import RUSH, PeerClock
+from tests.feeds.memory_vendor import MemoryAdapter, MemoryFeed, MemoryPeer
+from tests.within import within
+
+from outcry.agent.feed_runner import MarketContext as Traded
+from outcry.app.cluster_feeds import own_spool
+from outcry.app.installation import Installation
+from outcry.cluster.calls import Answerer, BusDown, Calls, NobodyServes
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
+from outcry.cluster.remote_streams import RemoteStreams
+from outcry.cluster.shared_connections import RemoteConnections, SharedConnections
+from outcry.cluster.stream_owner.client import StreamOwnerClient
+from outcry.cluster.stream_owner.server import StreamOwnerServer
+from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter
+from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import ConnectionSupervisor
+from outcry.feeds.pushed import PushedFeeds
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.model import FanOut
+from outcry.live.partitions import PARTITIONS, Turn
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, Feed, Trades
+
+
+class PunctualFeed(MemoryFeed):
+    """Its trades arrive as they happen: which of them are too old to act on does not depend on how the test plays."""
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        self._peer.asked.append((contract, since.since_ns))  # type: ignore[attr-defined]
+        async for event in super().open(contract, since):
+            if isinstance(event, Trades):
+                event.rows["ts_recv"] = event.rows["ts_event"]
+            yield event
+
+
+class PunctualAdapter(MemoryAdapter):
+    def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
+        super().feed(given, context)  # what is wrong with the entries
+        return PunctualFeed(self.peer, given["key"], context)
+
+
+class PunctualPeer(MemoryPeer):
+    """asked: contracts opened, and since when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.adapter = PunctualAdapter(self)
+        self.asked: list[tuple[Contract, int]] = []
+
+
+class Bus:
+    """What every process's `LocalCalls` meet on."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, tuple[LocalCalls, Answerer]] = {}
+        self.listeners: list[tuple[LocalCalls, str, Callable[[bytes], None]]] = []
+
+
+class LocalCalls:
+    """Implements `Calls` between processes of one event loop. `cut`: as if the process were gone."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.gone = False
+        self.away = asyncio.Event()
+        self._answering: set[asyncio.Task[bytes]] = set()
+        #: Names asked, for what is asked too often.
+        self.asked: list[str] = []
+
+    async def cut(self) -> None:
+        """Hear nothing and say nothing any more; what was under way here is never answered."""
+        self.gone = True
+        self.away.set()
+        for task in self._answering:
+            task.cancel()
+
+    async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        self.asked.append(name)
+        await asyncio.sleep(0)
+        if self.gone:
+            raise BusDown("cut off")
+        if name not in self._bus.served:
+            raise NobodyServes(name)
+        there, answer = self._bus.served[name]
+        task = asyncio.ensure_future(answer(body))
+        there._answering.add(task)
+        away = asyncio.ensure_future(self.away.wait())
+        try:
+            await asyncio.wait((task, away), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() or task.cancelled() or there.gone or self.gone:
+                raise BusDown(f"{name} did not answer")
+            return task.result()
+        finally:
+            there._answering.discard(task)
+            away.cancel()
+            if task.done() and not task.cancelled():
+                task.exception()  # nobody else asks for it
+
+    @asynccontextmanager
+    async def serve(self, name: str, answer: Answerer) -> AsyncIterator[None]:
+        self._bus.served[name] = (self, answer)
+        try:
+            yield
+        finally:
+            if self._bus.served.get(name) == (self, answer):
+                del self._bus.served[name]
+
+    async def tell(self, name: str, body: bytes) -> None:
+        if not self.gone:
+            for there, heard, listener in list(self._bus.listeners):
+                if heard == name and not there.gone:
+                    listener(body)
+
+    @asynccontextmanager
+    async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncIterator[None]:
+        entry = (self, name, heard)
+        self._bus.listeners.append(entry)
+        try:
+            yield
+        finally:
+            self._bus.listeners.remove(entry)
+
+
+class WiredCalls:
+    """The same over a real NATS server, with a link of the process's own."""
+
+    def __init__(self, urls: str, told: list[str]) -> None:
+        def tell(event: str, **details: object) -> None:
+            told.append(f"{event} {details}")
+
+        self.link = Link(urls, tell)
+        self._calls = NatsCalls(self.link, tell)
+        self._open = False
+        self.serve, self.listen, self.tell = self._calls.serve, self._calls.listen, self._calls.tell
+
+    async def open(self) -> Self:
+        await self.link.__aenter__()
+        self._open = True
+        await within(self.link.up(), 60)
+        return self
+
+    async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        if not self._open:
+            raise BusDown("cut off")
+        return await self._calls.ask(name, body, timeout_s)
+
+    async def cut(self) -> None:
+        if self._open:
+            self._open = False
+            await self.link.__aexit__(None, None, None)
+
+
+class Hand:
+    """All partitions in one hand, and who has them. Implements `Partitions` for each who asks."""
+
+    def __init__(self) -> None:
+        self.holder: Seat | None = None
+
+    async def give(self, seat: "Seat") -> None:
+        """Let another have them; who has them now hands over, if it is alive."""
+        before, self.holder = self.holder, seat
+        if before is not None and before.turns is not None:
+            before.owned = frozenset()
+            await asyncio.gather(*(before.turns[1](number) for number in range(PARTITIONS)))
+        while seat.turns is None:
+            await asyncio.sleep(0)
+        await asyncio.gather(*(seat.turns[0](number) for number in range(PARTITIONS)))
+        seat.owned = frozenset(range(PARTITIONS))
+
+
+class Seat:
+    """One process's view of a `Hand`."""
+
+    def __init__(self) -> None:
+        self.turns: tuple[Turn, Turn] | None = None
+        self.owned: frozenset[int] = frozenset()
+
+    async def run(self, gained: Turn, lost: Turn) -> None:
+        self.turns = gained, lost
+        await asyncio.Event().wait()
+
+
+class EngineProcess:
+    """A process of the role `engine` that owns everything."""
+
+    def __init__(
+        self, engine: Engine, installation: Installation, calls: Calls, reserved: Mapping[int, set[str]]
+    ) -> None:
+        self.engine, self.calls = engine, calls
+        universe = installation.reference.universe
+        self.pushes = PushedFeeds(
+            universe, reserved={"scid"}, reserved_of=lambda owner: reserved.get(owner, set())
+        )
+        self.pushes.subscribe(engine.attach_contract)
+        self._taking = StreamOwnerServer(calls, self.pushes, engine, universe, installation.clock)
+        self._served = AsyncExitStack()
+
+    async def start(self) -> None:
+        await self.engine.start()
+        for number in range(PARTITIONS):
+            await self._served.enter_async_context(self._taking.serve(number))
+
+    async def stop(self) -> None:
+        await self._served.aclose()
+        await self.engine.stop()
+
+    async def kill(self) -> None:
+        """End it at once: nothing is said and nothing saved."""
+        await self.calls.cut()  # type: ignore[attr-defined]
+        tasks = [*self.engine._feeds.values(), *self.engine._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._served.aclose()
+        self.engine._recorder.close()
+        self.engine._recovery.close()
+        self.engine._session_writer.close()
+        self.engine._reference_thread.shutdown()
+
+
+class FeedsProcess:
+    """A process of the role `feeds`."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        calls: Calls,
+        parts: FeedFactory,
+        told: list[str],
+        spools: Path,
+        rush: float = RUSH,
+    ) -> None:
+        self.calls, self.seat, self._held = calls, Seat(), ExitStack()
+        self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
+        self.streams = RemoteStreams(
+            self.spool, StreamOwnerClient(calls),
+            Traded(installation.reference.universe, installation.reference.calendar, installation.clock),
+            installation.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
+        )  # fmt: skip
+        self.supervisor = ConnectionSupervisor(self.streams, parts, several=True)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        shared = SharedConnections(self.supervisor, self.seat, self.calls)
+        self._tasks = [asyncio.create_task(self.streams.run()), asyncio.create_task(shared.run())]
+
+    async def stop(self) -> None:
+        """End cleanly: connections first."""
+        for task in reversed(self._tasks):
+            task.cancel()
+            await asyncio.wait([task])
+        self.seat.turns = None
+        self._held.close()
+
+    async def kill(self) -> None:
+        """End it at once: whatever it still does reaches nobody."""
+        await self.calls.cut()  # type: ignore[attr-defined]
+        await self.stop()
+
+
+@dataclass
+class Cluster(brokers.Stage):
+    """One user and one connection, as `brokers.Stage`, of several processes. `feeds`: those that bring it."""
+
+    bus: Bus = field(default_factory=Bus)
+    hand: Hand = field(default_factory=Hand)
+    feeds: list[FeedsProcess] = field(default_factory=list[FeedsProcess])
+    owner: EngineProcess | None = None
+    parts: FeedFactory | None = None
+    web: LocalCalls | WiredCalls | None = None
+    #: Where NATS is; empty: the processes meet on `bus`.
+    urls: str = ""
+    wired: list[WiredCalls] = field(default_factory=list[WiredCalls])
+    reserved: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+
+    async def calls(self) -> LocalCalls | WiredCalls:
+        """A process's way to the others."""
+        if not self.urls:
+            return LocalCalls(self.bus)
+        self.wired.append(await WiredCalls(self.urls, self.told).open())
+        return self.wired[-1]
+
+    async def begin_engine(self) -> None:
+        """A process that owns all partitions, over the same log."""
+        installation = self.installation
+        market = Market(
+            installation.reference.universe, installation.reference.calendar, self.clock, installation.licences.of_user,
+            lambda: FanOut(installation.licences.audience, self.clock.now_ns()),
+        )  # fmt: skip
+        archive = Archive(lambda: installation.importer, installation.reference.calendar.session_at)
+        stores = Stores(
+            installation.log, installation.alerts, installation.alerts, installation.store, archive
+        )
+        self.engine = Engine(
+            stores,
+            market,
+            installation.registry,
+            lambda event, **details: self.told.append(f"{event} {details}"),
+            rush=RUSH,
+        )
+        self.owner = EngineProcess(self.engine, installation, await self.calls(), self.reserved)
+        await self.owner.start()
+
+    async def kill_engine(self) -> None:
+        """Another takes its place a little later."""
+        assert self.owner is not None
+        await self.owner.kill()
+        await asyncio.sleep(0.02)
+        await self.begin_engine()
+
+    async def begin_feeds(self) -> FeedsProcess:
+        """One more process that brings feeds."""
+        assert self.parts is not None
+        process = FeedsProcess(
+            self.installation,
+            await self.calls(),
+            self.parts,
+            self.told,
+            Path(self.installation.settings.data) / "spools",
+        )
+        self.feeds.append(process)
+        process.start()
+        return process
+
+    @property
+    def bringing(self) -> FeedsProcess:
+        """The process that has the connection."""
+        return next(one for one in self.feeds if one.seat is self.hand.holder)
+
+    async def move(self) -> None:
+        """Let the other process have the connection."""
+        await self.hand.give(next(one.seat for one in self.feeds if one.seat is not self.hand.holder))
+
+    async def kill_feeds(self) -> None:
+        """End the process that has the connection; the other has it then, and another one comes."""
+        victim = self.bringing
+        self.feeds.remove(victim)
+        await victim.kill()
+        await self.hand.give(self.feeds[0].seat)
+        await self.begin_feeds()
+
+
+@asynccontextmanager
+async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = "") -> AsyncIterator[Cluster]:
+    """A vendor that plays its tape from `BEGIN_NS` on, two processes of feeds, one engine, and the pages' side of
+    connections; nothing is connected yet."""
+    peer = peer or PunctualPeer()
+    async with brokers.opened(folder, peer) as (installation, clock, tapes):
+        stage = _stage(installation, peer, clock, tapes)
+        stage.urls = urls
+        stage.web = await stage.calls()
+        web = RemoteConnections(stage.web)  # type: ignore[arg-type]
+        stage.connections = BrokerConnections(stage.parts, web, installation.registry)  # type: ignore[arg-type]
+        await stage.begin_engine()
+        for _ in range(2):
+            await stage.begin_feeds()
+        await stage.hand.give(stage.feeds[0].seat)
+        try:
+            async with brokers.running(brokers._beat(stage), brokers._watch(stage), web.run()):
+                yield stage
+        finally:
+            for process in stage.feeds:
+                with suppress(asyncio.CancelledError):
+                    await process.stop()
+            assert stage.owner is not None
+            await stage.owner.stop()
+            for calls in stage.wired:
+                await calls.cut()
+
+
+def _stage(installation: Installation, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
+    adapter: BrokerAdapter = peer.adapter
+    parts = FeedFactory(
+        SqlConnectionStore(installation.database), installation.vault, {adapter.broker.id: adapter},
+        installation.reference.universe, clock, {adapter.broker.id: peer.places}, ConnectionPolicy(local=True), RUSH,
+    )  # fmt: skip
+    user = installation.store.ensure_user("ann@example.com", clock.now_ns())
+    bus = Bus()
+    return Cluster(
+        installation,
+        peer,
+        clock,
+        None,
+        None,
+        user,
+        [],
+        tapes,
+        bus=bus,
+        parts=parts,
+        web=LocalCalls(bus),  # type: ignore[arg-type]
+    )

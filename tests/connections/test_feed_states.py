@@ -1,0 +1,284 @@
+"""The feed state of a levels answer, from a new key to live and back: with the keys, licences, vault, supervisor,
+engine and store that a service has, and a vendor in memory.
+
+It is Wednesday 2026-11-18, 15:00 UTC; regular hours are 14:30 to 21:15, the night session opens at 23:00. The vendor
+has the day before too, so what it brings has a prior session.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.feeds.broker_harness import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, RUSH, Stage, at, staged
+from tests.feeds.memory_vendor import MemoryPeer
+from tests.within import within
+
+from outcry.access.model import GrantRow, Tier
+from outcry.base.errors import NoLicensedSource
+from outcry.connections.broker_adapter import AdapterContext
+from outcry.connections.contract_selection import contract_selector
+from outcry.connections.lifecycle import RESTING
+from outcry.connections.model import ConnectionPhase
+from outcry.market.calendar import SessionKind
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.snapshot import dump
+from outcry.people.store import SqlIdentityStore
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import TRADE, Quality
+from outcry.wire.answers import LevelsAnswer
+
+LIVE_ONLY = ("updated_at", "last_price", "bias", "developing", "overnight", "playbook")
+MONDAY, TUESDAY = date(2026, 11, 16), date(2026, 11, 17)
+LIVE_GRANT = GrantRow(0, "everyone", "live", (), None, None, 0, None, licence="public")
+NIGHT_NS = at("2026-11-18 23:00:00")
+
+
+class Key:
+    """A key as its holder uses it. `ask`: the state of ES."""
+
+    def __init__(self, stage: Stage, email: str, tier: Tier = "free") -> None:
+        self._stage = stage
+        self._text = stage.installation.keys.create(email, tier, stage.clock.now_ns())
+
+    def levels(self) -> LevelsAnswer | list[str]:
+        installation, now_ns = self._stage.installation, self._stage.clock.now_ns()
+        row = installation.keys.find(self._text, now_ns)
+        installation.licences.refresh(now_ns, force=True)
+        assert not isinstance(row, str)
+        try:
+            return installation.query.levels(installation.licences.scope(row), "ES", now_ns).answer
+        except NoLicensedSource as refusal:
+            return list(refusal.details["reasons"])
+
+    def state(self) -> tuple[str, bool, str | None] | list[str]:
+        """`dataSource`, `live`, `asOf`, or the reasons of a 409; what is live only is there exactly if it is live."""
+        found = self.levels()
+        if isinstance(found, list):
+            return found
+        filled = [name for name in LIVE_ONLY if getattr(found, name) is not None]
+        assert filled == (list(LIVE_ONLY) if found.live else []), filled
+        assert found.prior is not None
+        return found.data_source, found.live, found.as_of
+
+    async def until(self, state: tuple[str, bool, str | None] | list[str], seconds: float = 60.0) -> None:
+        await self._stage.until(lambda: self.state() == state, f"{state}, but {self.state()}", seconds)
+
+
+LIVE = ("personal", True, None)
+SHARED = ("shared", True, None)
+
+
+def delayed(day: date) -> tuple[str, bool, str]:
+    return "delayed", False, str(day)
+
+
+def operators_session(stage: Stage, day: date) -> None:
+    """A regular session of ES of the operator's: one price in each bracket."""
+    opened = OPEN_NS - (DAY - day) // timedelta(days=1) * 24 * 60 * MINUTE
+    brackets = tuple(
+        Bracket(n, 27_000, 27_000, 27_000, 27_000, opened + n * 30 * MINUTE, opened + n * 30 * MINUTE + 1)
+        for n in range(13)
+    )
+    row = SessionRow(
+        owner=0, root="ES", contract=ES.key, trade_date=day, kind=SessionKind.RTH, open_ns=opened,
+        close_ns=opened + CLOSE_NS - OPEN_NS, source="file", quality=Quality.TICKS, complete=True, short=False,
+        rows=26, volume=26, off_tick=0, out_of_order=0, first_ns=opened, last_ns=opened + 1, received_ns=opened,
+        profile=dump(Ladder(brackets, 27_000, (26,), ((27_000, 27_000),), "trades")),
+    )  # fmt: skip
+    stage.installation.store.commit_import(0, f"digest {day}", "file", (), [row], stage.clock.now_ns())
+
+
+def a_night_more(stage: Stage) -> None:
+    """The vendor's tape goes on into the night session of the next trade date."""
+    for contract in (ES, NQ):
+        day = stage.tapes[contract]
+        night = np.zeros(600, TRADE)
+        night["ts_event"] = NIGHT_NS + np.arange(1, 601) * 10**10
+        night["price"], night["size"], night["side"] = day["price"][-1], 1, b"B"
+        stage.tapes[contract] = np.concatenate([day, night])
+        stage.peer.tape(contract, stage.tapes[contract])
+
+
+def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with staged(folder, MemoryPeer) as stage:
+            await within(work(stage), 240)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("tier", ["free", "pro", "admin"])
+def test_a_new_key_has_nothing_or_the_latest_completed_session_whatever_its_tier(
+    tmp_path: Path, tier: Tier
+) -> None:
+    async def work(stage: Stage) -> None:
+        key = Key(stage, "ann@example.com", tier)
+        assert key.state() == ["no_connection", "no_completed_session"]
+        operators_session(stage, TUESDAY)  # closed 17 hours and 45 minutes ago
+        assert key.state() == ["no_connection", "embargo"]
+        operators_session(stage, MONDAY)
+        assert key.state() == delayed(MONDAY)
+        stage.peer.now_ns = CLOSE_NS - 1
+        assert key.state() == delayed(MONDAY)
+        stage.peer.now_ns = CLOSE_NS  # a day after Tuesday's
+        assert key.state() == delayed(TUESDAY)
+
+    run(tmp_path, work)
+
+
+def test_a_broker_connected_makes_the_same_key_live_and_nobody_elses(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        operators_session(stage, MONDAY)
+        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com", "admin")
+        assert key.state() == bobs.state() == delayed(MONDAY)
+        stage.connect()
+        await key.until(LIVE)
+        assert Key(stage, "ann@example.com", "pro").state() == LIVE  # another key of hers
+        assert bobs.state() == delayed(MONDAY)
+
+    run(tmp_path, work)
+
+
+def test_silence_takes_it_back_to_delayed_and_it_returns_by_itself(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key = Key(stage, "ann@example.com")
+        stage.connect()
+        await key.until(LIVE)
+        stage.peer.freeze(on=True)
+        # what it brought of Tuesday is her own by now, and no embargo applies to that
+        await key.until(delayed(TUESDAY))
+        stage.peer.freeze(on=False)
+        await key.until(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_a_connection_that_breaks_takes_it_back_to_delayed_until_it_has_caught_up(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key = Key(stage, "ann@example.com")
+        stage.connect()
+        await key.until(LIVE)
+        stage.peer.freeze(on=True)  # it does not come back at once
+        await stage.peer.drop()
+        await key.until(delayed(TUESDAY))
+        before = key.levels()
+        assert isinstance(before, LevelsAnswer)
+        await stage.peer.advance(stage.peer.now_ns + 5 * MINUTE)
+        stage.peer.freeze(on=False)
+        await key.until(LIVE)
+        await stage.caught()
+        after = key.levels()
+        assert isinstance(after, LevelsAnswer)
+        assert after.last_price is not None
+
+    run(tmp_path, work)
+
+
+def test_a_login_refused_leaves_it_delayed_until_its_owner_signs_in_again(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key = Key(stage, "ann@example.com")
+        stage.connect()
+        await key.until(LIVE)
+        await stage.peer.expire(on=True)
+        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        await key.until(delayed(TUESDAY))
+        await stage.peer.expire(on=False)
+        assert stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
+        await key.until(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
+        stage.peer.given = {"key": "memory-mistyped"}
+        stage.connect()
+        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        await key.until(["login_refused", "no_completed_session"])
+        assert bobs.state() == ["no_connection", "no_completed_session"]
+
+    run(tmp_path, work)
+
+
+def test_a_disabled_account_is_not_signed_in_anywhere_until_it_is_enabled(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key, people = Key(stage, "ann@example.com"), SqlIdentityStore(stage.installation.database)
+        stage.connect()
+        await key.until(LIVE)
+        assert people.change_user(stage.user, disabled_ns=stage.clock.now_ns())
+        await stage.until(lambda: not stage.peer.calls, "the session at the vendor ended")
+        assert people.change_user(stage.user, disabled_ns=0)
+        await key.until(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_a_pause_and_its_end(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key = Key(stage, "ann@example.com")
+        stage.connect()
+        await key.until(LIVE)
+        assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
+        await key.until(delayed(TUESDAY))
+        assert stage.row.phase in RESTING
+        assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
+        await key.until(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_the_close_the_night_a_disconnect_and_a_new_connection(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
+        a_night_more(stage)
+        stage.connect()
+        await key.until(LIVE)
+        await stage.play(CLOSE_NS + MINUTE, 2 * MINUTE)
+        # closed, but for five minutes not completed: the day before answers
+        await key.until(delayed(TUESDAY))
+        await stage.play(CLOSE_NS + 6 * MINUTE, MINUTE)
+        await key.until(delayed(DAY), 40)
+        await stage.play(NIGHT_NS - MINUTE, 10 * MINUTE)
+        assert key.state() == delayed(DAY)
+        await stage.play(NIGHT_NS + 2 * MINUTE, MINUTE)
+        await key.until(LIVE)  # the night session, measured against the day
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        await key.until(delayed(DAY))  # what it brought stays hers
+        assert bobs.state() == ["no_connection", "no_completed_session"]
+        await stage.until(lambda: not stage.connections.connections(stage.user), "nothing connected")
+        stage.connect()
+        await key.until(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        installation, now_ns = stage.installation, stage.clock.now_ns
+        ann, bob = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
+        wanted = contract_selector(installation.reference.universe, ("ES", "NQ"), stage.clock)
+        context = AdapterContext(installation.reference.universe, stage.clock, wanted, {}, RUSH)
+        stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, context))
+        row = installation.keys.list()[0]
+        number = installation.store.add_grant(LIVE_GRANT, now_ns())
+        await ann.until(SHARED)
+        assert bob.state() == SHARED
+        assert installation.store.revoke_grant(number, now_ns())
+        # Tuesday's of the operator's is under embargo still
+        assert ann.state() == bob.state() == ["no_connection", "embargo"]
+        installation.store.add_grant(
+            GrantRow(0, f"user:{row.user_id}", "live", ("ES",), None, None, 0, None), now_ns()
+        )
+        assert (ann.state(), bob.state()) == (SHARED, ["no_connection", "embargo"])
+        stage.connect()
+        await ann.until(LIVE)
+        assert stage.connections.pause(stage.user, stage.id, now_ns())
+        await ann.until(SHARED)
+        assert stage.connections.resume(stage.user, stage.id, now_ns())
+        await ann.until(LIVE)
+
+    run(tmp_path, work)

@@ -1,0 +1,145 @@
+"""Digests through days of alerts: everything real but the clock, the mails taken by a real SMTP server."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from support.events import tell_into
+from tests.delivery.delivery_harness import Stage, staged
+from tests.people.test_mail import Taken, server
+
+from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.email_sender import MailSender
+from outcry.delivery.model import Target
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.people.smtp import smtp_server
+
+
+def ns(text: str) -> int:
+    """`2026-03-08 06:59` in UTC, as ns."""
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 10**9
+
+
+class Days:
+    """Delivery of mail. The reader's clock is New York's, the daily digest at 17:00."""
+
+    def __init__(self, stage: Stage, taken: Taken, port: int) -> None:
+        self.stage, self.taken, self.said = stage, taken, list[str]()
+        mails = MailSender(
+            smtp_server(f"smtp://127.0.0.1:{port}"), "outcry@example.com", "https://outcry.example.com",
+            lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", stage.clock,
+            tell_into(self.said),
+        )  # fmt: skip
+        stage.sender = mails  # type: ignore[assignment]
+        self._worker: Dispatcher = stage.worker("mail")
+
+    def subscribe(self, **parts: object) -> None:
+        stage = self.stage
+        stage.subscribe(stage.person(), Target.EMAIL, shown="ann@example.com", sealed_secret=None, **parts)
+
+    def until(self, end: str, each_ns: int = NANOS_PER_MINUTE) -> list[tuple[str, str]]:
+        """Let time go by, with a round of deliveries each so often; the mails that came, each with its minute (UTC) and
+        its subject."""
+        came: list[tuple[str, str]] = []
+        while self.stage.clock.ns < ns(end):
+            self.stage.step(self._worker)
+            at = datetime.fromtimestamp(self.stage.clock.ns // 10**9, UTC)
+            came += [(f"{at:%m-%d %H:%M}", str(mail["Subject"])) for mail in self.taken.mails]
+            self.taken.mails.clear()
+            self.stage.clock.ns += each_ns
+        return came
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Iterator[Days]:
+    taken = Taken()
+    with server(taken) as port, staged(tmp_path) as stage:
+        yield Days(stage, taken, port)
+
+
+def begin(days: Days, at: str, **parts: object) -> None:
+    """Begin half a minute past: alerts gather for a second before anything is claimed."""
+    days.stage.clock.ns = ns(at) + 30 * NANOS_PER_SECOND
+    days.subscribe(**parts)
+
+
+def test_an_hour_of_alerts_is_one_mail_and_an_empty_one_is_none(days: Days) -> None:
+    begin(days, "2026-01-15 14:00", window="hour")
+    days.stage.fire(2, severity="info")
+    assert days.until("2026-01-15 14:20") == []
+    days.stage.fire(3, severity="warn", symbol="NQ")
+    assert days.until("2026-01-15 18:00") == [("01-15 15:00", "5 alerts: ES, NQ")]
+
+
+def test_what_is_critical_comes_at_once_and_alone(days: Days) -> None:
+    begin(days, "2026-01-15 14:00", window="day")
+    days.stage.fire(1, severity="info")
+    assert days.until("2026-01-15 14:10") == []
+    days.stage.fire(1, severity="critical", symbol="CL")
+    days.stage.fire(1, severity="info", symbol="NQ")
+    assert days.until("2026-01-15 14:20") == [("01-15 14:10", "1 alert: CL")]
+    assert days.until("2026-01-15 22:10", 10 * NANOS_PER_MINUTE) == [("01-15 22:00", "2 alerts: ES, NQ")]
+
+
+def test_what_is_critical_waits_where_its_reader_wishes_so(days: Days) -> None:
+    begin(days, "2026-01-15 14:00", window="quarter", at_once=False)
+    days.stage.fire(1, severity="critical")
+    assert days.until("2026-01-15 15:00") == [("01-15 14:15", "1 alert: ES")]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "came"),
+    [
+        # 8 March 2026: 17:00 is 22:00 UTC on Saturday, 21:00 from Sunday on
+        ("2026-03-07 20:30", "2026-03-09 22:30", ["03-07 22:00", "03-08 21:00", "03-09 21:00"]),
+        # 1 November 2026: 21:00 UTC on Saturday, 22:00 from Sunday on
+        ("2026-10-31 20:30", "2026-11-02 22:30", ["10-31 21:00", "11-01 22:00", "11-02 22:00"]),
+    ],
+    ids=["forward", "back"],
+)
+def test_a_daily_digest_keeps_its_hour_when_the_clock_changes(
+    days: Days, begins: str, ends: str, came: list[str]
+) -> None:
+    begin(days, begins, window="day")
+    found: list[tuple[str, str]] = []
+    while days.stage.clock.ns < ns(ends):
+        days.stage.fire(1, severity="info")
+        hour_on = datetime.fromtimestamp((days.stage.clock.ns + NANOS_PER_HOUR) // 10**9, UTC)
+        found += days.until(f"{hour_on:%Y-%m-%d %H:%M}", 10 * NANOS_PER_MINUTE)
+    assert [at for at, _ in found] == came
+    # one at half past each hour: those before the first digest, then 23, 24 or 25 to a day
+    counts = [subject.partition(" ")[0] for _, subject in found]
+    assert counts == (["2", "23", "24"] if "03-07" in begins else ["1", "25", "24"])
+
+
+def test_a_daily_digest_outlives_a_mail_server_that_is_away_at_its_hour(days: Days) -> None:
+    """Its oldest alert has waited for a day by then: tries are counted from the hour of the digest."""
+    begin(days, "2026-01-15 22:00", window="day", at_once=False)
+    days.stage.fire(1, severity="info")
+    days.taken.answer = "451 4.3.0 try later"
+    assert days.until("2026-01-16 22:00", 10 * NANOS_PER_MINUTE) == []
+    assert days.until("2026-01-16 22:30") == []
+    days.taken.answer = "250 OK"
+    assert days.until("2026-01-16 22:50") == [("01-16 22:36", "1 alert: ES")]
+
+
+def test_a_digest_that_is_sent_again_is_the_same_mail(days: Days) -> None:
+    begin(days, "2026-01-15 14:00", window="quarter")
+    days.stage.fire(1, severity="info")
+    ids: list[str] = []
+
+    async def refuse(_server: object, _session: object, envelope: object) -> str:
+        from email import message_from_bytes
+        from email.policy import default
+
+        mail = message_from_bytes(envelope.content, policy=default)  # type: ignore[attr-defined]
+        assert isinstance(mail, EmailMessage)
+        ids.append(str(mail["Message-ID"]))
+        return "451 later" if len(ids) < 3 else "250 OK"
+
+    days.taken.handle_DATA = refuse  # type: ignore[method-assign,assignment]
+    days.until("2026-01-15 15:00")
+    assert len(ids) == 3
+    assert len(set(ids)) == 1

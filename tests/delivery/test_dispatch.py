@@ -1,0 +1,371 @@
+"""What becomes of an alert on its way: sent once, tried again by the schedule, held, missed or given up; and what its
+owner is told."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.delivery.delivery_harness import ARRIVED, BEGIN_NS, FAILED, Stage, staged
+
+from outcry.access.licences import Audience
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.outbox_model import NEVER, TRANSITIONS, EntryPhase, Sign
+from outcry.delivery.schedule import pause_ns
+from outcry.delivery.sender import SendResult, Verdict
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+
+S, M, H = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as made:
+        yield made
+
+
+def test_an_alert_is_sent_once_to_each_who_is_for_it(stage: Stage) -> None:
+    ann, bob = stage.person(), stage.person("bob@example.com")
+    all_of_it = stage.subscribe(ann)
+    stage.subscribe(ann, symbols=("NQ",))
+    stage.subscribe(bob, min_severity="critical")
+    stage.subscribe(bob, phase=SubscriptionPhase.PAUSED)
+    (warn,) = stage.fire(severity="warn")
+    assert stage.step() == 1
+    assert stage.step() == 0
+    ((_, message),) = stage.sender.sent
+    assert [entry.alert.key for entry in message.entries] == [warn.key]
+    assert message.subscription.id == all_of_it.id
+    assert stage.sender.addresses == [("https://hooks.mysite.dev/0042", ["whsec_AAAA"])]
+    (attempt,) = stage.log(all_of_it)
+    assert (attempt.outcome, attempt.code, attempt.status, attempt.number) == ("delivered", "ok", 200, 1)
+    assert (attempt.alert_key, attempt.message_id) == (warn.key, message.message_id)
+
+
+def test_only_those_who_may_see_the_feed_are_sent_its_alerts(stage: Stage) -> None:
+    ann, bob = stage.person(), stage.person("bob@example.com")
+    own = stage.subscribe(ann)
+    stage.subscribe(bob)
+    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset({ann})))
+    stage.step()
+    assert [message.subscription.id for _, message in stage.sender.sent] == [own.id]
+
+
+def test_what_fires_while_a_message_is_fresh_goes_together(stage: Stage) -> None:
+    stage.subscribe(stage.person())
+    stage.fire()
+    stage.step()
+    stage.clock.ns += 100_000_000
+    stage.fire(3)
+    assert stage.step() == 0
+    stage.clock.ns += S
+    stage.fire(2, symbol="NQ")
+    assert stage.step() == 1
+    first, second = [message for _, message in stage.sender.sent]
+    assert [(entry.alert.symbol, entry.number) for entry in second.entries] == [
+        ("ES", 2), ("ES", 3), ("ES", 4), ("NQ", 1), ("NQ", 2),
+    ]  # fmt: skip
+    assert first.message_id != second.message_id
+
+
+def test_a_full_message_does_not_wait_and_holds_twenty(stage: Stage) -> None:
+    stage.subscribe(stage.person())
+    stage.fire()
+    stage.step()
+    stage.fire(45)
+    assert [stage.step() for _ in range(3)] == [1, 1, 0]
+    assert [len(message.entries) for _, message in stage.sender.sent] == [1, 20, 20]
+
+
+def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: FAILED
+    stage.fire()
+    stage.run_for(S, S)
+    for tries, pause_s in enumerate([5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400], 1):
+        due_ns = stage.log(row)[-1].next_ns
+        assert due_ns is not None
+        last_ns = stage.sender.sent[-1][0]
+        assert 0 <= due_ns - last_ns - pause_s * S <= M
+        stage.run_for(due_ns - stage.clock.ns - S, due_ns - stage.clock.ns - S)
+        assert len(stage.sender.sent) == tries, "not before it is due"
+        stage.run_for(2 * S, S)
+        assert len(stage.sender.sent) == tries + 1
+    stage.run_for(100 * H, H)
+    assert len(stage.sender.sent) == 10
+    assert len({message.message_id for _, message in stage.sender.sent}) == 1
+    log = stage.log(row)
+    assert [attempt.number for attempt in log] == list(range(1, 11))
+    assert [attempt.outcome for attempt in log] == ["pending"] * 9 + ["dead"]
+    assert log[0].next_ns == BEGIN_NS + 5 * S
+    assert log[-1].next_ns is None
+    assert stage.outbox.backlog(row.user_id, row.id).dead == 1
+    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72)]
+
+
+def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: FAILED
+    for _ in range(20):
+        stage.fire()
+        stage.run_for(6 * H, 5 * M)
+    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
+    stage.run_for(7 * H, 5 * M)
+    kept = stage.phase(row)
+    assert (kept.phase, kept.reason) == (SubscriptionPhase.DISABLED, "failing")
+    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
+    tries = len(stage.sender.sent)
+    stage.fire(3)
+    stage.run_for(2 * H, 5 * M)
+    assert len(stage.sender.sent) == tries
+    backlog = stage.outbox.backlog(row.user_id, row.id)
+    assert backlog.waiting == 0
+    assert backlog.held + backlog.dead == 23
+
+
+def test_one_arrival_makes_good_four_days_of_failures(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda message: ARRIVED if stage.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
+    for _ in range(9):
+        stage.fire()
+        stage.run_for(12 * H, 10 * M)
+    queue = stage.outbox.queue(row.id)
+    assert (queue.failures, queue.failing_since_ns, queue.warned, queue.closed_until_ns) == (0, None, 0, 0)
+    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
+
+
+def test_what_was_held_is_sent_when_its_owner_asks_for_it(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: SendResult(Verdict.GONE, "gone", 410)
+    stage.fire(2)
+    stage.step()
+    assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "gone")
+    stage.fire(3)
+    assert stage.outbox.backlog(row.user_id, row.id).held == 5
+    stage.sender.answer = lambda _: ARRIVED
+    stage.subscriptions.change_subscription(
+        row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
+    )
+    stage.clock.ns += M
+    assert stage.step() == 0
+    assert stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns) == 5
+    stage.run_for(10 * S, S)
+    delivered = [entry.alert.key for _, message in stage.sender.sent[1:] for entry in message.entries]
+    assert len(delivered) == len(set(delivered)) == 5
+    assert stage.sender.sent[1][1].message_id == stage.sender.sent[0][1].message_id
+
+
+def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(stage: Stage) -> None:
+    stage.subscribe(stage.person())
+    healthy = stage.subscribe(stage.person("bob@example.com"), label="Well")
+    stage.sender.answer = lambda p: ARRIVED if p.subscription.id == healthy.id else FAILED
+    for _ in range(60):
+        stage.fire()
+        stage.run_for(2 * S, S)
+    sick = [when for when, message in stage.sender.sent if message.subscription.id != healthy.id]
+    well = [when for when, message in stage.sender.sent if message.subscription.id == healthy.id]
+    assert len(well) == 60
+    assert len(sick) < 10
+    late = sick[4:]
+    assert all(later - earlier >= 30 * S for earlier, later in pairwise(late))
+
+
+def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: FAILED if stage.clock.ns < BEGIN_NS + H else ARRIVED
+    keys: list[str] = []
+    for _ in range(30):
+        keys += [alert.key for alert in stage.fire(2)]
+        stage.run_for(M, 10 * S)
+    stage.run_for(3 * H, 10 * S)
+    arrived = [
+        entry.alert.key
+        for when, message in stage.sender.sent
+        if when >= BEGIN_NS + H
+        for entry in message.entries
+    ]
+    assert sorted(arrived) == sorted(keys)
+    assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
+
+
+def test_in_order_nothing_overtakes_what_is_tried_again(stage: Stage) -> None:
+    row = stage.subscribe(stage.person(), ordered=True)
+    stage.sender.answer = lambda _: FAILED if stage.clock.ns < BEGIN_NS + 4 * M else ARRIVED
+    for _ in range(10):
+        stage.fire()
+        stage.run_for(30 * S, S)
+    stage.run_for(10 * M, S)
+    numbers = [
+        entry.number
+        for when, message in stage.sender.sent
+        if when >= BEGIN_NS + 4 * M
+        for entry in message.entries
+    ]
+    assert numbers == list(range(1, 11))
+    assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
+
+
+def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
+    stage.fire()
+    stage.run_for(100 * S, S)
+    assert [(when - BEGIN_NS) // S for when, _ in stage.sender.sent] == [0, 90]
+    stage.sender.answer = lambda _: SendResult(
+        Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * NANOS_PER_DAY
+    )
+    stage.run_for(2 * M, S)
+    assert stage.log(row)[-1].next_ns == stage.log(row)[-1].at_ns + NANOS_PER_DAY
+    assert stage.outbox.queue(row.id).failures == 0
+
+
+def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: SendResult(Verdict.LATER, "status", 503, wait_ns=10 * M)
+    stage.fire()
+    stage.step()
+    assert stage.log(row)[0].next_ns == BEGIN_NS + 10 * M
+
+
+def test_a_chat_that_was_away_is_told_in_one_line_what_it_missed(stage: Stage) -> None:
+    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
+    stage.sender.answer = lambda _: FAILED
+    stage.fire(4)
+    stage.run_for(4 * H, 10 * S)
+    pauses = [when - BEGIN_NS for when, _ in stage.sender.sent]
+    assert len(pauses) == 7
+    assert pauses[-1] < 3 * H
+    stage.sender.answer = lambda _: ARRIVED
+    stage.fire()
+    stage.run_for(5 * M, S)
+    note = stage.sender.sent[-1][1]
+    assert (note.missed, len(note.entries)) == (4, 1)
+    stage.fire()
+    stage.run_for(S * 3, S)
+    assert stage.sender.sent[-1][1].missed == 0
+    assert stage.outbox.backlog(row.user_id, row.id).dead == 4
+
+
+def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(stage: Stage) -> None:
+    row = stage.subscribe(
+        stage.person(), Target.DISCORD, sealed_secret=None, phase=SubscriptionPhase.DISABLED
+    )
+    stage.fire(7)
+    stage.subscriptions.change_subscription(
+        row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
+    )
+    stage.fire()
+    stage.run_for(S * 3, S)
+    (sent,) = [message for _, message in stage.sender.sent]
+    assert (sent.missed, len(sent.entries)) == (7, 1)
+
+
+def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400)
+    stage.fire()
+    stage.run_for(H, M)
+    assert len(stage.sender.sent) == 1
+    assert stage.outbox.backlog(row.user_id, row.id).dead == 1
+    stage.sender.answer = lambda _: ARRIVED
+    stage.fire()
+    stage.run_for(S * 2, S)
+    assert stage.log(row)[-1].outcome == "delivered"
+
+
+def test_no_place_in_our_own_queue_is_no_attempt(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy")
+    stage.fire()
+    stage.step()
+    assert stage.log(row) == []
+    stage.sender.answer = lambda _: ARRIVED
+    stage.clock.ns += 2 * S
+    stage.step()
+    assert [attempt.number for attempt in stage.log(row)] == [1]
+
+
+def test_a_limit_of_ours_that_lasts_is_waited_for(stage: Stage) -> None:
+    stage.subscribe(stage.person(), Target.DISCORD, sealed_secret=None)
+    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy", wait_ns=10 * M)
+    stage.fire()
+    stage.run_for(9 * M, S)
+    assert len(stage.sender.sent) == 1
+
+
+def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    well = stage.subscribe(stage.person("bob@example.com"))
+
+    def broken(message: object) -> SendResult:
+        if getattr(message, "subscription").id == row.id:  # noqa: B009
+            raise RuntimeError("a fault of ours")
+        return ARRIVED
+
+    stage.sender.answer = broken
+    stage.fire()
+    stage.step()
+    assert [attempt.code for attempt in stage.log(row)] == ["our_fault"]
+    assert [attempt.code for attempt in stage.log(well)] == ["ok"]
+
+
+def test_an_address_that_opens_no_more_switches_it_off(stage: Stage) -> None:
+    row = stage.subscribe(stage.person(), sealed_address=b"\x01not sealed by us at all")
+    stage.fire()
+    stage.step()
+    assert stage.phase(row).reason == "address_lost"
+    assert stage.sender.sent == []
+
+
+def test_three_mails_refused_for_good_switch_it_off(stage: Stage) -> None:
+    row = stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None)
+    stage.sender.answer = lambda _: SendResult(Verdict.BOUNCED, "mail_refused", 550)
+    for _ in range(3):
+        assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
+        stage.fire()
+        stage.run_for(10 * M, M)
+    assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "bounced")
+
+
+def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(stage: Stage) -> None:
+    """2026-01-02 15:04:05Z, an hourly digest: at 16:00Z, 55 min 55 s later."""
+    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+    stage.fire(2, severity="info")
+    stage.fire(severity="critical")
+    stage.run_for(H, 5 * S)
+    sent = [
+        ((when - BEGIN_NS) // S, [entry.alert.severity for entry in message.entries])
+        for when, message in stage.sender.sent
+    ]
+    assert sent == [(0, ["critical"]), (55 * 60 + 55, ["info", "info"])]
+    assert len({message.message_id for _, message in stage.sender.sent}) == 2
+
+
+def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(stage: Stage) -> None:
+    stage.subscribe(stage.person())
+    (alert,) = stage.fire()
+    lost = stage.outbox.claim("dead", stage.clock.ns, 60 * S, 10, 10)
+    assert stage.step() == 0
+    stage.fire()
+    stage.clock.ns += 61 * S
+    assert stage.step() == 1
+    ((_, message),) = stage.sender.sent
+    assert message.message_id == lost[0].message_id
+    assert [entry.alert.key for entry in message.entries] == [alert.key]
+
+
+def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None:
+    pairs = {(phase, sign) for phase in EntryPhase for sign in Sign}
+    assert set(TRANSITIONS) | NEVER == pairs
+    assert not set(TRANSITIONS) & NEVER
+
+
+@pytest.mark.parametrize(("chance", "want"), [(0.0, 4 * S), (0.5, 5 * S), (1.0, 6 * S)])
+def test_pauses_are_spread_by_a_fifth(chance: float, want: int) -> None:
+    assert pause_ns(Target.HTTPS, 1, lambda: chance) == want
+
+
+def test_a_chat_is_tried_for_less_than_three_hours() -> None:
+    pauses = [pause_ns(Target.SLACK, tries, lambda: 0.5) for tries in range(1, 8)]
+    assert pauses == [5 * S, 30 * S, 2 * M, 10 * M, 30 * M, 2 * H, None]

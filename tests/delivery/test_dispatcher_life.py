@@ -1,0 +1,499 @@
+"""The dispatcher as it runs: woken, refused by the database, told to stop; nobody who hangs holds up anybody else."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.delivery.delivery_harness import ARRIVED, Stage, Told, staged
+from tests.within import within
+
+from outcry.database.errors import StoreBusy
+from outcry.delivery import announcements, dispatcher, result_writer
+from outcry.delivery.dispatcher import Dispatcher, Parts
+from outcry.delivery.model import Target
+from outcry.delivery.outbox_model import DeliveryResult, Message, Outbox
+from outcry.delivery.sender import SendResult, Verdict
+from outcry.delivery.signing_secrets import place_of
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
+
+S = NANOS_PER_SECOND
+GONE = SendResult(Verdict.GONE, "gone", 410)
+
+
+class Hindered:
+    """An outbox that does as the real one, unless `before` raises: called with a method's name and what it is given."""
+
+    def __init__(self, outbox: Outbox, before: Callable[..., None]) -> None:
+        self._outbox, self._before = outbox, before
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._outbox, name)
+
+        def call(*given: Any) -> Any:
+            self._before(name, *given)
+            return method(*given)
+
+        return call
+
+
+class Log:
+    """The operator's log."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def __call__(self, event: str, **_: object) -> None:
+        self.said.append(event)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked for but when woken, and what was refused is tried again without a pause."""
+    monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
+    monkeypatch.setattr(result_writer, "_RETRY_S", 0.0)
+
+
+def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
+    usual = Parts(
+        cast("Outbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
+        stage.clock, stage.reported_missed, "w2",
+    )  # fmt: skip
+    made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()
+    made.report = log
+    return made, log
+
+
+@asynccontextmanager
+async def running(delivering: Dispatcher) -> AsyncIterator["asyncio.Task[None]"]:
+    task = asyncio.create_task(delivering.run())
+    await asyncio.sleep(0.05)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def until(so: Callable[[], object], seconds: float = 60.0) -> float:
+    """Wait until it is so; return how long that took."""
+    began = time.monotonic()
+    while not so():
+        assert time.monotonic() - began < seconds, "it does not come to that"
+        await asyncio.sleep(0.002)
+    return time.monotonic() - began
+
+
+def sent_to(stage: Stage, number: int) -> list[Message]:
+    return [message for _, message in stage.sender.sent if message.subscription.id == number]
+
+
+def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
+    row = stage.subscribe(stage.person())
+
+    async def live() -> None:
+        async with running(stage.dispatcher):
+            stage.fire()
+            await asyncio.sleep(0.1)
+            assert stage.sender.sent == []
+            stage.dispatcher.wake()
+            await until(lambda: stage.sender.sent)
+
+    asyncio.run(live())
+    assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
+
+
+def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that gives no more than 70 at once is asked for 512, 256, 128, and then for 64."""
+    monkeypatch.setattr(dispatcher, "_RETRY_S", 0.0)
+    monkeypatch.setattr(dispatcher, "TICK_S", 0.01)
+    asked: list[int] = []
+
+    def slow(name: str, *given: Any) -> None:
+        if name == "claim":
+            asked.append(given[3])
+            if given[3] > 70:
+                raise StoreBusy("it takes too long")
+
+    person = stage.person()
+    for _ in range(100):
+        stage.subscribe(person)
+    stage.fire()
+    delivering, _ = hindered(stage, slow)
+
+    async def live() -> None:
+        async with running(delivering):
+            await until(lambda: len(stage.sender.sent) == 100)
+
+    asyncio.run(live())
+    assert asked[:4] == [512, 256, 128, 64]
+
+
+# -- recording
+
+
+def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_anew(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    breaks = ["once"]
+
+    def before(name: str, *_: object) -> None:
+        if name == "record" and breaks:
+            raise StoreBusy("not now")
+
+    made, _ = hindered(stage, before)
+
+    def broken(event: str, **_: object) -> None:
+        if event == "outbox_unwritable":
+            breaks.clear()
+            raise RuntimeError("the log is full")
+
+    made.report = broken
+
+    async def live() -> None:
+        running_ = asyncio.create_task(made.run())
+        stage.fire()
+        made.wake()
+        with pytest.raises(RuntimeError, match="the log is full"):
+            await within(running_, 60)
+        assert stage.log(row) == []
+        async with running(made):
+            await until(lambda: stage.log(row))
+
+    asyncio.run(live())
+    assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
+    assert len(stage.sender.sent) == 1
+
+
+@pytest.mark.parametrize("problem", [StoreBusy("constraint failed"), RuntimeError("a fault of ours")])
+def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
+    stage: Stage, problem: Exception
+) -> None:
+    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob", "cem")]
+    bad = rows[1]
+
+    def before(name: str, *given: Any) -> None:
+        if name == "record" and any(done.message.subscription.id == bad.id for done in given[0]):
+            raise problem
+
+    made, log = hindered(stage, before)
+    stage.fire()
+    assert stage.step(made) == 3
+    assert [[attempt.outcome for attempt in stage.log(row)] for row in rows] == [
+        ["delivered"],
+        [],
+        ["delivered"],
+    ]
+    assert log.said.count("delivery_result_lost") == 1
+    stage.clock.ns += 61 * S
+    assert stage.step() == 1
+    first, second = sent_to(stage, bad.id)
+    assert first.message_id == second.message_id
+
+
+def test_while_nothing_can_be_written_nothing_is_dropped(stage: Stage) -> None:
+    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob")]
+    left = list(range(20))
+
+    def before(name: str, *_: object) -> None:
+        if name in ("record", "forget_old") and left:
+            left.pop()
+            raise StoreBusy("database is locked")
+
+    made, log = hindered(stage, before)
+    stage.fire()
+    stage.step(made)
+    assert set(log.said) == {"outbox_unwritable"}
+    assert [len(stage.log(row)) for row in rows] == [1, 1]
+
+
+def test_a_message_that_cannot_be_worked_on_stops_no_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob")]
+    became = dispatcher.became
+
+    def breaking(message: Message, *given: Any) -> Any:
+        if message.subscription.id == rows[0].id:
+            raise RuntimeError("a fault of ours")
+        return became(message, *given)
+
+    monkeypatch.setattr(dispatcher, "became", breaking)
+    made, log = hindered(stage, lambda *_: None)
+    stage.fire()
+    stage.step(made)
+    assert [len(stage.log(row)) for row in rows] == [0, 1]
+    assert log.said == ["message_failed"]
+
+
+# -- owners
+
+
+@pytest.mark.parametrize("way", ["hangs", "breaks"])
+def test_an_owner_who_cannot_be_told_holds_up_nobody(stage: Stage, way: str) -> None:
+    row = stage.subscribe(stage.person())
+    asked, free = threading.Event(), threading.Event()
+
+    class Stuck(Told):
+        def switched_off(self, message: Message, reason: str) -> None:
+            asked.set()
+            if way == "breaks":
+                raise RuntimeError("no mail today")
+            free.wait(10)
+
+    made, log = hindered(stage, lambda *_: None, notices=Stuck())
+    stage.sender.answer = lambda message: GONE if message.subscription.id == row.id else ARRIVED
+
+    async def live() -> None:
+        async with running(made) as task:
+            stage.fire()
+            made.wake()
+            await until(asked.is_set)
+            other = stage.subscribe(stage.person("bob@example.com"))
+            stage.fire()
+            made.wake()
+            assert await until(lambda: stage.log(other)) < 20
+            assert not task.done()
+            free.set()
+
+    asyncio.run(live())
+    assert ("owner_notice_failed" in log.said) == (way == "breaks")
+
+
+def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "MOST_WAITING", 3)
+    begun, free, told = threading.Event(), threading.Event(), list[str]()
+
+    class Slow:
+        def warned(self, message: Message, hours: int) -> None:
+            raise AssertionError
+
+        def switched_off(self, message: Message, reason: str) -> None:
+            begun.set()
+            assert free.wait(10)
+            told.append(reason)
+
+    log = Log()
+    made = announcements.Announcements(Slow(), log)
+
+    def off(reason: str) -> Sequence[DeliveryResult]:
+        return [cast("DeliveryResult", type("Off", (), {"message": None, "disable": reason}))]
+
+    made.take([], off("0"))
+    assert begun.wait(10)
+    for number in range(1, 6):
+        made.take([], off(str(number)))
+    free.set()
+    made.settle(10)
+    made.close()
+    assert told == ["0", "3", "4", "5"]
+    assert len(log.said) == 2
+
+
+def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_meanwhile(
+    stage: Stage,
+) -> None:
+    row = stage.subscribe(stage.person())
+    sealed = stage.encryptor.encrypt("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
+
+    def moved(_: Message) -> SendResult:
+        stage.subscriptions.change_subscription(
+            row.user_id, row.id, lambda kept: replace(kept, sealed_address=sealed)
+        )
+        return GONE
+
+    stage.sender.answer = moved
+    stage.fire()
+    stage.step()
+    assert stage.reported_missed.notices == []
+    stage.sender.answer = lambda _: GONE
+    stage.clock.ns += 2 * S
+    stage.step()
+    assert stage.reported_missed.notices == [("Desk", "gone")]
+
+
+# -- places
+
+
+def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
+    """Once they are known to be slow: the first time they answer at once, and say that it took three seconds."""
+    people = [stage.person(f"tarpit{number}@example.com") for number in range(26)]
+    slow = {stage.subscribe(person).id for person in people for _ in range(20)}
+    assert len(slow) > dispatcher.MOST_UNDER_WAY
+    ends = asyncio.Event()
+
+    class Mixed:
+        known = False
+        most = under_way = 0
+        sent: set[int] = set()  # noqa: RUF012 - one test's
+
+        async def send(self, message: Message, _address: str, _secrets: Sequence[str]) -> SendResult:
+            number = message.subscription.id
+            self.sent.add(number)
+            if number in slow and self.known:
+                self.under_way += 1
+                self.most = max(self.most, self.under_way)
+                await ends.wait()
+            return replace(ARRIVED, took_ms=3_000) if number in slow else ARRIVED
+
+    sender = Mixed()
+    made, _ = hindered(stage, lambda *_: None, senders=dict.fromkeys(Target, sender))
+    stage.fire()
+    while stage.step(made):
+        pass
+    assert sender.sent == slow
+    sender.known = True
+
+    async def live() -> None:
+        async with running(made):
+            stage.clock.ns += 2 * S
+            stage.fire()
+            made.wake()
+            await until(lambda: sender.under_way)
+            healthy = stage.subscribe(stage.person("bob@example.com"))
+            stage.fire()
+            made.wake()
+            assert await until(lambda: healthy.id in sender.sent) < 20
+            assert sender.most == dispatcher.MOST_SLOW
+            ends.set()
+
+    asyncio.run(live())
+
+
+def test_a_place_that_is_left_is_filled_though_all_others_hang(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_UNDER_WAY", 4)
+    rows = [stage.subscribe(stage.person()) for _ in range(8)]
+    hanging = {row.id for row in rows[:3]}
+    ends = asyncio.Event()
+
+    class Mixed:
+        sent: list[int] = []  # noqa: RUF012 - one test's
+
+        async def send(self, message: Message, _address: str, _secrets: Sequence[str]) -> SendResult:
+            self.sent.append(message.subscription.id)
+            if message.subscription.id in hanging:
+                await ends.wait()
+            return ARRIVED
+
+    sender = Mixed()
+    made, _ = hindered(stage, lambda *_: None, senders=dict.fromkeys(Target, sender))
+
+    async def live() -> None:
+        async with running(made):
+            stage.fire()
+            made.wake()
+            await until(lambda: len(sender.sent) == len(rows))
+            ends.set()
+
+    asyncio.run(live())
+
+
+def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
+    row = stage.subscribe(stage.person())
+    begun, free = threading.Event(), threading.Event()
+
+    def before(name: str, *_: object) -> None:
+        if name == "forget_old":
+            begun.set()
+            free.wait(30)
+            raise StoreBusy("not now")
+
+    made, log = hindered(stage, before)
+
+    async def live() -> None:
+        async with running(made):
+            await until(begun.is_set)
+            stage.fire()
+            made.wake()
+            try:
+                await until(lambda: stage.log(row), 5)
+            finally:
+                free.set()
+            await until(lambda: log.said)
+
+    asyncio.run(live())
+    assert log.said == ["delivery_log_not_cleaned"]
+
+
+# -- what is sent, and what is not
+
+
+def test_a_mail_that_goes_again_after_a_crash_says_the_same(stage: Stage) -> None:
+    """What is not due is out of the message before it is sent, so that a window that ends meanwhile adds nothing."""
+    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+
+    def before(name: str, *_: object) -> None:
+        if name == "record":
+            raise RuntimeError("as if the process were gone")
+
+    made, _ = hindered(stage, before)
+    stage.fire(severity="critical")
+    stage.fire(2, severity="info")
+    stage.step(made)
+    stage.clock.ns += NANOS_PER_HOUR
+    stage.step()
+    stage.clock.ns += 2 * S
+    stage.step()
+    first, again, rest = [message for _, message in stage.sender.sent]
+    assert (again.message_id, again.entries) == (first.message_id, first.entries)
+    assert len(first.entries) == 1
+    assert [entry.alert.severity for entry in rest.entries] == ["info", "info"]
+
+
+def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(stage: Stage) -> None:
+    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+
+    def before(name: str, *_: object) -> None:
+        if name == "return_entries":
+            raise StoreBusy("not now")
+
+    made, log = hindered(stage, before)
+    stage.fire(severity="critical")
+    stage.fire(2, severity="info")
+    stage.step(made)
+    assert stage.sender.sent == []
+    assert log.said == ["message_failed"]
+    stage.clock.ns += 61 * S
+    stage.step()
+    assert [len(message.entries) for _, message in stage.sender.sent] == [1]
+
+
+def test_what_is_past_its_use_is_not_sent(stage: Stage) -> None:
+    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
+    stage.fire(2)
+    stage.clock.ns += 10 * NANOS_PER_DAY
+    stage.step()
+    assert stage.sender.sent == []
+    assert [attempt.code for attempt in stage.log(row)] == ["expired"]
+    assert stage.dispatcher.counts[Target.SLACK, "expired"] == 1
+    stage.clock.ns += 2 * S
+    stage.fire()
+    stage.step()
+    ((_, note),) = stage.sender.sent
+    assert (note.missed, len(note.entries)) == (2, 1)
+
+
+def test_what_nothing_is_set_up_to_send_is_tried_again_and_the_operator_told_once(stage: Stage) -> None:
+    rows = [stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None) for _ in range(2)]
+    made, log = hindered(stage, lambda *_: None, senders={Target.HTTPS: stage.sender})
+    stage.fire()
+    stage.step(made)
+    assert [[(a.code, a.outcome) for a in stage.log(row)] for row in rows] == [
+        [("mail_not_set_up", "pending")]
+    ] * 2
+    assert log.said == ["messages_without_sender"]

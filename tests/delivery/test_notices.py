@@ -1,0 +1,125 @@
+"""What an owner is told of a webhook that does not fare well: a line in the account's log, and a mail."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.events import tell_into
+from tests.delivery.delivery_harness import BEGIN_NS, Stage, staged
+
+from outcry.database.errors import StoreBusy
+from outcry.delivery.notices import OwnerNotices
+from outcry.delivery.outbox_model import Message
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.mailer import Mail, MailFailed
+from outcry.people.store import SqlIdentityStore
+
+SHOWN = "hooks.mysite.dev/…0042"
+URL = "https://outcry.example.com"
+
+
+class Post:
+    """A mailer that keeps what it is handed, or fails as `problem` says."""
+
+    def __init__(self) -> None:
+        self.mails: list[Mail] = []
+        self.problem: MailFailed | None = None
+
+    def send(self, mail: Mail) -> None:
+        if self.problem is not None:
+            raise self.problem
+        self.mails.append(mail)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def notices(stage: Stage, said: list[str], post: Post | None) -> OwnerNotices:
+    return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", tell_into(said))
+
+
+def claimed(stage: Stage, language: str = "en") -> Message:
+    """A message to somebody who reads this language."""
+    stage.subscribe(stage.person())
+    stage.fire()
+    (message,) = stage.outbox.claim("w", stage.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
+    return replace(message, reader=replace(message.reader, language=language))
+
+
+def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said: list[str]) -> None:
+    message = claimed(stage)
+    told = notices(stage, said, None)
+    told.warned(message, 24)
+    told.switched_off(message, "failing")
+    rows = SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)
+    known = {"label": "Desk", "target": "https", "shown": SHOWN}
+    assert [(row.event, row.details, row.at_ns) for row in reversed(rows)] == [
+        ("subscription_failing", {**known, "hours": "24"}, BEGIN_NS),
+        ("subscription_off", {**known, "code": "failing"}, BEGIN_NS),
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("language", "warning", "end", "why"),
+    [
+        ("en", "24 hours", "disabled", "no delivery has succeeded for five days"),
+        ("de", "24 Stunden", "deaktiviert", "seit fünf Tagen war keine Zustellung erfolgreich"),
+    ],
+)
+def test_it_is_mailed_in_the_language_of_the_account(
+    stage: Stage, said: list[str], language: str, warning: str, end: str, why: str
+) -> None:
+    message, post = claimed(stage, language), Post()
+    told = notices(stage, said, post)
+    told.warned(message, 24)
+    told.switched_off(message, "failing")
+    first, last = post.mails
+    assert {mail.to for mail in post.mails} == {"ann@example.com"}
+    assert warning in first.subject
+    assert end in last.subject + last.text
+    assert why in last.text
+    for mail in post.mails:
+        assert SHOWN in mail.text
+        assert f"{URL}/account/webhooks/{message.subscription.id}" in mail.text
+        assert "https://hooks.mysite.dev/0042" not in mail.text
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_reason_has_words_of_its_own(stage: Stage, said: list[str], language: str) -> None:
+    message, post = claimed(stage, language), Post()
+    reasons = ("gone", "failing", "bounced", "address_lost", "something new")
+    for reason in reasons:
+        notices(stage, said, post).switched_off(message, reason)
+    assert len({mail.text for mail in post.mails}) == len(reasons)
+
+
+def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(stage: Stage, said: list[str]) -> None:
+    message, post = claimed(stage), Post()
+    post.problem = MailFailed("the server is away")
+    notices(stage, said, post).switched_off(message, "gone")
+    assert len(SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)) == 1
+    assert said == ["email_failed kind=webhook_off problem=the server is away"]
+
+
+def test_where_the_store_is_busy_a_mail_goes_all_the_same(
+    stage: Stage, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, post = claimed(stage), Post()
+
+    def busy(*_: object) -> None:
+        raise StoreBusy("database is locked")
+
+    monkeypatch.setattr(SqlIdentityStore, "note", busy)
+    notices(stage, said, post).warned(message, 72)
+    assert len(post.mails) == 1
+    assert said == ["owner_notice_failed problem=database is locked"]

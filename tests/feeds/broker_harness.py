@@ -1,0 +1,378 @@
+"""A whole house with one connection to a fake vendor: engine, store, vault and supervisor as they are, and a clock that
+the vendor's present sets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from support.vendors.bars import bars_by_hand
+from support.vendors.peer import FakePeer
+
+from outcry.access.licences import Scope
+from outcry.app.installation import Installation, open_installation
+from outcry.app.settings import Settings
+from outcry.base.errors import NoLicensedSource
+from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
+from outcry.connections.model import ConnectionPhase, ConnectionRow
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import ConnectionSupervisor
+from outcry.live import health
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.model import FanOut
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import TRADE, Quality, Rows
+from outcry.wire.answers import LevelsAnswer
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
+ROOTS = ("ES", "NQ")
+DAY = date(2026, 11, 18)
+#: Pauses and time limits are this many times shorter than in life.
+RUSH = 20.0
+
+
+def at(text: str) -> int:
+    """Ns UTC of `2026-11-18 15:00:00`."""
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
+
+
+#: Regular hours of the day, 9:30 to 16:15 in New York, and when a person connects.
+OPEN_NS, CLOSE_NS = at("2026-11-18 14:30:00"), at("2026-11-18 21:15:00")
+#: The sessions of the day: the overnight one, which was over when the person connected, and the regular one.
+SESSIONS = {SessionKind.ETH: (at("2026-11-17 21:15:00"), OPEN_NS), SessionKind.RTH: (OPEN_NS, CLOSE_NS)}
+#: The maintenance break within the overnight session, 17:00 to 18:00 in New York.
+BREAK = (at("2026-11-17 22:00:00"), at("2026-11-17 23:00:00"))
+BEGIN_NS = at("2026-11-18 15:00:00")
+#: While things happen trades are as near as this.
+BUSY = (at("2026-11-18 14:55:00"), at("2026-11-18 15:25:00"))
+
+
+def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
+    """Two sessions and the night between: a random walk on the tick, every 20 s, and every 1.5 s about while busy.
+
+    Some trades are alike in everything, as real ones are. Times are multiples of what the vendor can tell.
+    """
+    chance = np.random.default_rng(seed)
+    times: list[int] = []
+    for opened, closed, step_s in (
+        (at("2026-11-17 14:30:00"), at("2026-11-17 21:15:00"), 30),
+        (SESSIONS[SessionKind.ETH][0], BREAK[0], 60),
+        (BREAK[1], OPEN_NS, 60),
+        (OPEN_NS, BUSY[0], 20),
+        (*BUSY, 1.5),
+        (BUSY[1], CLOSE_NS, 20),
+    ):
+        count = int((closed - opened) / SECOND / step_s)
+        drawn = np.sort(chance.integers(opened + SECOND, closed - SECOND, count))
+        times += [opened + SECOND // 2, *drawn.tolist(), closed - SECOND]
+    rows = np.zeros(len(times), TRADE)
+    rows["ts_event"] = np.sort(np.array(times) // resolution_ns * resolution_ns)
+    base, tick_e9 = (26_800, 250_000_000) if contract.root == "ES" else (98_000, 250_000_000)
+    rows["price"] = (base + np.cumsum(chance.integers(-2, 3, len(rows)))) * tick_e9
+    rows["size"] = chance.integers(1, 20, len(rows))
+    rows["side"] = chance.choice([b"A", b"B"], len(rows))
+    alike = chance.choice(len(rows) - 1, len(rows) // 50, replace=False)
+    rows[alike + 1] = rows[alike]
+    rows["sequence"] = np.arange(1, len(rows) + 1)
+    rows["sequence"][alike + 1] = rows["sequence"][alike]
+    return rows[np.argsort(rows["ts_event"], kind="stable")]
+
+
+def in_window(rows: Rows, from_ns: int, to_ns: int) -> Rows:
+    """Rows between two instants, half-open."""
+    return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)]
+
+
+@dataclass
+class PeerClock:
+    """The present as the vendor has it, and how far ours is off."""
+
+    peer: FakePeer
+    off_ns: int = 0
+
+    def now_ns(self) -> int:
+        return self.peer.now_ns + self.off_ns
+
+
+@dataclass
+class Stage:
+    """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed; `answered`:
+    whether both products stood live, whenever that changed."""
+
+    installation: Installation
+    peer: FakePeer
+    clock: PeerClock
+    engine: Engine
+    connections: BrokerConnections
+    user: int
+    told: list[str]
+    tapes: dict[Contract, Rows]
+    id: int = 0
+    seen: list[tuple[ConnectionPhase, str]] = field(default_factory=list[tuple[ConnectionPhase, str]])
+    answered: list[bool] = field(default_factory=list[bool])
+
+    @property
+    def row(self) -> ConnectionRow:
+        return next(row for row in self.connections.connections(self.user) if row.id == self.id)
+
+    @property
+    def scope(self) -> Scope:
+        """What the user may see: nothing but what is the user's own."""
+        return Scope(self.user, ())
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases there were, each once as long as it lasted."""
+        found: list[str] = []
+        for phase, _ in self.seen:
+            if not found or found[-1] != phase:
+                found.append(str(phase))
+        return found
+
+    def forget(self) -> None:
+        """What is seen from now on is of interest."""
+        del self.seen[:-1]
+        del self.answered[:-1]
+
+    def connect(self, roots: Sequence[str] = ROOTS) -> None:
+        """As a person does on the page."""
+        broker = self.peer.adapter.broker.id
+        self.id = self.connections.connect(
+            self.user, broker, "mine", self.peer.given, roots, self.clock.now_ns()
+        )
+
+    def levels(self, symbol: str = "ES") -> LevelsAnswer | str:
+        """The answer of the user's key, or the first reason why there is none."""
+        try:
+            return self.installation.query.levels(self.scope, symbol, self.clock.now_ns()).answer
+        except NoLicensedSource as problem:
+            return str(problem.details["reasons"][0])
+
+    @property
+    def live(self) -> bool:
+        """Whether ES and NQ are answered live from the connection."""
+        answers = [self.levels(root) for root in ROOTS]
+        return all(not isinstance(one, str) and one.live and one.data_source == "personal" for one in answers)
+
+    async def until(self, met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Wait for something to be so."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while not met():
+            state = [
+                (r.name, r.health.phase, r.channel.availability.reason, r.lost_code)
+                for r in self.engine.runners.values()
+            ]
+            assert loop.time() < end_s, (
+                f"{what} did not come to be: {self.connections.connections(self.user)} {state}; seen {self.seen}; "
+                f"told {self.told[-8:]}"
+            )
+            await asyncio.sleep(0.01)
+
+    async def until_phase(self, phase: ConnectionPhase, seconds: float = 60.0) -> None:
+        await self.until(lambda: self.row.phase is phase, phase, seconds)
+
+    async def play(self, to_ns: int, step_ns: int = 10 * SECOND) -> None:
+        """Let the market go on in steps."""
+        while self.peer.now_ns < to_ns:
+            await self.peer.advance(min(self.peer.now_ns + step_ns, to_ns))
+            await asyncio.sleep(0.002)
+
+    async def caught(self) -> None:
+        """Wait until every trade before the present has arrived."""
+
+        def newest() -> bool:
+            for contract, rows in self.tapes.items():
+                runner = self.engine.runners.get(f"{self.user}/{self.row.broker}/{contract.key}")
+                past = rows["ts_event"][rows["ts_event"] < self.peer.now_ns - 2 * MINUTE]
+                if runner is None or runner.stream.latest_ns < int(past[-1]):
+                    return False
+            return True
+
+        await self.until(newest, "all trades")
+
+    async def refined(self) -> None:
+        """Wait until trades have taken the place of all bars of the day, where the vendor has them."""
+        began_ns = SESSIONS[SessionKind.ETH][0]
+        runners = list(self.engine.runners.values()) if self.peer.history is Quality.TICKS else []
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + 60
+        for runner in runners:
+            while [at for at in await self.engine._recovery.barred_minutes(runner) if at >= began_ns]:
+                assert loop.time() < end_s, f"only bars of {runner.name}"
+                await asyncio.sleep(0.01)
+
+    async def close_the_day(self) -> None:
+        """Play to the close and beyond it, and wait until the session is in the store."""
+        await self.refined()
+        await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
+        await self.until(
+            lambda: all(self._stored_to_the_close(c) for c in (ES, NQ)), "the session stored", 40
+        )
+
+    def _stored_to_the_close(self, contract: Contract) -> bool:
+        """Whether the regular session is stored; a part of it is, with the overnight before, since the trade date."""
+        session = self.session(contract)
+        return session is not None and session.last_ns >= CLOSE_NS - 2 * MINUTE
+
+    def session(self, contract: Contract, kind: SessionKind = SessionKind.RTH) -> SessionRow | None:
+        """A session of the day as stored, in the best quality."""
+        rows = self.installation.store.sessions([self.user], contract.root)
+        found = [row for row in rows if row.trade_date == DAY and row.kind is kind]
+        return found[0] if found else None
+
+    def recorded(self, contract: Contract, kind: SessionKind, quality: Quality) -> Rows:
+        """The rows of a session of the day on tape."""
+        parts = [
+            chunk
+            for row in self.installation.store.all_recordings()
+            if (row.owner, row.contract, row.quality) == (self.user, contract.key, quality)
+            for chunk in self.installation.tape.read(row.file, row.quality)
+        ]
+        return in_window(np.concatenate(parts), *SESSIONS[kind])
+
+    def equals_the_tape(self) -> None:
+        """The stored sessions, night and day, are complete and hold what was traded, no more and no less.
+
+        The overnight session may stay in bars: its first hour is of the trade date before, which is stored as soon as
+        it is over, be its trades there or not. Trades of the rest then make a session that names this hour as its hole.
+        """
+        for contract in (ES, NQ):
+            for kind in SESSIONS:
+                self._equals_the_tape(contract, kind)
+
+    def _equals_the_tape(self, contract: Contract, kind: SessionKind) -> None:
+        session, quality, which = self.session(contract, kind), self.peer.history, (contract.key, kind)
+        assert session is not None, which
+        truth = in_window(self.tapes[contract], *SESSIONS[kind])
+        if kind is SessionKind.ETH and getattr(self.peer, "bars_first", False) and not session.complete:
+            assert session.holes == ((SESSIONS[kind][0], BREAK[0]),), (*which, session.holes)
+            got = in_window(self.recorded(contract, kind, Quality.TICKS), BREAK[1], OPEN_NS)
+            assert _alike(got) == _alike(in_window(truth, BREAK[1], OPEN_NS)), which
+            return
+        assert session.complete, (*which, self.engine.runners, self.told[-5:])
+        if kind is SessionKind.ETH and session.quality is Quality.BARS_1M:
+            quality = Quality.BARS_1M
+        assert session.quality is quality, (*which, session.quality)
+        got = self.recorded(contract, kind, quality)
+        if quality is Quality.TICKS:
+            assert _alike(got) == _alike(truth), which
+            return
+        names = ("ts_event", "open", "high", "low", "close", "volume")
+        bars = [tuple(int(row[name]) for name in names) for row in np.sort(got, order="ts_event")]
+        assert bars == bars_by_hand(truth, quality.length_ns), which
+
+
+def _alike(rows: Rows) -> list[tuple[int, int, int]]:
+    return sorted(zip(*(rows[name].tolist() for name in ("ts_event", "price", "size")), strict=True))
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, peer: FakePeer
+) -> AsyncIterator[tuple[Installation, PeerClock, dict[Contract, Rows]]]:
+    """A vendor that plays its tape from `BEGIN_NS` on, and a house that goes by its clock."""
+    tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
+    for contract, rows in tapes.items():
+        peer.tape(contract, rows)
+    peer.now_ns = BEGIN_NS
+    clock = PeerClock(peer)
+    usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / RUSH * 2
+    await peer.start()
+    try:
+        with (
+            open_installation(Settings(data=str(folder)), clock) as installation,
+            installation.log.exclusively(),
+        ):
+            yield installation, clock, tapes
+    finally:
+        await peer.stop()
+        health.LINK_TIMEOUT_S = usual_s
+
+
+@asynccontextmanager
+async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do these beside until the block ends."""
+    beside = [asyncio.create_task(work) for work in works]
+    try:
+        yield
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+
+
+@asynccontextmanager
+async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
+    """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
+    peer = make()
+    async with opened(folder, peer) as (installation, clock, tapes):
+        stage, supervisor = _stage(installation, peer, clock, tapes)
+        await stage.engine.start()
+        await supervisor.start()
+        try:
+            async with running(_beat(stage), _watch(stage)):
+                yield stage
+        finally:
+            await supervisor.stop()
+            await stage.engine.stop()
+
+
+def _stage(
+    installation: Installation, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
+) -> tuple[Stage, ConnectionSupervisor]:
+    told: list[str] = []
+    reference = installation.reference
+    market = Market(
+        reference.universe, reference.calendar, clock, installation.licences.of_user,
+        lambda: FanOut(installation.licences.audience, clock.now_ns()),
+    )  # fmt: skip
+    archive = Archive(lambda: installation.importer, reference.calendar.session_at)
+    stores = Stores(installation.log, installation.alerts, installation.alerts, installation.store, archive)
+    engine = Engine(
+        stores,
+        market,
+        installation.registry,
+        lambda event, **details: told.append(f"{event} {details}"),
+        rush=RUSH,
+    )
+    broker = peer.adapter.broker.id
+    parts = FeedFactory(
+        SqlConnectionStore(installation.database), installation.vault, {broker: peer.adapter}, reference.universe,
+        clock, {broker: peer.places}, ConnectionPolicy(local=True), RUSH,
+    )  # fmt: skip
+    supervisor = ConnectionSupervisor(engine, parts)
+    connections = BrokerConnections(parts, supervisor, installation.registry)
+    user = installation.store.ensure_user("ann@example.com", clock.now_ns())
+    return Stage(installation, peer, clock, engine, connections, user, told, tapes), supervisor
+
+
+async def _beat(stage: Stage) -> None:
+    """A vendor is heard of also while nothing trades."""
+    while True:
+        with suppress(ConnectionError):
+            await stage.peer.advance(stage.peer.now_ns)
+        await asyncio.sleep(0.1)
+
+
+async def _watch(stage: Stage) -> None:
+    while True:
+        if stage.id:
+            row = stage.row
+            if not stage.seen or stage.seen[-1] != (row.phase, row.code):
+                stage.seen.append((row.phase, row.code))
+            runners = list(stage.engine.runners.values())
+            stands = len(runners) > 1 and all(runner.channel.availability.live for runner in runners)
+            if not stage.answered or stage.answered[-1] is not stands:
+                stage.answered.append(stands)
+        await asyncio.sleep(0.005)

@@ -1,0 +1,8 @@
+"""Databento through the whole house, misbehaving."""
+
+from support.vendors.databento_peer import DatabentoPeer
+from tests.feeds.fault_suite import FaultSuite
+
+
+class TestDatabentoFaults(FaultSuite):
+    peer = DatabentoPeer

@@ -1,0 +1,499 @@
+"""Tradovate's adapter against the vendor on loopback: what it sends is the tape, and what goes wrong is said."""
+
+import asyncio
+import logging
+
+import numpy as np
+import pytest
+from tests.feeds.tradovate_harness import (
+    ES,
+    MINUTE,
+    NOW_NS,
+    RUSH,
+    SECOND,
+    ZT,
+    alike,
+    past,
+    run,
+    staged,
+)
+
+from outcry.feeds.tradovate.adapter import REACH_NS
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import (
+    CaughtUp,
+    Cursor,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Heartbeat,
+    LoginRefused,
+    RowFlag,
+    Status,
+    Trades,
+    VolumeCounter,
+)
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
+
+
+@pytest.fixture(scope="module")
+def universe() -> Universe:
+    return load_reference().universe
+
+
+# -- history and what follows
+
+
+@pytest.mark.parametrize("shared_number", [False, True])
+@pytest.mark.parametrize("page", [4096, 37])
+def test_history_then_live_is_the_tape(universe: Universe, page: int, shared_number: bool) -> None:
+    """Row for row, of two contracts over one socket; in pages of 37 history takes many, and is whole all the same."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.page, stage.peer.shared_number, stage.peer.echo = page, shared_number, 5
+            since_ns = NOW_NS - 6000 * SECOND
+            for contract in (ES, ZT):
+                stage.read(contract, since_ns)
+            for contract in (ES, ZT):
+                await stage.caught_up(contract)
+                expected = past(stage.tapes[contract], since_ns, NOW_NS)
+                assert sorted(alike(stage.rows(contract))) == sorted(alike(expected))
+                assert np.all(np.diff(stage.rows(contract)["ts_event"]) >= 0)
+                assert set(stage.rows(contract)["flags"].tolist()) == {int(RowFlag.BACKFILL)}
+                assert stage.events[contract][0] == Status(subscribed=True, code="subscribed")
+                assert not stage.of(contract, Gap)
+            for step in range(1, 31):
+                await stage.peer.advance(NOW_NS + step * 20 * SECOND)
+            for contract in (ES, ZT):
+                whole = past(stage.tapes[contract], since_ns, NOW_NS + 600 * SECOND)
+                await stage.until(lambda c=contract, rows=whole: len(stage.rows(c)) >= len(rows))
+                assert sorted(alike(stage.rows(contract))) == sorted(alike(whole))
+                live = stage.rows(contract)[stage.rows(contract)["ts_event"] >= NOW_NS]
+                assert set(live["flags"].tolist()) == {0}
+                assert live["ts_recv"].min() > NOW_NS
+                assert len(np.unique(stage.rows(contract)["id"])) == len(whole)
+                counted = stage.of(contract, VolumeCounter)[-1]
+                traded = past(stage.tapes[contract], 0, counted.at_ns)
+                assert counted.volume_lots == int(traded["size"].sum())
+                beats = [beat.at_ns for beat in stage.of(contract, Heartbeat)]
+                assert beats == sorted(beats)
+                assert beats[-1] <= stage.peer.now_ns
+                assert stage.of(contract, CaughtUp)[0].quality is Quality.TICKS
+            assert (stage.peer.logins, stage.peer.sockets) == (1, 1)
+            assert stage.peer.beats
+
+    run(work)
+
+
+def test_what_is_older_than_is_asked_for_is_a_gap(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS - REACH_NS - 3 * MINUTE)
+            await stage.caught_up(ES)
+            assert stage.of(ES, Gap) == [Gap(NOW_NS - REACH_NS - 3 * MINUTE, NOW_NS - REACH_NS, "not_kept")]
+            assert sorted(alike(stage.rows(ES))) == sorted(alike(past(stage.tapes[ES], 0, NOW_NS)))
+
+    run(work)
+
+
+def test_after_a_drop_it_goes_on_from_the_cursor(universe: Universe) -> None:
+    """Cut in the middle of a frame; what was traded meanwhile comes as history, what was sent before the cursor not."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS - MINUTE)
+            await stage.caught_up(ES)
+            await stage.peer.drop()
+            assert (await stage.ended(ES)).code == "disconnected"
+            await stage.peer.advance(NOW_NS + 3 * MINUTE)
+            stage.peer.repeat(45)
+            stage.read(ES, NOW_NS - MINUTE)
+            await stage.caught_up(ES)
+            expected = past(stage.tapes[ES], NOW_NS - MINUTE, NOW_NS + 3 * MINUTE)
+            assert sorted(alike(stage.rows(ES))) == sorted(alike(expected))
+            assert stage.peer.logins == 1, "a token that lives is used again"
+
+    run(work)
+
+
+def test_who_leaves_lets_go(universe: Universe) -> None:
+    """Of every page of history when it has come, of a stream when its reader leaves; the other's stays."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.page = 50
+            for contract in (ES, ZT):
+                stage.read(contract, NOW_NS - 6000 * SECOND)
+            for contract in (ES, ZT):
+                await stage.caught_up(contract)
+            await stage.until(lambda: len(stage.peer.held) == 4)  # history and live, of each
+            assert len(stage.peer.asked) > 20
+            stage.tasks[0].cancel()
+            await stage.until(lambda: len(stage.peer.held) == 2)
+            assert stage.peer.watched == {"ZTZ6"}
+            await stage.peer.advance(NOW_NS + MINUTE)
+            await stage.until(lambda: len(past(stage.rows(ZT), NOW_NS, NOW_NS + MINUTE)))
+            assert not len(past(stage.rows(ES), NOW_NS, NOW_NS + MINUTE))
+
+    run(work)
+
+
+def test_a_tick_that_comes_again_is_the_same(universe: Universe) -> None:
+    """Though history has no bid and ask beside it, by which its side was known when it came live."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.bare = True
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            await stage.peer.advance(NOW_NS + 2 * MINUTE)
+            truth = past(stage.tapes[ES], NOW_NS, NOW_NS + 2 * MINUTE)
+            await stage.until(lambda: len(stage.rows(ES)) == len(truth))
+            assert sorted(alike(stage.rows(ES))) == sorted(alike(truth))
+            await stage.peer.drop()
+            await stage.ended(ES)
+            await stage.peer.advance(NOW_NS + 3 * MINUTE)
+            stage.read(ES, NOW_NS + MINUTE)
+            await stage.caught_up(ES)
+            got = stage.rows(ES)
+            again = past(got, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)
+            assert sorted(alike(again)) == sorted(alike(past(truth, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)))
+            assert set(past(got, NOW_NS + 2 * MINUTE, NOW_NS + 3 * MINUTE)["side"].tolist()) == {b"N"}
+
+    run(work)
+
+
+# -- what goes wrong
+
+
+def test_a_link_that_says_nothing(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            stage.peer.freeze(on=True)
+            beats = len(stage.of(ES, Heartbeat))
+            assert (await stage.ended(ES)).code == "link_silent"
+            assert len(stage.of(ES, Heartbeat)) <= beats + 1
+            stage.peer.freeze(on=False)
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+
+    run(work)
+
+
+@pytest.mark.parametrize("wrong", ["password", "user", "secret", "cid", "app"])
+def test_entries_that_are_wrong(universe: Universe, wrong: str) -> None:
+    """The first refusal is tried once more, by whoever asks; the second is the last."""
+
+    async def work() -> None:
+        async with staged(universe, **{wrong: "815"}) as stage:
+            codes: list[tuple[type, str]] = []
+            for _ in range(4):
+                stage.read(ES, NOW_NS)
+                problem = await stage.ended(ES)
+                codes.append((type(problem), problem.code))
+            assert codes == [(FeedLost, "login_refused"), *[(LoginRefused, "login_refused")] * 3]
+            assert stage.peer.logins == 2
+
+    run(work)
+
+
+def test_a_login_that_ends_and_a_token_taken_back(universe: Universe) -> None:
+    """A token taken back is replaced by a new login without a word; entries that have ended need a person."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            stage.peer.revoke()
+            await stage.peer.drop()
+            await stage.ended(ES)
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            assert (stage.peer.logins, stage.peer.refusals) == (2, 0)
+            await stage.peer.expire(on=True)
+            assert (await stage.ended(ES)).code == "disconnected"
+            for kind in (FeedLost, LoginRefused):
+                stage.read(ES, NOW_NS)
+                problem = await stage.ended(ES)
+                assert (type(problem), problem.code) == (kind, "login_refused")
+            assert stage.peer.refusals == 2
+
+    run(work)
+
+
+def test_the_token_is_renewed_while_the_socket_stays(universe: Universe) -> None:
+    """At four fifths of eighty minutes, by one request, and no new login."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            stage.read(ZT, NOW_NS)
+            await stage.caught_up(ES)
+            await stage.caught_up(ZT)
+            await stage.peer.advance(NOW_NS + 63 * MINUTE)
+            await asyncio.sleep(0)
+            assert stage.peer.renewals == 0
+            await stage.peer.advance(NOW_NS + 65 * MINUTE)
+            await stage.until(lambda: stage.peer.renewals)
+            assert (stage.peer.logins, stage.peer.renewals, stage.peer.sockets) == (1, 1, 1)
+            assert not stage.ends
+
+    run(work)
+
+
+def test_data_that_is_withheld_and_a_contract_there_is_not(universe: Universe) -> None:
+    """Each ends its own stream; the other goes on."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.withheld.add("ZTZ6")
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            for contract, code in (
+                (ZT, "not_entitled"),
+                (Contract("NQ", 2026, 12), "unknown_contract"),
+                (Contract("ES", 2046, 12), "unknown_contract"),
+            ):
+                stage.read(contract, NOW_NS)
+                problem = await stage.ended(contract)
+                assert isinstance(problem, FeedRefused)
+                assert problem.code == code
+            await stage.peer.advance(NOW_NS + MINUTE)
+            await stage.until(lambda: len(stage.of(ES, Trades)))
+            assert ES not in stage.ends
+
+    run(work)
+
+
+def test_another_session_of_the_user(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            await stage.peer.evict()
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (FeedRefused, "too_many_sessions")
+
+    run(work)
+
+
+def test_a_penalty_is_waited_for(universe: Universe) -> None:
+    """The vendor names a time and a ticket: the next login comes after it and shows it."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.penalty_s = 20.0  # a second, in this hurry
+            began_s = asyncio.get_running_loop().time()
+            stage.read(ES, NOW_NS)
+            assert (await stage.ended(ES)).code == "rate_limited"
+            stage.read(ES, NOW_NS)
+            assert (await stage.ended(ES)).code == "rate_limited"
+            assert stage.peer.logins == 1
+            while not stage.of(ES, CaughtUp):
+                stage.read(ES, NOW_NS)
+                await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
+            assert asyncio.get_running_loop().time() - began_s >= 1.0
+            assert stage.peer.logins == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("captcha", "status", "kind", "code"),
+    [
+        (True, 200, FeedRefused, "not_allowed"),
+        (False, 423, FeedRefused, "not_allowed"),
+        (False, 429, FeedLost, "rate_limited"),
+        (False, 503, FeedLost, "vendor_error"),
+    ],
+)
+def test_a_vendor_that_will_not(
+    universe: Universe, captcha: bool, status: int, kind: type, code: str
+) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.captcha, stage.peer.status = captcha, status
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (kind, code)
+
+    run(work)
+
+
+def test_a_penalty_for_charts_is_waited_for(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.chart_penalty = {"p-ticket": "chart-ticket", "p-time": 10}
+            began_s = asyncio.get_running_loop().time()
+            stage.read(ES, NOW_NS - MINUTE)
+            await stage.caught_up(ES)
+            assert asyncio.get_running_loop().time() - began_s >= 10 / RUSH
+            assert [asked.get("p-ticket") for asked in stage.peer.asked] == [None, "chart-ticket"]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("status", "penalty", "kind", "code"),
+    [
+        (429, {}, FeedLost, "rate_limited"),
+        (401, {}, FeedLost, "login_expired"),
+        (403, {}, FeedRefused, "not_allowed"),
+        (500, {}, FeedLost, "vendor_error"),
+        (200, {"p-ticket": "t", "p-time": 1, "p-captcha": True}, FeedRefused, "not_allowed"),
+        (
+            200,
+            {"p-ticket": "", "errorText": "Too many charts", "errorCode": "Other"},
+            FeedLost,
+            "vendor_error",
+        ),
+        (200, {"p-ticket": "", "mode": "Delayed", "realtimeId": 3}, FeedRefused, "not_entitled"),
+    ],
+)
+def test_charts_that_are_not_given(
+    universe: Universe, status: int, penalty: dict, kind: type, code: str
+) -> None:
+    """One stream's end, and not the session's; after 429 nothing is asked for an hour, a hurried one here."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.chart_status, stage.peer.chart_penalty = status, penalty
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (kind, code)
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (LoginRefused if status == 401 else kind, code)
+            # a token that is not taken for charts is replaced once
+            assert (stage.peer.sockets, stage.peer.logins) == ((2, 2) if status == 401 else (1, 1))
+            assert len(stage.peer.asked) == (1 if status == 429 else 2)
+
+    run(work)
+
+
+def test_an_hour_of_rest_ends(universe: Universe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked for meanwhile; of one contract's stream the other's goes on."""
+
+    async def work() -> None:
+        monkeypatch.setattr("outcry.feeds.tradovate.feed.RATE_LIMIT_PAUSE_S", 10.0)
+        async with staged(universe) as stage:
+            stage.read(ZT, NOW_NS)
+            await stage.caught_up(ZT)
+            stage.peer.chart_status = 429
+            stage.read(ES, NOW_NS)
+            assert (await stage.ended(ES)).code == "rate_limited"
+            stage.peer.chart_status = 200
+            began_s = asyncio.get_running_loop().time()
+            while not stage.of(ES, CaughtUp):
+                stage.read(ES, NOW_NS)
+                await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
+            assert 0.4 < asyncio.get_running_loop().time() - began_s < 20.0
+            assert ZT not in stage.ends
+
+    run(work)
+
+
+def test_what_cannot_be_read_ends_one_stream(universe: Universe) -> None:
+    """A trade of half a lot, of one contract; the other's stream goes on."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            for contract in (ES, ZT):
+                stage.read(contract, NOW_NS)
+                await stage.caught_up(contract)
+            await stage.peer.garble("ZTZ6")
+            assert (await stage.ended(ZT)).code == "protocol"
+            await stage.peer.advance(NOW_NS + MINUTE)
+            await stage.until(lambda: len(stage.rows(ES)))
+            assert ES not in stage.ends
+
+    run(work)
+
+
+def test_a_renewal_that_is_refused_is_not_insisted_on(universe: Universe) -> None:
+    """The stream goes on as long as the vendor lets it; the login is tried once, and once more when it has ended."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            stage.peer.expire_quietly()
+            await stage.peer.advance(NOW_NS + 65 * MINUTE)
+            await stage.until(lambda: stage.peer.refusals)
+            await asyncio.sleep(1.5)  # three looks more
+            assert stage.peer.logins == 2
+            assert ES not in stage.ends
+            await stage.peer.drop()
+            await stage.ended(ES)
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (LoginRefused, "login_refused")
+            assert stage.peer.logins == 3
+
+    run(work)
+
+
+def test_nobody_there(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            await stage.peer.stop()
+            stage.read(ES, NOW_NS)
+            assert (await stage.ended(ES)).code == "unreachable"
+
+    run(work)
+
+
+def test_a_reader_who_is_slow_holds_up_no_other(universe: Universe, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr("outcry.feeds.tradovate.stream.BUFFER_LIMIT", 30)
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            slow = stage.feed.open(ZT, Cursor(NOW_NS))
+            async for event in slow:
+                if isinstance(event, CaughtUp):
+                    break
+            for step in range(1, 61):
+                await stage.peer.advance(NOW_NS + step * 10 * SECOND)
+                await stage.until(
+                    lambda: len(stage.rows(ES)) >= len(past(stage.tapes[ES], NOW_NS, stage.peer.now_ns))
+                )
+            with pytest.raises(FeedLost) as caught:
+                async for _ in slow:
+                    pass
+            assert caught.value.code == "seam_overflow"
+            assert sorted(alike(stage.rows(ES))) == sorted(
+                alike(past(stage.tapes[ES], NOW_NS, stage.peer.now_ns))
+            )
+
+    run(work)
+
+
+def test_secrets_are_nowhere(universe: Universe, caplog: pytest.LogCaptureFixture) -> None:
+    """Not in what is logged, raised or shown of any object, whatever goes wrong."""
+    said: list[str] = []
+
+    async def work() -> None:
+        for given in ({}, {"password": "hunter2-wrong"}):
+            async with staged(universe, **given) as stage:
+                stage.read(ES, NOW_NS)
+                await stage.until(lambda: stage.ends or stage.of(ES, CaughtUp))
+                await stage.peer.drop()
+                stage.peer.status = 500
+                stage.peer.revoke()
+                said.append(repr(await stage.ended(ES)))
+                stage.read(ES, NOW_NS)
+                problem = await stage.ended(ES)
+                said.extend((repr(problem), repr(problem.__cause__), repr(problem.__context__)))
+                said.extend(repr(part) for part in vars(stage.feed).values())
+
+    with caplog.at_level(logging.DEBUG):
+        run(work)
+    text = "\n".join((*said, caplog.text))
+    assert "500" in text
+    for secret in ("analytical engine", "hunter2-wrong", "f00d-cafe-sec", "secret-token"):
+        assert secret not in text

@@ -1,0 +1,173 @@
+"""A live engine over a house of its own, and a feed that says what a test wants it to say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from tests.within import within
+
+from outcry.access.licences import Grant, resolve
+from outcry.app.installation import Installation
+from outcry.delivery.fan_out import OutboxEntries
+from outcry.live.archive import Archive
+from outcry.live.background_log import BackgroundLog
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.file_log import FileLog
+from outcry.live.registry import Registry
+from outcry.live.store import SqlLiveStore
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
+    LIVE_TRADE,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedLost,
+    Heartbeat,
+    Resume,
+    Trades,
+)
+from outcry.trades.records import Quality, Rows
+
+T = TypeVar("T")
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+ES = Contract("ES", 2024, 9)
+OWN_CLOCK = FeedCaps(
+    resolution_ns=1, has_id=True, has_side=False, backfill=Backfill.TICKS, reach_ns=0, resume=Resume.BY_TIME,
+    has_volume_counter=False, own_clock=True,
+)  # fmt: skip
+
+
+def rows(
+    *trades: tuple[int, int] | tuple[int, int, int], flags: int = 0, delay_ns: int = 0, first_id: int = 0
+) -> Rows:
+    """Live rows of (at_ns, price in quarter points, size)."""
+    made = np.zeros(len(trades), LIVE_TRADE)
+    for at, (at_ns, ticks, *size) in enumerate(trades):
+        made[at] = (at_ns, at_ns + delay_ns, ticks * 250_000_000, size[0] if size else 1, b"N", flags, 0,
+                    first_id + at if first_id else 0)  # fmt: skip
+    return made
+
+
+@dataclass
+class ScriptFeed:
+    """Sends its script once opened; items are events, an exception to raise, or a number of seconds to wait.
+
+    `scripts`: one for each time it is opened, the last again and again.
+    """
+
+    scripts: Sequence[Sequence[Event | Exception | float]]
+    caps: FeedCaps = OWN_CLOCK
+    name: str = "script"
+    run: str = ""
+    contract: Contract = ES
+    others: Mapping[Contract, Sequence[Event | Exception | float]] = field(default_factory=dict)
+    opened: list[Cursor] = field(default_factory=list)
+
+    async def contracts(self) -> list[Contract]:
+        return [self.contract, *self.others]
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        script = self.others.get(contract)
+        if script is None:
+            assert contract == self.contract
+            script = self.scripts[min(len(self.opened), len(self.scripts) - 1)]
+            self.opened.append(since)
+        for item in script:
+            if isinstance(item, Exception):
+                raise item
+            if isinstance(item, float):
+                await asyncio.sleep(item)
+            elif isinstance(item, Trades):
+                yield Trades(item.rows[item.rows["ts_event"] >= since.since_ns])
+            else:
+                yield item
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Stage:
+    """An engine and what it works with."""
+
+    installation: Installation
+    engine: Engine
+    registry: Registry
+    live: SqlLiveStore
+    log: BackgroundLog
+    told: list[str]
+
+    def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):
+        return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
+
+
+def stage(
+    installation: Installation, registry: Registry | None = None, log: BackgroundLog | None = None
+) -> Stage:
+    """Build an engine; times between attempts are a thousand times shorter than usual."""
+    log = log or BackgroundLog(FileLog(installation.settings.folder / "live"))
+    live = SqlLiveStore(installation.database, OutboxEntries())
+    registry = registry or Registry()
+    told: list[str] = []
+
+    def report(event: str, **details: object) -> None:
+        told.append(f"{event} {details}")
+
+    market = Market(
+        installation.reference.universe, installation.reference.calendar, installation.clock,
+        lambda user: resolve(user, 0, "free", (Grant("everyone", "completed", (), None, None),)),
+    )  # fmt: skip
+    stores = Stores(
+        log,
+        live,
+        live,
+        installation.store,
+        Archive(lambda: installation.importer, installation.reference.calendar.session_at),
+    )
+    return Stage(
+        installation, Engine(stores, market, registry, report, rush=1000.0), registry, live, log, told
+    )
+
+
+def run(
+    installation: Installation,
+    work: Callable[[Stage], Awaitable[T]],
+    registry: Registry | None = None,
+    log: BackgroundLog | None = None,
+) -> T:
+    """Start an engine, do the work, stop it."""
+
+    async def whole() -> T:
+        staged = stage(installation, registry, log)
+        with staged.log.exclusively():
+            await staged.engine.start()
+            try:
+                return await within(work(staged), 120)
+            finally:
+                await staged.engine.stop()
+
+    return asyncio.run(whole())
+
+
+async def played(
+    staged: Stage, *scripts: Sequence[Event | Exception | float], owner: int = 0, **more: object
+) -> ScriptFeed:
+    """Attach a feed with these scripts and wait until it has ended."""
+    feed = ScriptFeed(scripts, **more)  # type: ignore[arg-type]
+    await staged.engine.attach(owner, feed)
+    await staged.engine.drained()
+    return feed
+
+
+__all__ = [
+    "ES", "MINUTE", "OWN_CLOCK", "SECOND", "AbstractContextManager", "CaughtUp", "Ended", "FeedLost", "Heartbeat",
+    "Path", "Quality", "ScriptFeed", "Stage", "Trades", "played", "rows", "run", "stage",
+]  # fmt: skip

@@ -1,0 +1,365 @@
+"""Bars and trades of one session: which tells of a time, what is stored of it, and what a feed left behind."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import numpy as np
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
+
+from outcry.app.installation import Installation
+from outcry.market.calendar import SessionKind
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.feed import (
+    Backfill,
+    Bars,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedLost,
+    Gap,
+    Heartbeat,
+    Replaced,
+    Trades,
+)
+from outcry.trades.records import BAR, Quality, Rows
+from outcry.trades.rows import bars_of
+
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+CLOSE = OPEN + 405 * MINUTE
+QUARTER = 250_000_000
+#: A feed of the present; the clock of the tests' house is set to what they play.
+BY_BARS = replace(OWN_CLOCK, backfill=Backfill.BARS_1M)
+KEY = f"0/script/{ES.key}"
+
+
+def bars(*made: tuple[int, int, int, int, int, int]) -> Rows:
+    """Bars of (start, open, high, low, close in quarter points, volume)."""
+    found = np.zeros(len(made), BAR)
+    for at, (start, opened, high, low, close, volume) in enumerate(made):
+        found[at] = (start, opened * QUARTER, high * QUARTER, low * QUARTER, close * QUARTER, volume)
+    return found
+
+
+def flat(first_minute: int, last_minute: int, volume: int = 10) -> Rows:
+    """A bar a minute at 22 000, up two ticks."""
+    return bars(
+        *(
+            (OPEN + n * MINUTE, 22_000, 22_002, 22_000, 22_000, volume)
+            for n in range(first_minute, last_minute)
+        )
+    )
+
+
+def trades(first_minute: int, last_minute: int) -> Trades:
+    """Two trades a minute at 22 001, three and four lots."""
+    return Trades(
+        rows(
+            *(
+                (OPEN + n * MINUTE + offset * SECOND, 22_001, 3 + offset // 30)
+                for n in range(first_minute, last_minute)
+                for offset in (1, 31)
+            )
+        )
+    )
+
+
+def stored(installation: Installation) -> SessionRow:
+    (found,) = [row for row in installation.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
+    return found
+
+
+def ladder(staged: Stage):
+    found = staged.channel().view()
+    assert found is not None
+    return found.ladder
+
+
+def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(installation: Installation) -> None:
+    """90 bars of 10 lots, then 315 minutes of 7 lots: complete, of bars, with every lot."""
+
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
+             trades(90, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+        found = stored(installation)
+        assert (found.quality, found.complete, found.volume) == (Quality.BARS_1M, True, 90 * 10 + 315 * 7)
+
+    run(installation, work)
+
+
+def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(installation: Installation) -> None:
+    """As above, but each of the two trades of a minute comes by itself, as from a feed of the present."""
+
+    async def work(staged: Stage) -> None:
+        whole = trades(90, 405).rows
+        await played(
+            staged,
+            [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
+             *(Trades(whole[at : at + 1]) for at in range(len(whole))), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+        found = stored(installation)
+        assert (found.quality, found.complete, found.volume) == (Quality.BARS_1M, True, 90 * 10 + 315 * 7)
+
+    run(installation, work)
+
+
+def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Installation) -> None:
+    """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
+
+    async def work(staged: Stage) -> None:
+        said = [
+            Bars(flat(0, 90), Quality.BARS_1M, backfill=True),
+            CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
+            trades(90, 120),
+        ]
+        replaced: list[Event] = [
+            Replaced(OPEN + a * MINUTE, OPEN + (a + 45) * MINUTE, trades(a, a + 45).rows) for a in (0, 45)
+        ]
+        gate = ScriptFeed([[*said, *replaced, trades(120, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
+                          caps=BY_BARS)  # fmt: skip
+        await staged.engine.attach(0, gate)
+        await staged.engine.drained()
+        found = stored(installation)
+        assert (found.quality, found.complete, found.volume) == (Quality.TICKS, True, 405 * 7)
+
+    run(installation, work)
+
+
+def test_until_all_are_replaced_the_rest_are_bars(installation: Installation) -> None:
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
+             Replaced(OPEN, OPEN + 60 * MINUTE, trades(0, 60).rows), trades(90, 91), Ended(OPEN + 92 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+        found = ladder(staged)
+        assert (sum(found.volume), found.source) == (60 * 7 + 30 * 10 + 7, "bars")
+
+    run(installation, work)
+
+
+def test_replaced_trades_survive_a_restart(installation: Installation) -> None:
+    async def first(staged: Stage) -> None:
+        await played(
+            staged,
+            [Bars(flat(0, 10), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 10 * MINUTE, Quality.BARS_1M),
+             Replaced(OPEN, OPEN + 10 * MINUTE, trades(0, 10).rows), Ended(OPEN + 10 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+
+    async def again(staged: Stage) -> None:
+        found = ladder(staged)
+        assert (sum(found.volume), found.source) == (70, "trades")
+
+    run(installation, first)
+    run(installation, again)
+
+
+def test_no_trades_leave_the_bars(installation: Installation) -> None:
+    """A vendor that has forgotten the trades of a time does not wipe out what is known of it."""
+
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [Bars(flat(0, 10), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 10 * MINUTE, Quality.BARS_1M),
+             Replaced(OPEN, OPEN + 10 * MINUTE, trades(0, 0).rows), Ended(OPEN + 10 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+        assert sum(ladder(staged).volume) == 100
+
+    run(installation, work)
+
+
+def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(installation: Installation) -> None:
+    """The link broke half a minute in; the vendor brings the missed minutes as bars: the first lots count once."""
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed(
+            [[CaughtUp(OPEN, Quality.TICKS), trades(0, 5), Trades(rows((OPEN + 5 * MINUTE + SECOND, 22_001, 3))),
+              FeedLost("disconnected")],
+             [Bars(flat(5, 8, 7), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 8 * MINUTE, Quality.BARS_1M),
+              trades(8, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
+            caps=BY_BARS,
+        )  # fmt: skip
+        await staged.engine.attach(0, feed)
+        await staged.engine.drained()
+        found = stored(installation)
+        assert (found.quality, found.complete, found.volume) == (Quality.BARS_1M, True, 405 * 7)
+
+    run(installation, work)
+
+
+def test_bars_of_trades_by_hand() -> None:
+    made = rows((OPEN + 5, 4, 1), (OPEN + 1, 7, 2), (OPEN + MINUTE, 2, 3), (OPEN + 3 * MINUTE + 9, 9, 4))
+    found = bars_of(made, Quality.BARS_1M)
+    assert [tuple(row) for row in found.tolist()] == [
+        (OPEN, 7 * QUARTER, 7 * QUARTER, 4 * QUARTER, 4 * QUARTER, 3),
+        (OPEN + MINUTE, 2 * QUARTER, 2 * QUARTER, 2 * QUARTER, 2 * QUARTER, 3),
+        (OPEN + 3 * MINUTE, 9 * QUARTER, 9 * QUARTER, 9 * QUARTER, 9 * QUARTER, 4),
+    ]
+    assert not len(bars_of(made[:0], Quality.BARS_1S))
+
+
+class Standing:
+    """The present, set by hand."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.at_ns = now_ns
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+PRESENT = replace(OWN_CLOCK, own_clock=False, reach_ns=4 * 86_400 * SECOND)
+
+
+def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_once_it_is_back(
+    installation: Installation,
+) -> None:
+    """Disconnected at noon: after the close what there is is stored, incomplete. Connected again, the vendor brings the
+    rest, and at the end of the trade date the session is complete."""
+    clock = Standing(OPEN + 120 * MINUTE)
+    installation = replace(installation, clock=clock)
+
+    async def work(staged: Stage) -> None:
+        caught = CaughtUp(OPEN, Quality.TICKS)
+        feed = ScriptFeed(
+            [[caught, trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
+             [trades(119, 405), CaughtUp(CLOSE + 7 * MINUTE, Quality.TICKS), Heartbeat(CLOSE + 7 * MINUTE),
+              0.2, Heartbeat(CLOSE + 60 * MINUTE), 60.0]],
+            caps=PRESENT,
+        )  # fmt: skip
+        await followed_for_two_hours(staged, feed)
+        clock.at_ns = CLOSE + 6 * MINUTE
+        await until(lambda: bool(installation.store.sessions([0], "ES")))
+        assert (stored(installation).complete, stored(installation).volume) == (False, 120 * 7)
+        assert staged.engine.runners[KEY].stream.holes == [(OPEN + 120 * MINUTE, CLOSE + 5 * MINUTE)]
+
+        clock.at_ns = CLOSE + 60 * MINUTE
+        task = staged.engine.attach(0, feed)
+        await until(lambda: bool(installation.store.sessions([0], "ES")) and stored(installation).complete)
+        assert stored(installation).volume == 405 * 7
+        assert staged.engine.runners[KEY].stream.holes == []
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(installation, work)
+
+
+def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(installation: Installation) -> None:
+    """Session and trade date were stored without the afternoon; what comes next morning begins with it."""
+    clock = Standing(OPEN + 120 * MINUTE)
+    installation = replace(installation, clock=clock)
+    next_day = 24 * 60
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed(
+            [[CaughtUp(OPEN, Quality.TICKS), trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
+             [trades(119, 405), trades(next_day, next_day + 30),
+              CaughtUp(OPEN + (next_day + 30) * MINUTE, Quality.TICKS), 60.0]],
+            caps=PRESENT,
+        )  # fmt: skip
+        await followed_for_two_hours(staged, feed)
+        clock.at_ns = CLOSE + 70 * MINUTE
+        await until(lambda: not staged.engine.runners[KEY].stream.days)
+        assert (stored(installation).complete, stored(installation).volume) == (False, 120 * 7)
+        clock.at_ns = OPEN + (next_day + 30) * MINUTE
+        task = staged.engine.attach(0, feed)
+        await until(lambda: stored(installation).complete)
+        assert stored(installation).volume == 405 * 7
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(installation, work)
+
+
+def test_a_hole_the_vendor_cannot_fill_stays(installation: Installation) -> None:
+    clock = Standing(OPEN + 120 * MINUTE)
+    installation = replace(installation, clock=clock)
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed(
+            [[CaughtUp(OPEN, Quality.TICKS), trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
+             [Gap(OPEN + 130 * MINUTE, OPEN + 140 * MINUTE, "aged_out"), trades(150, 405),
+              CaughtUp(CLOSE + 7 * MINUTE, Quality.TICKS), Heartbeat(CLOSE + 7 * MINUTE), 60.0]],
+            caps=PRESENT,
+        )  # fmt: skip
+        await followed_for_two_hours(staged, feed)
+        clock.at_ns = CLOSE + 6 * MINUTE
+        await until(lambda: bool(installation.store.sessions([0], "ES")))
+        task = staged.engine.attach(0, feed)
+        await until(lambda: staged.engine.runners[KEY].stream.latest_ns > OPEN + 400 * MINUTE)
+        await until(lambda: staged.engine.runners[KEY].health.phase == "current")
+        assert staged.engine.runners[KEY].stream.holes != []
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(installation, work)
+
+
+def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_none(
+    installation: Installation,
+) -> None:
+    """Nothing is known and nothing granted: from the overnight of the last regular session on, so that there are prior
+    levels, with their overnight range. July 1 2024 was a Monday."""
+    clock = Standing(OPEN + 30 * MINUTE)
+    installation = replace(installation, clock=clock)
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed([[CaughtUp(OPEN, Quality.TICKS), 60.0]], caps=PRESENT)
+        task = staged.engine.attach(0, feed)
+        await until(lambda: bool(feed.opened))
+        before = installation.reference.calendar.session("ES", date(2024, 7, 1), SessionKind.ETH)
+        answered = installation.reference.calendar.session("ES", date(2024, 7, 2), SessionKind.ETH)
+        assert before is not None
+        assert answered is not None
+        assert feed.opened == [Cursor(before.open_ns, answered_ns=answered.open_ns)]
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(installation, work)
+
+
+def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> None:
+    """A vendor says that history is complete up to the year 2100: that is no feed to be believed, and the session under
+    way is neither stored nor called complete."""
+    clock = Standing(OPEN + 30 * MINUTE)
+    installation = replace(installation, clock=clock)
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed([[trades(0, 30), CaughtUp(at_2100, Quality.TICKS), 60.0]], caps=PRESENT)
+        task = staged.engine.attach(0, feed)
+        await until(lambda: any("protocol" in said for said in staged.told))
+        stream = staged.engine.runners[KEY].stream
+        assert stream.time_ns < OPEN + 31 * MINUTE
+        assert not installation.store.sessions([0], "ES")
+        task.cancel()
+        await asyncio.wait([task])
+
+    at_2100 = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * SECOND
+    run(installation, work)
+
+
+async def followed_for_two_hours(staged: Stage, feed: ScriptFeed) -> None:
+    """Take a feed away once its first two hours are in."""
+    task = staged.engine.attach(0, feed)
+    last_ns = OPEN + 119 * MINUTE + 31 * SECOND
+    runners = staged.engine.runners
+    await until(lambda: KEY in runners and runners[KEY].stream.latest_ns == last_ns)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def until(met) -> None:
+    for _ in range(6000):
+        if met():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to be")

@@ -1,0 +1,75 @@
+"""Tasks that are told to end do, also where what they run loses that they were told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.live.engine_harness import ES, OWN_CLOCK, Stage, run
+from tests.within import within
+
+from outcry.app.installation import Installation
+from outcry.base import cancellation
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, Status
+
+
+class Deaf:
+    """A feed that does not hear the first time that it is to end."""
+
+    name, caps, run = "deaf", OWN_CLOCK, ""
+
+    def __init__(self) -> None:
+        self.reading, self.told, self.closed = asyncio.Event(), 0, False
+
+    async def contracts(self) -> list[Contract]:
+        return [ES]
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        yield Status(subscribed=True, code="subscribed")
+        self.reading.set()
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                self.told += 1
+                if self.told > 1:
+                    raise
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "AGAIN_S", 0.05)
+
+    async def work(staged: Stage) -> None:
+        feed = Deaf()
+        task = staged.engine.attach(0, feed)
+        await feed.reading.wait()
+        task.cancel()
+        await within(asyncio.wait([task]), 60)
+        assert (feed.told, feed.closed) == (2, True)
+
+    run(installation, work)
+
+
+def test_what_ends_at_once_is_told_once_and_what_has_ended_not_at_all() -> None:
+    async def whole() -> None:
+        told: list[str] = []
+
+        async def work(name: str, lasts_s: float) -> None:
+            try:
+                await asyncio.sleep(lasts_s)
+            except asyncio.CancelledError:
+                told.append(name)
+                raise
+
+        over, going = asyncio.create_task(work("over", 0)), asyncio.create_task(work("going", 60))
+        await over
+        await cancellation.end([over, going])
+        assert (told, going.cancelled()) == (["going"], True)
+        await cancellation.end([])
+
+    asyncio.run(whole())

@@ -1,0 +1,62 @@
+"""A pushed feed whose pusher dies: the stream is live no more, and is not again until something is heard."""
+
+import asyncio
+
+import pytest
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+from tests.live.test_engine import CAUGHT, CLOSE, OPEN, day
+
+from outcry.app.installation import Installation
+from outcry.feeds import push_queue
+from outcry.feeds.pushed import PushedFeed, PushedFeeds
+from outcry.live.registry import Availability, Channel, Registry
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Event, Heartbeat, Trades
+from outcry.trades.push_format import Push
+
+NEXT = OPEN + 24 * 60 * MINUTE
+FEED = "pushed"
+
+
+class Noting(Registry):
+    """A registry that keeps the reasons of every availability, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[str] = []
+
+    def set_availability(self, channel: Channel, availability: Availability) -> None:
+        if self.reasons[-1:] != [availability.reason]:
+            self.reasons.append(availability.reason)
+        super().set_availability(channel, availability)
+
+
+def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session and the first trade of the next one are pushed: live. Then nothing for four times as long as a link
+    may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
+    push that says no more than that the pusher is there, and once the last seconds were told again it is live."""
+    monkeypatch.setattr(push_queue, "SILENCE_S", 1.0)
+    registry = Noting()
+
+    async def work(staged: Stage) -> None:
+        pushes = PushedFeeds(installation.reference.universe)
+
+        def follow(owner: int, feed: PushedFeed, contract: Contract) -> None:
+            staged.engine.attach_contract(owner, feed, contract)
+
+        pushes.subscribe(follow)
+        events: list[Event] = [
+            CAUGHT, *day(), Heartbeat(CLOSE + 5 * MINUTE), Trades(rows((NEXT + SECOND, 22_003))),
+        ]  # fmt: skip
+        assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, 0, tuple(events))) == len(events)
+        assert staged.channel(feed=FEED).availability.live
+        at = len(registry.reasons)
+        await asyncio.sleep(4.0)
+        assert registry.reasons[at:] == ["disconnected"]
+        assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, len(events), ())) == len(events)
+        await asyncio.sleep(0.1)
+        assert registry.reasons[at:] == ["disconnected", "catching_up", "live"]
+
+    run(installation, work, registry)

@@ -1,0 +1,69 @@
+"""The overnight session before a regular one is still shown while that runs, whatever happens to the process."""
+
+from tests.live.engine_harness import MINUTE, SECOND, Stage, Trades, played, rows, run
+from tests.live.test_engine import CAUGHT, NIGHT, OPEN
+
+from outcry.app.installation import Installation
+from outcry.live.stream import Stream
+from outcry.market.ladder import Ladder
+from outcry.trades.feed import Ended, Event, Heartbeat
+
+#: Two brackets of the night at 5499 to 5500, and one of the next day at 5510.
+NIGHTLY = [Trades(rows((NIGHT + SECOND, 21_996, 3))), Trades(rows((NIGHT + 31 * MINUTE, 22_000, 4)))]
+DAILY = Trades(rows((OPEN + SECOND, 22_040, 1)))
+
+
+def shown(staged: Stage) -> Ladder | None:
+    view = staged.channel().view()
+    assert view is not None
+    return view.overnight_ladder
+
+
+def asked(installation: Installation, *events: Event) -> Ladder | None:
+    async def work(staged: Stage) -> Ladder | None:
+        await played(staged, [CAUGHT, *NIGHTLY, *events, Ended(OPEN + MINUTE)])
+        return shown(staged)
+
+    return run(installation, work)
+
+
+def test_it_is_there_from_the_first_regular_trade(installation: Installation) -> None:
+    found = asked(installation, DAILY)
+    assert found is not None
+    assert (found.low_ticks, found.volume[0], found.volume[-1]) == (21_996, 3, 4)
+    assert [bracket.index for bracket in found.brackets] == [2, 3]  # two lie before the pause at 17:00
+
+
+def test_it_is_there_once_it_is_no_longer_folded(installation: Installation) -> None:
+    found = asked(installation, DAILY, Heartbeat(OPEN + 30 * MINUTE))
+    assert found is not None
+    assert found.volume[-1] == 4
+
+
+def test_overnight_there_is_none_but_the_night_itself(installation: Installation) -> None:
+    assert asked(installation) is None
+
+
+def test_it_outlives_the_process(installation: Installation) -> None:
+    """Restored from a snapshot taken after the night was let go; an older snapshot, without it, is read too."""
+    asked(installation, DAILY, Heartbeat(OPEN + 30 * MINUTE))
+
+    async def again(staged: Stage) -> tuple[Ladder | None, bytes, int]:
+        stream = next(iter(staged.engine.runners.values())).stream
+        return shown(staged), stream.dump(), stream.position
+
+    found, held, position = run(installation, again)
+    assert found is not None
+    assert found.volume[-1] == 4
+    stream = Stream(250_000_000, lambda _: [])
+    assert stream.restore(position, held)
+    assert stream.night is not None
+    assert stream.night[1] == found
+
+
+def test_another_days_night_is_not_shown(installation: Installation) -> None:
+    next_day = 24 * 60 * MINUTE
+    found = asked(
+        installation, DAILY, Heartbeat(OPEN + next_day), Trades(rows((OPEN + next_day + SECOND, 22_044)))
+    )
+    assert found is None

@@ -1,0 +1,79 @@
+"""`va-accept-*`, worked by hand: two brackets, one after the other, closing at 1001 or more (959 or less)."""
+
+import pytest
+from tests.market.structure_tape import Tape, at, told
+
+ABOVE, BELOW = "va-accept-above", "va-accept-below"
+
+
+def closes(*prices: int | None) -> list[list[tuple[str, int]]]:
+    tape = Tape()
+    return [told(tape.bracket(index, price)) for index, price in enumerate(prices)]
+
+
+def test_two_closes_beyond_fire() -> None:
+    tape = Tape()
+    assert tape.bracket(0, 1001) == []
+    (alert,) = tape.bracket(1, 1005)
+    assert (alert.type, alert.ref, alert.price_ticks, alert.at_ns, alert.bracket) == (
+        ABOVE,
+        "VAH",
+        1005,
+        at(60),
+        1,
+    )
+    assert alert.type.severity == "warn"
+    assert alert.params == {
+        "level": 1000, "reached": None, "observed": None, "vah": 1000, "val": 960, "poc": 980, "tolTicks": None,
+        "approach": None, "probeExtreme": None, "probeTicks": None, "secondsOutside": None, "brackets": [0, 1],
+    }  # fmt: skip
+
+
+def test_the_lower_edge_mirrors() -> None:
+    tape = Tape()
+    tape.bracket(0, 980)
+    tape.bracket(1, 959)
+    (alert,) = tape.bracket(2, 950)
+    assert (alert.type, alert.ref, alert.params["brackets"]) == (BELOW, "VAL", [1, 2])
+
+
+@pytest.mark.parametrize("between", [1000, 980, None, 950])
+def test_what_comes_between_breaks_the_pair(between: int | None) -> None:
+    assert closes(1001, between, 1001) == [[], [], []]
+    assert closes(1001, between, 1001, 1001)[3] == [(ABOVE, 1001)]
+
+
+def test_a_close_at_the_edge_is_inside() -> None:
+    assert closes(1000, 1001, 1000, 1001) == [[], [], [], []]
+    assert closes(960, 960) == [[], []]
+
+
+def test_brackets_never_told_of_come_between_too() -> None:
+    tape = Tape()
+    tape.bracket(0, 1001)
+    assert tape.bracket(2, 1001) == []
+    assert told(tape.bracket(3, 1001)) == [(ABOVE, 1001)]
+
+
+def test_again_only_after_a_bracket_closed_back_inside() -> None:
+    assert closes(1001, 1001, 1001, 1001, None, 1001, 1001) == [[], [(ABOVE, 1001)], [], [], [], [], []]
+    assert closes(1001, 1001, 1000, 1001, 1002) == [[], [(ABOVE, 1001)], [], [], [(ABOVE, 1002)]]
+
+
+def test_twice_a_session_and_side() -> None:
+    found = closes(1001, 1001, 990, 1001, 1001, 990, 1001, 1001, 990, 959, 959)
+    assert [bool(one) for one in found] == [
+        False, True, False, False, True, False, False, False, False, False, True,
+    ]  # fmt: skip
+    assert found[-1] == [(BELOW, 959)]
+
+
+def test_after_two_nothing_is_told_whatever_closes() -> None:
+    assert closes(1001, 1001, 990, 1001, 1001, None, 1001, 1001, 990, 1001, 1001)[5:] == [[]] * 6
+
+
+def test_a_session_opened_above_is_accepted_at_the_close_of_its_second_bracket() -> None:
+    tape = Tape()
+    tape.trade(0, 1010)
+    tape.bracket(0, 1012)
+    assert told(tape.bracket(1, 1015)) == [(ABOVE, 1015)]

@@ -1,0 +1,93 @@
+"""A service with people in it, over memory: what the tests of identity act on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from argon2 import PasswordHasher
+from support.events import tell_into
+from tests.people.memory_store import HandClock, MemoryIdentity, PostBox
+
+from outcry.access.local_limiter import SlidingWindowLimiter
+from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
+from outcry.people.model import BrowserSession, UserRow
+from outcry.people.openid_model import OpenIdProvider
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import Identity
+
+SITE = "https://outcry.example.com"
+SECRET = b"a secret of the server, 32 bytes"
+OWNER, MEMBER = "owner@example.com", "ann@example.com"
+PASSWORD, OTHER_PASSWORD = "slow green kettle drum", "seven brass lanterns"
+HERE = Origin("192.0.2.1", "Firefox on Linux")
+
+
+@dataclass
+class IdentityStage:
+    """Identity with its surroundings. What it does later is done at once, unless `held` is a list. Passwords are hashed
+    cheaply, unless they are to cost what they do."""
+
+    clock: HandClock = field(default_factory=HandClock)
+    store: MemoryIdentity = field(default_factory=MemoryIdentity)
+    post: PostBox | None = field(default_factory=PostBox)
+    reports: list[str] = field(default_factory=list)
+    held: list[Callable[[], None]] | None = None
+    openid: OpenIdProvider | None = None
+    costly: bool = False
+
+    def __post_init__(self) -> None:
+        self.browser_sessions = BrowserSessions(self.store, SECRET, self.clock)
+        self.identity = Identity(
+            self.store, self.browser_sessions, SlidingWindowLimiter(self.clock.now_ns), self.clock, SECRET, self.post,
+            SITE if self.post else "", later=self._later, openid=self.openid,
+        )  # fmt: skip
+        self.identity.report_to(tell_into(self.reports))
+        if not self.costly:
+            cheap = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+            self.identity._passwords._hasher = cheap
+
+    def _later(self, work: Callable[[], None]) -> None:
+        if self.held is None:
+            work()
+        else:
+            self.held.append(work)
+
+    # -- who is there
+
+    def owner(self) -> SignedIn:
+        """The operator, just set up."""
+        return self.identity.set_up(self.identity.set_up_token(), OWNER, PASSWORD, HERE)
+
+    def member(self, email: str = MEMBER) -> SignedIn:
+        """Somebody invited by the operator, who is made where there is none."""
+        owner = self.store.user_named(OWNER) or self.owner().user
+        token = self.identity.invite(owner, email, "member", "free", HERE).partition("?token=")[2]
+        return self.identity.accept(token, email, PASSWORD, HERE)
+
+    def session(self, signed: SignedIn) -> BrowserSession:
+        """The session a token stands for."""
+        found = self.browser_sessions.find(signed.token, self.clock.now_ns())
+        assert found is not None
+        return found[0]
+
+    def user(self, user: UserRow | SignedIn) -> UserRow:
+        """A user as the store has it now."""
+        found = self.store.user(user.user.id if isinstance(user, SignedIn) else user.id)
+        assert found is not None
+        return found
+
+    def in_force(self, token: str) -> bool:
+        """Whether a browser's token still counts."""
+        return self.browser_sessions.find(token, self.clock.now_ns()) is not None
+
+    def events(self, user: UserRow | SignedIn) -> list[str]:
+        """What was noted in somebody's name, oldest first."""
+        number = user.user.id if isinstance(user, SignedIn) else user.id
+        return [line.event for line in reversed(self.store.audit(number, None, 1000))]
+
+
+def refusal(reason: Reason, field: str | None = None) -> "pytest.RaisesExc[Refused]":
+    """Expect identity to say no, for this reason, at this entry of the form if one is given."""
+    return pytest.RaisesExc(
+        Refused, check=lambda no: no.reason is reason and (field is None or no.field == field)
+    )

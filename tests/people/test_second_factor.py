@@ -1,0 +1,247 @@
+"""Authenticator codes and recovery codes: each rule of the second factor."""
+
+import pytest
+from pyotp.totp import TOTP
+from tests.people.sign_in_harness import HERE, MEMBER, OTHER_PASSWORD, PASSWORD, IdentityStage, refusal
+
+from outcry.people.browser_sessions import Origin, SignedIn
+from outcry.people.refusals import Reason
+from outcry.people.service import SecondFactorRequired
+
+
+@pytest.fixture
+def stage() -> IdentityStage:
+    return IdentityStage()
+
+
+def code_of(stage: IdentityStage, secret: str, *, steps: int = 0) -> str:
+    """The code an authenticator shows now, or some steps of 30 seconds away."""
+    return TOTP(secret).generate_otp(stage.clock.at_ns // 10**9 // 30 + steps)
+
+
+def turned_on(stage: IdentityStage) -> tuple[SignedIn, str, list[str]]:
+    """A member with a second factor, the shared secret, and the recovery codes; its first code has passed."""
+    signed = stage.member()
+    secret, _ = stage.identity.begin_totp(signed.user)
+    codes = stage.identity.finish_totp(signed.user, secret, code_of(stage, secret), HERE)
+    stage.clock.pass_s(61)
+    return signed, secret, codes
+
+
+def half_way(stage: IdentityStage) -> str:
+    came = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert isinstance(came, SecondFactorRequired)
+    return came.ticket
+
+
+def test_nothing_is_kept_until_a_code_proves_the_secret(stage: IdentityStage) -> None:
+    user = stage.member().user
+    secret, address = stage.identity.begin_totp(user)
+    assert len(secret) == 32
+    assert address == f"otpauth://totp/Outcry:ann%40example.com?secret={secret}&issuer=Outcry"
+    for wrong in (
+        "000000" if code_of(stage, secret) != "000000" else "111111",
+        "",
+        "12345",
+        "abcdef",
+        "١٢٣٤٥٦",
+    ):
+        with refusal(Reason.CODE, "code"):
+            stage.identity.finish_totp(user, secret, wrong, Origin())
+        stage.clock.pass_s(60)
+    assert stage.user(user).totp_sealed is None
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+
+
+@pytest.mark.parametrize("secret", ["", "A" * 31, "A" * 33, "1" * 32, "ü" * 32, "A" * 100_000])
+def test_a_secret_not_made_here_is_refused(stage: IdentityStage, secret: str) -> None:
+    user = stage.member().user
+    with refusal(Reason.CODE):
+        stage.identity.finish_totp(user, secret, "123456", HERE)
+    assert stage.identity.totp_address(user, secret) == ""
+
+
+def test_the_secret_is_kept_sealed_to_its_user(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    kept = stage.user(signed).totp_sealed
+    assert kept is not None
+    assert secret.encode() not in kept
+    other = stage.member("ben@example.com").user
+    stage.store.set_totp(other.id, kept)  # a cell copied in the database
+    came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
+    assert isinstance(came, SecondFactorRequired)
+    with refusal(Reason.CODE):
+        stage.identity.second_factor(came.ticket, code_of(stage, secret), HERE)
+
+
+def test_password_and_code_together_sign_in(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    ticket = half_way(stage)
+    code = code_of(stage, secret)
+    came = stage.identity.second_factor(ticket, f" {code[:3]} {code[3:]} ", HERE)
+    assert stage.in_force(came.token)
+    assert stage.store.lines[-1].details == {"way": "password", "factor": "totp"}
+    assert stage.events(signed)[-1] == "sign_in"
+
+
+@pytest.mark.parametrize(("steps", "good"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
+def test_a_code_is_good_one_step_to_either_side(stage: IdentityStage, steps: int, *, good: bool) -> None:
+    _, secret, _ = turned_on(stage)
+    stage.clock.pass_s(300)
+    ticket = half_way(stage)
+    if good:
+        assert stage.identity.second_factor(ticket, code_of(stage, secret, steps=steps), HERE)
+    else:
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(ticket, code_of(stage, secret, steps=steps), HERE)
+
+
+def test_each_code_works_once_and_none_before_it_any_more(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    code, before = code_of(stage, secret), code_of(stage, secret, steps=-1)
+    stage.identity.second_factor(half_way(stage), code, HERE)
+    for used in (code, before):
+        with refusal(Reason.CODE, "code"):
+            stage.identity.second_factor(half_way(stage), used, HERE)
+    with refusal(Reason.CODE, "code"):  # nor does it confirm
+        stage.identity.confirm(stage.session(signed), PASSWORD, code, HERE)
+
+
+def test_the_code_that_turned_it_on_does_not_sign_in(stage: IdentityStage) -> None:
+    user = stage.member().user
+    secret, _ = stage.identity.begin_totp(user)
+    code = code_of(stage, secret)
+    stage.identity.finish_totp(user, secret, code, HERE)
+    with refusal(Reason.CODE):
+        stage.identity.second_factor(half_way(stage), code, HERE)
+
+
+def test_a_recovery_code_stands_for_the_authenticator_once(stage: IdentityStage) -> None:
+    signed, _, codes = turned_on(stage)
+    assert len(set(codes)) == 10
+    assert all(len(code) == 11 and code[5] == "-" for code in codes)
+    assert stage.identity.second_factor(half_way(stage), f" {codes[0].upper()} ", HERE)
+    assert stage.identity.recovery_codes_left(signed.user) == 9
+    assert stage.events(signed)[-2:] == ["recovery_used", "sign_in"]
+    with refusal(Reason.CODE):
+        stage.identity.second_factor(half_way(stage), codes[0], HERE)
+
+
+def test_recovery_codes_are_their_users_alone_and_kept_as_digests(stage: IdentityStage) -> None:
+    _, _, codes = turned_on(stage)
+    other = stage.member("ben@example.com").user
+    secret, _ = stage.identity.begin_totp(other)
+    stage.identity.finish_totp(other, secret, code_of(stage, secret), HERE)
+    came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
+    assert isinstance(came, SecondFactorRequired)
+    with refusal(Reason.CODE):
+        stage.identity.second_factor(came.ticket, codes[1], HERE)
+    kept = b"".join(digest for mine in stage.store._codes.values() for digest in mine)
+    assert codes[1].replace("-", "").encode() not in kept
+
+
+def test_new_recovery_codes_stand_in_the_place_of_the_old(stage: IdentityStage) -> None:
+    signed, _, old = turned_on(stage)
+    new = stage.identity.new_recovery_codes(signed.user, HERE)
+    assert not set(new) & set(old)
+    with refusal(Reason.CODE):
+        stage.identity.second_factor(half_way(stage), old[0], HERE)
+    assert stage.identity.second_factor(half_way(stage), new[0], HERE)
+
+
+def test_recovery_codes_need_something_to_stand_for(stage: IdentityStage) -> None:
+    user = stage.member().user
+    with refusal(Reason.CODE):
+        stage.identity.new_recovery_codes(user, HERE)
+
+
+def test_turned_off_nothing_is_left_of_it(stage: IdentityStage) -> None:
+    signed, _, codes = turned_on(stage)
+    stage.identity.stop_totp(signed.user, HERE)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+    assert stage.identity.recovery_codes_left(signed.user) == 0
+    assert not stage.store.use_recovery_code(
+        signed.user.id, stage.identity._codes._digest(signed.user.id, codes[0]), 1
+    )
+
+
+def test_the_ticket_holds_five_minutes_and_only_as_it_was_given(stage: IdentityStage) -> None:
+    _, secret, _ = turned_on(stage)
+    ticket = half_way(stage)
+    stage.clock.pass_s(299)
+    for altered in (ticket[:-2] + ("AA" if ticket[-2:] != "AA" else "BB"), ticket[1:], "", "ü", "A" * 10_000):
+        with refusal(Reason.LINK):
+            stage.identity.second_factor(altered, code_of(stage, secret), HERE)
+    stage.clock.pass_s(1)
+    with refusal(Reason.LINK):
+        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+
+
+def test_the_ticket_is_void_once_the_password_or_the_second_factor_changed(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    ticket = half_way(stage)
+    stage.identity.change_password(signed.user, stage.session(signed), OTHER_PASSWORD, HERE)
+    with refusal(Reason.CHANGED):
+        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+
+
+def test_one_disabled_meanwhile_stays_outside(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    ticket = half_way(stage)
+    stage.identity.change_user(None, signed.user.id, HERE, disabled=True)
+    with refusal(Reason.DISABLED):
+        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+
+
+def test_five_codes_a_minute_for_an_account_wherever_from(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    ticket = half_way(stage)
+    for number in range(5):
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(ticket, "no code", Origin(f"198.51.100.{number}"))
+    with refusal(Reason.TOO_OFTEN):
+        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+    assert stage.events(signed).count("sign_in_failed") == 5
+
+
+def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(stage: IdentityStage) -> None:
+    signed, secret, _ = turned_on(stage)
+    session = stage.session(signed)
+    with refusal(Reason.CODE, "code"):
+        stage.identity.confirm(session, PASSWORD, "", HERE)
+    code = code_of(stage, secret)
+    with refusal(Reason.WRONG, "password"):
+        stage.identity.confirm(session, OTHER_PASSWORD, code, HERE)
+    assert stage.in_force(stage.identity.confirm(session, PASSWORD, code, HERE))
+
+
+def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_taken(
+    stage: IdentityStage,
+) -> None:
+    """Three of a million codes hold at any time: at fifty a day one is met in 6667 days."""
+    _, secret, codes = turned_on(stage)
+    for number in range(50):
+        stage.clock.pass_s(15)
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(half_way(stage), f"no code {number}", HERE)
+    stage.clock.pass_s(60)
+    with refusal(Reason.TOO_OFTEN, "code"):
+        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+    assert stage.identity.second_factor(half_way(stage), codes[0], HERE)
+    stage.clock.pass_s(24 * 3600)
+    assert stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+
+
+def test_wrong_passwords_between_do_not_hide_wrong_codes(stage: IdentityStage) -> None:
+    """Whoever has the password could otherwise push the failures out of sight, and guess for ever."""
+    _, secret, _ = turned_on(stage)
+    for number in range(50):
+        ticket = half_way(stage)
+        for _ in range(3):
+            with refusal(Reason.WRONG):
+                stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(ticket, f"no code {number}", HERE)
+        stage.clock.pass_s(61)
+    with refusal(Reason.TOO_OFTEN, "code"):
+        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)

@@ -1,0 +1,258 @@
+"""When a session is complete: no gap that the trade usual for the product at that hour does not explain.
+
+The rule, worked by hand: where a product trades in the share p of the minutes, a gap of n minutes has the chance
+(1 − p)ⁿ; below e⁻¹⁵ it is a hole. With p = 0.95, the most, that is beyond 15 ÷ 2.996 = 5.007 minutes; with 0.9, 6.5;
+with 0.3, 42.06; with 0.1, 142.4.
+"""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outcry.access.licences import Grant, Scope
+from outcry.app.installation import Installation
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.import_report import SessionReport
+from outcry.sessions.completeness import Usual, activity_of, hole_text, unexplained
+from outcry.sessions.store_model import SessionRow, Traded
+from outcry.trades.reference_tables import load_reference
+
+Write = Callable[..., Path]
+Bar = tuple[str, str, str, str, str, int]
+
+REFERENCE = load_reference()
+ES, PL = (REFERENCE.universe.products[root] for root in ("ES", "PL"))
+DAY = "20240702"  # a Tuesday; RTH 13:30 to 20:15 UTC, which is 09:30 to 16:15 in New York
+
+
+def rth(day: date = date(2024, 7, 2), root: str = "ES") -> Session:
+    found = REFERENCE.calendar.session(root, day, SessionKind.RTH)
+    assert found is not None
+    return found
+
+
+def minutes_of(session: Session, *gaps: tuple[int, int], every: int = 1) -> np.ndarray:
+    """The minutes of a session with a trade: one in `every`, but in gaps (minutes from its open, end not included)."""
+    opened = session.open_ns // NANOS_PER_MINUTE
+    length = (session.close_ns - session.open_ns) // NANOS_PER_MINUTE
+    kept = [n for n in range(0, length, every) if not any(first <= n < last for first, last in gaps)]
+    return np.array([opened + n for n in kept], dtype=np.int64)
+
+
+def holes(
+    session: Session, minutes: np.ndarray, *recorded: Traded, front: bool = True
+) -> list[tuple[int, int]]:
+    """The holes, in minutes from the open."""
+    product = REFERENCE.universe.products[session.root]
+    found = unexplained(minutes, session, product, Usual(product, session, recorded), front=front)
+    return [
+        ((first - session.open_ns) // NANOS_PER_MINUTE, (last - session.open_ns) // NANOS_PER_MINUTE)
+        for first, last in found
+    ]
+
+
+def bar(minute: int) -> Bar:
+    """A bar of a minute of the day (UTC), its price going up and down with the time."""
+    price = f"{5500 + minute % 7 * 0.25}"
+    return f"{minute // 60:02d}:{minute % 60:02d}", price, price, price, price, 10
+
+
+REGULAR = [bar(minute) for minute in range(13 * 60 + 30, 20 * 60 + 15)]
+OUTSIDE = [bar(13 * 60), bar(20 * 60 + 16)]
+
+
+def without(first: str, last: str) -> list[Bar]:
+    return [line for line in REGULAR if not first <= line[0] < last]
+
+
+def take(installation: Installation, path: Path) -> list[SessionReport]:
+    return installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns()).sessions
+
+
+def stored(installation: Installation) -> SessionRow:
+    (row,) = [row for row in installation.store.sessions([0], "ES") if row.kind == "rth"]
+    return row
+
+
+def at(clock: str) -> int:
+    when = datetime.strptime(f"{DAY} {clock}", "%Y%m%d %H:%M").replace(tzinfo=UTC)
+    return int(when.timestamp()) * 10**9
+
+
+def test_a_hole_within_one_file_makes_no_complete_session(installation: Installation, bars: Write) -> None:
+    """Issue 14: a day without 11:00 to 16:15 in New York, 90 of 405 bars, was complete."""
+    take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
+    row = stored(installation)
+    assert (row.rows, row.complete) == (90, False)
+    assert row.holes == ((at("15:00"), at("20:15")),)
+
+
+def test_it_does_not_matter_how_a_recording_is_packed(installation: Installation, bars: Write) -> None:
+    """The same bars in three files, one of which fills the hole at last."""
+    take(installation, bars(DAY, *[line for line in REGULAR if line[0] < "15:00"], folder="a"))
+    take(installation, bars(DAY, *[line for line in REGULAR if line[0] >= "17:30"], *OUTSIDE, folder="b"))
+    assert stored(installation).holes == ((at("15:00"), at("17:30")),)
+    assert not stored(installation).complete
+    take(installation, bars(DAY, *[line for line in REGULAR if "15:00" <= line[0] < "17:30"], folder="c"))
+    assert (stored(installation).complete, stored(installation).holes) == (True, ())
+
+
+def test_a_report_names_the_hole(installation: Installation, bars: Write) -> None:
+    reports = take(installation, bars(DAY, *OUTSIDE, *without("16:00", "16:30")))
+    (report,) = [one for one in reports if one.kind == "rth"]
+    assert report.holes == ((at("16:00"), at("16:30")),)
+    assert hole_text(report.holes[0], "America/New_York") == "2024-07-02 12:00 to 12:30 America/New_York"
+
+
+def test_sessions_of_earlier_versions_are_judged_by_a_refold(installation: Installation, bars: Write) -> None:
+    take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
+    old = [
+        replace(row, complete=True, holes=(), activity=()) for row in installation.store.sessions([0], "ES")
+    ]
+    installation.store.replace_sessions(0, "ESU2024", old)
+    assert stored(installation).complete
+    list(installation.importer.refold(installation.clock.now_ns()))
+    assert (stored(installation).complete, stored(installation).holes) == (
+        False,
+        ((at("15:00"), at("20:15")),),
+    )
+
+
+@pytest.mark.parametrize(("length", "found"), [(6, []), (7, [(100, 107)]), (30, [(100, 130)])])
+def test_a_liquid_product_explains_six_minutes_by_default(length: int, found: list[tuple[int, int]]) -> None:
+    """ES in regular hours: nine of ten minutes, 6.5 minutes."""
+    assert holes(rth(), minutes_of(rth(), (100, 100 + length))) == found
+
+
+def test_the_edges_of_a_session_are_no_exception() -> None:
+    assert holes(rth(), minutes_of(rth(), (0, 20), (395, 405))) == [(0, 20), (395, 405)]
+
+
+def test_an_illiquid_product_explains_more() -> None:
+    """Platinum by default: three minutes of ten, 42 minutes."""
+    session = rth(root="PL")
+    assert holes(session, minutes_of(session, (100, 140), every=2)) == []
+    assert holes(session, minutes_of(session, (100, 150), every=2)) == [(99, 150)]
+
+
+def test_a_quiet_day_of_the_front_explains_more() -> None:
+    """One trade in five minutes is 0.2 ÷ 0.9 of the usual trade: p = 0.2 and 67 minutes."""
+    assert holes(rth(), minutes_of(rth(), (100, 160), every=5)) == []
+    assert holes(rth(), minutes_of(rth(), (100, 180), every=5)) == [(96, 180)]
+
+
+def test_a_back_month_trades_as_rarely_as_it_does() -> None:
+    """One trade an hour: p = 1 ÷ 60 and 892 minutes, more than a session has. The front is never that quiet: at least
+    0.15 of the usual, p = 0.135 and 103 minutes."""
+    minutes = minutes_of(rth(), (30, 150), every=60)
+    assert holes(rth(), minutes, front=False) == []
+    assert holes(rth(), minutes, front=True) == [(1, 180)]
+
+
+def traded(day: date, minutes: np.ndarray, contract: str = "ESU2024", volume: int = 100) -> Traded:
+    activity = activity_of(minutes, rth(day), ES.zone)
+    return Traded(contract, day, SessionKind.RTH, volume, activity)
+
+
+def test_what_a_product_usually_does_not_trade_is_no_hole() -> None:
+    """Four Tuesdays without a trade from 12:00 to 13:00: in none of 240 minutes, and in 54 of the default's 60, is
+    p = 0.18, and 60 × 0.198 = 11.9 is less than 15."""
+    before = [
+        traded(date(2024, 6, day), minutes_of(rth(date(2024, 6, day)), (150, 210))) for day in (4, 11, 18, 25)
+    ]
+    lunch = minutes_of(rth(), (150, 210))
+    assert holes(rth(), lunch) == [(150, 210)]
+    assert holes(rth(), lunch, *before) == []
+    assert holes(rth(), minutes_of(rth(), (60, 120)), *before) == [(60, 120)]
+
+
+def test_what_is_usual_is_of_the_hour_of_the_week() -> None:
+    """What no Monday trades is a hole on a Tuesday."""
+    mondays = [date(2024, 6, day) for day in (3, 10, 17, 24)]
+    before = [traded(day, minutes_of(rth(day), (150, 210))) for day in mondays]
+    assert holes(rth(), minutes_of(rth(), (150, 210)), *before) == [(150, 210)]
+
+
+def test_only_the_busiest_contract_before_says_what_is_usual() -> None:
+    """A back month that never trades at noon, and days after the session, excuse nothing."""
+    tuesdays = [date(2024, 6, day) for day in (4, 11, 18, 25)]
+    full = [traded(day, minutes_of(rth(day))) for day in tuesdays]
+    back = [traded(day, minutes_of(rth(day), (150, 210)), "ESZ2024", 1) for day in tuesdays]
+    later = [
+        traded(date(2024, 7, day), minutes_of(rth(date(2024, 7, day)), (150, 210))) for day in (9, 16, 23)
+    ]
+    assert holes(rth(), minutes_of(rth(), (150, 210)), *full, *back, *later) == [(150, 210)]
+
+
+def test_activity_is_counted_by_the_products_clock() -> None:
+    """Tuesday 09:30 to 16:15 in New York: hours 33 to 40 of the week; the first and last are halves and quarters."""
+    found = activity_of(minutes_of(rth(), (30, 90)), rth(), ES.zone)
+    assert found == ((33, 30, 30), (34, 0, 60), *((hour, 60, 60) for hour in range(35, 40)), (40, 15, 15))
+
+
+def test_the_short_session_before_a_holiday_has_no_hole_after_its_close() -> None:
+    """3 July 2024 ended at 13:15 in New York: 225 minutes."""
+    session = rth(date(2024, 7, 3))
+    assert session.short
+    assert holes(session, minutes_of(session)) == []
+
+
+def es_without(folder: Path, shared: Path, first_ms: int, last_ms: int) -> Path:
+    """Real ES minutes of four days, of 2013-10-09 without the bars between two times of the day (ms UTC)."""
+    folder.mkdir()
+    for path in sorted((shared / "data/lean/cme/minute/es").glob("*_trade.zip")):
+        with zipfile.ZipFile(path) as whole, zipfile.ZipFile(folder / path.name, "w") as cut:
+            for name in whole.namelist():
+                lines = whole.read(name).decode().splitlines()
+                if path.name.startswith("20131009"):
+                    lines = [line for line in lines if not first_ms <= int(line.split(",")[0]) < last_ms]
+                cut.writestr(name, "\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_cut_day_carries_no_level(installation: Installation, shared: Path, tmp_path: Path) -> None:
+    """ES of 9 October 2013 without 11:00 to 16:15 in New York, 15:00 to 20:15 UTC: the day before stays the newest, and
+    no POC of the cut day is naked. Every other session that the files span is complete."""
+    hour = 3_600_000
+    folder = es_without(tmp_path / "cut", shared, 15 * hour, 20 * hour + hour // 4)
+    reports = [one for path in installation.importer.files(folder) for one in take(installation, path)]
+    regular = {(one.contract, one.trade_date): one.complete for one in reports if one.kind == "rth"}
+    assert regular == {
+        ("ESZ2013", "2013-10-07"): True, ("ESH2014", "2013-10-07"): True, ("ESM2014", "2013-10-07"): True,
+        ("ESZ2013", "2013-10-08"): True, ("ESH2014", "2013-10-08"): True, ("ESM2014", "2013-10-08"): True,
+        ("ESZ2013", "2013-10-09"): False, ("ESH2014", "2013-10-09"): False,
+    }  # fmt: skip
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    answer = installation.query.levels(scope, "ES", installation.clock.now_ns()).answer
+    assert answer.as_of == "2013-10-08"
+    assert "2013-10-09" not in {poc.date for poc in answer.naked_pocs}
+    found = installation.query.context(scope, "ES", installation.clock.now_ns()).answer.completeness
+    (missing,) = found.missing
+    assert (missing.date, missing.recorded) == ("2013-10-09", True)
+    assert [(hole.from_, hole.to) for hole in missing.holes] == [
+        ("2013-10-09T15:00:00.000Z", "2013-10-09T20:15:00.000Z")
+    ]
+    assert "no gap longer than is usual for the product" in found.rule
+
+
+def test_days_of_the_look_back_that_nobody_recorded_are_named(
+    installation: Installation, bars: Write
+) -> None:
+    """Monday 1 July and Friday 5 July 2024; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
+    take(installation, bars("20240701", *OUTSIDE, *REGULAR, folder="mon"))
+    take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15"), folder="tue"))
+    take(installation, bars("20240705", *OUTSIDE, *REGULAR, folder="fri"))
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    answer = installation.query.context(scope, "ES", installation.clock.now_ns()).answer
+    assert answer.as_of == "2024-07-05"
+    assert [(one.date, one.recorded, len(one.holes)) for one in answer.completeness.missing] == [
+        ("2024-07-02", True, 1),
+        ("2024-07-03", False, 0),
+    ]

@@ -1,0 +1,87 @@
+"""What a session is measured against: the same for the session about to open and for the answer about the last one."""
+
+from datetime import date
+
+from tests.installations import Write
+
+from outcry.access.licences import OPERATOR, Grant, Scope
+from outcry.app.installation import Installation
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.opening import Opening
+from outcry.recordings.file_model import ReadOptions
+from outcry.sessions.completed_sessions import CompletedSessions
+from outcry.sessions.visible_sessions import SessionInContext
+
+SEPTEMBER = Contract("ES", 2024, 9)
+MINUTES = 405  # 09:30 to 16:15 in New York
+
+
+def put(installation: Installation, write: Write, day: str, price: int, *, month: str = "202409", lots: int = 10,
+        opens: int = 13) -> None:  # fmt: skip
+    """Import a whole session that trades at one price each minute, and once a point above. opens: the hour (UTC) of the
+    half past which it opens."""
+    times = [f"{opens + (30 + n) // 60}:{(30 + n) % 60:02d}:00" for n in range(MINUTES)]
+    trades = [(at, str(price), lots) for at in times] + [(f"{times[-1][:-2]}30", str(price + 1), 1)]
+    path = write(day, *trades, month=month, folder=f"{day}{month}")
+    installation.importer.run(path, OPERATOR, ReadOptions(), installation.clock.now_ns())
+
+
+def openings(installation: Installation, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
+    completed = CompletedSessions(
+        installation.store, installation.reference.universe, installation.reference.calendar
+    )
+    session = installation.reference.calendar.session(contract.root, day, SessionKind.RTH)
+    assert session is not None
+    return completed.opening(None, contract, session, None, streamed, installation.clock.now_ns())
+
+
+def newest(installation: Installation, contract: Contract | None = None) -> SessionInContext:
+    product = installation.reference.universe.products["ES"]
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    completed = CompletedSessions(
+        installation.store, installation.reference.universe, installation.reference.calendar
+    )
+    visible, _ = completed.visible(scope, product, installation.clock.now_ns())
+    return visible.in_context(contract)[-1]
+
+
+def test_the_look_back_counts_recorded_sessions_live_and_delayed(
+    installation: Installation, ticks: Write
+) -> None:
+    """A POC of 1 February and one of 1 July, 151 days later, with no session recorded between: both are naked."""
+    put(installation, ticks, "20240201", 4900, opens=14)
+    put(installation, ticks, "20240701", 5500)
+    live, delayed = openings(installation, date(2024, 7, 2), SEPTEMBER, [SEPTEMBER]), newest(installation)
+    assert [(level.price_ticks, str(level.made_on)) for level in live.carried.naked_pocs] == [
+        (22_000, "2024-07-01"), (19_600, "2024-02-01"),
+    ]  # fmt: skip
+    assert live.carried == delayed.carried()
+    assert live.average_range == 4
+
+
+def test_live_and_history_roll_on_the_deadline_of_december_2013(
+    installation: Installation, ticks: Write
+) -> None:
+    """ESZ3 ends on 2013-12-20, so ESH4 is front from the 18th on, two business days before, whatever ESZ3 trades."""
+    december, march = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
+    for day, price in (("20131216", 1780), ("20131217", 1785)):
+        put(installation, ticks, day, price, month="201312", lots=90, opens=14)
+        put(installation, ticks, day, price - 7, month="201403", opens=14)
+    day = date(2013, 12, 18)
+    both = [december, march]
+    live = {contract: openings(installation, day, contract, both) for contract in both}
+    assert [live[contract].front for contract in both] == [False, True]
+    assert live[march].rolled_from == "ESZ2013"
+    put(installation, ticks, "20131218", 1790, month="201312", lots=90, opens=14)
+    put(installation, ticks, "20131218", 1783, month="201403", opens=14)
+    place = newest(installation)
+    assert (place.session.row.trade_date, place.session.contract, place.rolled_from) == (day, march, december)
+
+
+def test_after_a_hole_of_years_nothing_was_rolled(installation: Installation, ticks: Write) -> None:
+    put(installation, ticks, "20131216", 1780, month="201312", opens=14)
+    put(installation, ticks, "20240701", 5500)
+    place = newest(installation)
+    assert (place.session.contract, place.rolled_from) == (SEPTEMBER, None)
+    assert openings(installation, date(2024, 7, 2), SEPTEMBER, [SEPTEMBER]).rolled_from is None
