@@ -37,7 +37,7 @@ FIRST, DAYS = date(2024, 7, 29), 7
 STEP_NS = 20 * NANOS_PER_SECOND
 LIMIT_S = 300.0
 #: The engine's pauses are divided by this factor, because a day passes in seconds.
-RUSH = 50.0
+SPEEDUP = 50.0
 _GRACE_NS = 10 * NANOS_PER_MINUTE
 _MB = 1e6
 
@@ -126,7 +126,7 @@ async def _played(installation: Installation, days: int, roots: Sequence[str]) -
         stores,
         Market(universe, calendar, clock, installation.licences.of_user),
         installation.registry,
-        rush=RUSH,
+        speedup=SPEEDUP,
     )
     said: list[str] = []
 

@@ -104,7 +104,7 @@ class Play:
         self.agent = Agent(
             [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
             HttpTransport(ServiceEndpoint(stage.url, key)), market,
-            lambda event, **more: self.said.append((event, more)), rush=20.0,
+            lambda event, **more: self.said.append((event, more)), speedup=20.0,
         )  # fmt: skip
 
     def events(self, name: str, contract: Contract = ES) -> list[Event]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.feeds import broker_harness as brokers
-from tests.feeds.broker_harness import RUSH, PeerClock
+from tests.feeds.broker_harness import SPEEDUP, PeerClock
 from tests.feeds.memory_vendor import MemoryAdapter, MemoryFeed, MemoryPeer
 from tests.within import within
 
@@ -243,14 +243,14 @@ class FeedsProcess:
         parts: FeedFactory,
         told: list[str],
         spools: Path,
-        rush: float = RUSH,
+        speedup: float = SPEEDUP,
     ) -> None:
         self.calls, self.seat, self._held = calls, Seat(), ExitStack()
         self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
         self.streams = RemoteStreams(
             self.spool, StreamOwnerClient(calls),
             Traded(installation.reference.universe, installation.reference.calendar, installation.clock),
-            installation.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
+            installation.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), speedup,
         )  # fmt: skip
         self.supervisor = ConnectionSupervisor(self.streams, parts, several=True)
         self._tasks: list[asyncio.Task[None]] = []
@@ -311,7 +311,7 @@ class Cluster(brokers.Stage):
             market,
             installation.registry,
             lambda event, **details: self.told.append(f"{event} {details}"),
-            rush=RUSH,
+            speedup=SPEEDUP,
         )
         self.owner = EngineProcess(self.engine, installation, await self.calls(), self.reserved)
         await self.owner.start()
@@ -387,7 +387,7 @@ def _stage(installation: Installation, peer: MemoryPeer, clock: PeerClock, tapes
     adapter: BrokerAdapter = peer.adapter
     parts = FeedFactory(
         SqlConnectionStore(installation.database), installation.vault, {adapter.broker.id: adapter},
-        installation.reference.universe, clock, {adapter.broker.id: peer.places}, ConnectionPolicy(local=True), RUSH,
+        installation.reference.universe, clock, {adapter.broker.id: peer.places}, ConnectionPolicy(local=True), SPEEDUP,
     )  # fmt: skip
     user = installation.store.ensure_user("ann@example.com", clock.now_ns())
     bus = Bus()

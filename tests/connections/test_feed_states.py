@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.feeds.broker_harness import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, RUSH, Stage, at, staged
+from tests.feeds.broker_harness import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, SPEEDUP, Stage, at, staged
 from tests.feeds.memory_vendor import MemoryPeer
 from tests.within import within
 
@@ -261,7 +261,7 @@ def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: P
         installation, now_ns = stage.installation, stage.clock.now_ns
         ann, bob = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
         wanted = contract_selector(installation.reference.universe, ("ES", "NQ"), stage.clock)
-        context = AdapterContext(installation.reference.universe, stage.clock, wanted, {}, RUSH)
+        context = AdapterContext(installation.reference.universe, stage.clock, wanted, {}, SPEEDUP)
         stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, context))
         row = installation.keys.list()[0]
         number = installation.store.add_grant(LIVE_GRANT, now_ns())

@@ -161,7 +161,7 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
             source = Source("tape", TapeFeed(rows, clock, random.Random(seed)))
             agent = Agent(
                 [source], Spool(log, spool, 1 << 30), HttpTransport(ServiceEndpoint(url, key)), market,
-                lambda event, **details: sys.stderr.write(f"{event} {details}\n"), rush=4.0,
+                lambda event, **details: sys.stderr.write(f"{event} {details}\n"), speedup=4.0,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())
             while True:

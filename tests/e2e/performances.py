@@ -44,7 +44,7 @@ ALL = Scope(
 FIRST_DAY, LAST_DAY = date(2026, 3, 10), date(2026, 3, 12)
 SEED = 3
 #: Snapshots every half a tenth of a second, about.
-RUSH = 50.0
+SPEEDUP = 50.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def prepare(folder: Path) -> None:
         )  # fmt: skip
 
 
-def engine_of(installation: Installation, report: Callable[..., object], rush: float = RUSH) -> Engine:
+def engine_of(installation: Installation, report: Callable[..., object], speedup: float = SPEEDUP) -> Engine:
     """The live engine over a house."""
     stores = Stores(
         installation.log,
@@ -118,7 +118,7 @@ def engine_of(installation: Installation, report: Callable[..., object], rush: f
     )
     universe, calendar = installation.reference.universe, installation.reference.calendar
     market = Market(universe, calendar, installation.clock, lambda user: resolve(user, 0, "free", ()))
-    return Engine(stores, market, installation.registry, report, rush=rush)
+    return Engine(stores, market, installation.registry, report, speedup=speedup)
 
 
 def feed_of(

@@ -20,8 +20,8 @@ from tests.feeds.broker_harness import (
     ES,
     MINUTE,
     OPEN_NS,
-    RUSH,
     SECOND,
+    SPEEDUP,
     PeerClock,
     in_window,
     tape_of,
@@ -76,13 +76,15 @@ class Desk:
     async def run(self, meanwhile: Callable[[Agent], Awaitable[None]]) -> None:
         """An agent for as long as something goes on."""
         reference, log = load_reference(), FileLog(self.folder)
-        context = AdapterContext(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
+        context = AdapterContext(
+            reference.universe, self.clock, lambda: [ES], self.peer.places, speedup=SPEEDUP
+        )
         with log.exclusively():
             agent = Agent(
                 [Source("ibkr", self.peer.adapter.feed(self.peer.given, context))], Spool(log, self.folder, 1 << 30),
                 HttpTransport(ServiceEndpoint(self.url, self.key)),
                 MarketContext(reference.universe, reference.calendar, self.clock),
-                lambda *_said, **_more: None, rush=RUSH,
+                lambda *_said, **_more: None, speedup=SPEEDUP,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())
             try:

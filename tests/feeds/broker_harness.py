@@ -38,7 +38,7 @@ ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 ROOTS = ("ES", "NQ")
 DAY = date(2026, 11, 18)
 #: Pauses and time limits are this many times shorter than in life.
-RUSH = 20.0
+SPEEDUP = 20.0
 
 
 def at(text: str) -> int:
@@ -287,7 +287,7 @@ async def opened(
         peer.tape(contract, rows)
     peer.now_ns = BEGIN_NS
     clock = PeerClock(peer)
-    usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / RUSH * 2
+    usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / SPEEDUP * 2
     await peer.start()
     try:
         with (
@@ -344,12 +344,12 @@ def _stage(
         market,
         installation.registry,
         lambda event, **details: told.append(f"{event} {details}"),
-        rush=RUSH,
+        speedup=SPEEDUP,
     )
     broker = peer.adapter.broker.id
     parts = FeedFactory(
         SqlConnectionStore(installation.database), installation.vault, {broker: peer.adapter}, reference.universe,
-        clock, {broker: peer.places}, ConnectionPolicy(local=True), RUSH,
+        clock, {broker: peer.places}, ConnectionPolicy(local=True), SPEEDUP,
     )  # fmt: skip
     supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, installation.registry)

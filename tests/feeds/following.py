@@ -23,7 +23,7 @@ MS = 1_000_000
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 #: 2026-11-18 15:00 UTC.
 NOW_NS = 1_795_014_000 * SECOND
-RUSH = 20.0
+SPEEDUP = 20.0
 E = TypeVar("E", bound=Event)
 
 
@@ -116,7 +116,7 @@ async def desk(
     before = asyncio.all_tasks()
     await peer.start()
     clock = PeerClock(peer)
-    context = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
+    context = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, SPEEDUP)
     feed = peer.adapter.feed(given or peer.given, context)
     made = Desk(peer, feed, clock)
     try:

@@ -22,7 +22,7 @@ from outcry.trades.reference_tables import load_reference
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
-RUSH = 20.0
+SPEEDUP = 20.0
 Row = tuple[int, int, int]
 
 
@@ -106,7 +106,7 @@ class Play:
         return self.peer.now_ns
 
     def feed(self, **entries: str) -> Feed:
-        context = AdapterContext(universe(), self, lambda: [ES, NQ], {}, RUSH)
+        context = AdapterContext(universe(), self, lambda: [ES, NQ], {}, SPEEDUP)
         feed = ADAPTER.feed({**self.peer.given, **entries}, context)
         self.feeds.append(feed)
         return feed

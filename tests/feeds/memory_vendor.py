@@ -61,13 +61,13 @@ class MemoryFeed:
 
     def __init__(self, peer: "MemoryPeer", key: str, context: AdapterContext) -> None:
         self._peer, self._key, self._context = peer, key, context
-        self._link = SharedSession(self._sign_in, rush=context.rush)
+        self._link = SharedSession(self._sign_in, speedup=context.speedup)
 
     async def _sign_in(self) -> Call:
         peer = self._peer
         peer.logins += 1
         if peer.frozen:
-            await asyncio.sleep(10 / self._context.rush)
+            await asyncio.sleep(10 / self._context.speedup)
             raise TimeoutError
         if peer.expired or self._key != KEY:
             peer.refusals += 1
@@ -89,7 +89,7 @@ class MemoryFeed:
         yield CaughtUp(self._peer.now_ns, Quality.TICKS)
         while True:
             try:
-                event = await within(queue.get(), 15 / self._context.rush)
+                event = await within(queue.get(), 15 / self._context.speedup)
             except TimeoutError:
                 await call.close()
                 raise FeedLost("link_silent") from None

@@ -32,7 +32,7 @@ SECOND = 1_000_000_000
 NOW = int(datetime(2026, 11, 18, 15, 0, tzinfo=UTC).timestamp()) * SECOND
 ES, NQ, ZN, ZC = (Contract(root, 2026, 12) for root in ("ES", "NQ", "ZN", "ZC"))
 #: Pauses and time limits are this many times shorter than in life.
-RUSH = 20.0
+SPEEDUP = 20.0
 SECRETS = (CLIENT_SECRET, REFRESH_TOKEN, "tt-access-", "tt-quote-")
 
 
@@ -61,7 +61,9 @@ class Desk:
     feeds: list[Feed] = field(default_factory=list)
 
     def feed(self, **changed: str) -> Feed:
-        context = AdapterContext(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
+        context = AdapterContext(
+            universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, SPEEDUP
+        )
         made = ADAPTER.feed({**self.peer.given, **changed}, context)
         self.feeds.append(made)
         return made

@@ -46,7 +46,7 @@ ES, NQ, ZT = Contract("ES", 2026, 12), Contract("NQ", 2026, 12), Contract("ZT", 
 #: 2026-11-18 15:00 UTC.
 NOW_NS = 1_795_014_000 * SECOND
 DAY = date(2026, 11, 18)
-RUSH = 20.0
+SPEEDUP = 20.0
 E = TypeVar("E", bound=Event)
 
 
@@ -139,7 +139,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    universe: Universe, wanted: Sequence[Contract] = (ES,), *, rush: float = RUSH, key: str = KEY
+    universe: Universe, wanted: Sequence[Contract] = (ES,), *, speedup: float = SPEEDUP, key: str = KEY
 ) -> AsyncIterator[Stage]:
     before, threads = asyncio.all_tasks(), threading.active_count()
     peer = DatabentoPeer()
@@ -147,7 +147,7 @@ async def staged(
     for contract in wanted:
         peer.tape(contract, tape(contract))
     await peer.start()
-    context = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, rush)
+    context = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, speedup)
     stage = Stage(peer, ADAPTER.feed({"key": key}, context))
     beats = asyncio.create_task(beat(peer))
     try:
@@ -517,7 +517,7 @@ def test_a_connection_that_breaks_before_it_began_is_made_anew(universe: Univers
     """It waits for a second contract, and is cut off meanwhile."""
 
     async def work() -> None:
-        async with staged(universe, (ES, NQ), rush=1.0) as stage:
+        async with staged(universe, (ES, NQ), speedup=1.0) as stage:
             reading = stage.read(ES, NOW_NS - HOUR)
             await until(lambda: stage.peer.logins == 1, "signed in")
             await stage.peer.drop()

@@ -46,11 +46,11 @@ def test_trades_take_the_place_of_bars_through_a_pause_and_a_rush() -> None:
     async def work(play: Play) -> None:
         since, pause, on = (at(f"2026-11-18 {time}:00") for time in ("13:00", "13:30", "14:00"))
         busy = at("2026-11-18 14:10:00")
-        rush = [
+        speedup = [
             (busy + at_row // 60 * SECOND, (26_900 + at_row % 7) * 250_000_000, 1) for at_row in range(2_600)
         ]
         calm = walk(since, pause, 3) + walk(on, busy, 3) + walk(busy + MINUTE, NOW + 10 * MINUTE, 3)
-        trades = sorted(calm + rush)
+        trades = sorted(calm + speedup)
         play.peer.tape(ES, tape_of(*trades))
         reader = play.open(play.feed(), ES, since)
         await play.until(lambda: reader.caught, "caught up")

@@ -100,7 +100,7 @@ def test_history_is_asked_for_sixty_times_in_ten_minutes(monkeypatch: pytest.Mon
     monkeypatch.setattr(request_limiter, "MIN_INTERVAL_S", 0.0)
 
     async def work() -> None:
-        loop, paced = asyncio.get_running_loop(), request_limiter.HistoryRequestLimiter(rush=200.0)
+        loop, paced = asyncio.get_running_loop(), request_limiter.HistoryRequestLimiter(speedup=200.0)
         for _ in range(request_limiter.MAX_BACKGROUND_REQUESTS):
             await paced.trades(urgent=False)
         for _ in range(request_limiter.MAX_REQUESTS - request_limiter.MAX_BACKGROUND_REQUESTS):

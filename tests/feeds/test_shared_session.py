@@ -125,25 +125,25 @@ def test_many_ask_and_one_signs_in() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("rush", [1.0, 20.0])
-def test_pauses_grow_and_are_never_the_same(rush: float) -> None:
+@pytest.mark.parametrize("speedup", [1.0, 20.0])
+def test_pauses_grow_and_are_never_the_same(speedup: float) -> None:
     """1 s at first, twice as long each time up to a minute, and between half and all of that by chance."""
 
     async def work() -> None:
         waits: list[list[float]] = []
         for _ in range(2):
             vendor = Vendor(ConnectionRefusedError("nobody there"))
-            link = SharedSession(vendor.sign_in, rush=rush)
+            link = SharedSession(vendor.sign_in, speedup=speedup)
             for _ in range(10):
                 assert codes([await ask(link)]) == [(FeedLost, "unreachable")]
             waits.append(vendor.waited_s)
-        longest = [min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S) / rush for n in range(9)]
+        longest = [min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S) / speedup for n in range(9)]
         for waited in waits:
             assert all(
                 most / 2 - 1e-6 <= s <= most + 1e-6 for s, most in zip(waited, longest, strict=True)
             ), waited
         assert waits[0] != waits[1]
-        assert longest[-1] == LONGEST_PAUSE_S / rush
+        assert longest[-1] == LONGEST_PAUSE_S / speedup
 
     run(work)
 

@@ -12,7 +12,7 @@ class TestTastytradeFaults(FaultSuite):
 
     @pytest.fixture(autouse=True)
     def _patiently(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The suite's rush leaves a past of sales a seventh of a second to begin, which a busy machine misses."""
+        """The suite's speedup leaves a past of sales a seventh of a second to begin, which a busy machine misses."""
         monkeypatch.setattr(stream, "UNKNOWN_HISTORY_S", stream.KNOWN_HISTORY_S)
 
 

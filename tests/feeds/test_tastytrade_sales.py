@@ -17,8 +17,8 @@ from tests.feeds.tastytrade_harness import (
     ES,
     NOW,
     NQ,
-    RUSH,
     SECOND,
+    SPEEDUP,
     Desk,
     FixedPeer,
     PeerClock,
@@ -122,7 +122,7 @@ def test_a_past_that_begins_when_nobody_expects_it_is_waited_for_the_next_time()
         await desk.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
         assert (await reader.lost()).code == "vendor_error"
         again = Reader(feed)
-        await asyncio.sleep(2 * streams.UNKNOWN_HISTORY_S / RUSH)
+        await asyncio.sleep(2 * streams.UNKNOWN_HISTORY_S / SPEEDUP)
         assert not again.of(CaughtUp)
         await again.caught_up()
 

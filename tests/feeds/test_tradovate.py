@@ -9,8 +9,8 @@ from tests.feeds.tradovate_harness import (
     ES,
     MINUTE,
     NOW_NS,
-    RUSH,
     SECOND,
+    SPEEDUP,
     ZT,
     alike,
     past,
@@ -331,7 +331,7 @@ def test_a_penalty_for_charts_is_waited_for(universe: Universe) -> None:
             began_s = asyncio.get_running_loop().time()
             stage.read(ES, NOW_NS - MINUTE)
             await stage.caught_up(ES)
-            assert asyncio.get_running_loop().time() - began_s >= 10 / RUSH
+            assert asyncio.get_running_loop().time() - began_s >= 10 / SPEEDUP
             assert [asked.get("p-ticket") for asked in stage.peer.asked] == [None, "chart-ticket"]
 
     run(work)

@@ -22,7 +22,7 @@ MINUTE = 60 * SECOND
 ES, ZT = Contract("ES", 2026, 12), Contract("ZT", 2026, 12)
 #: 2026-11-18 15:00 UTC.
 NOW_NS = 1_795_014_000 * SECOND
-RUSH = 20.0
+SPEEDUP = 20.0
 E = TypeVar("E", bound=Event)
 
 
@@ -109,7 +109,7 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
     await peer.start()
     stage = Stage(peer, None, tapes)  # type: ignore[arg-type]
     stage.feed = ADAPTER.feed(
-        {**peer.given, **given}, AdapterContext(universe, stage, lambda: [ES, ZT], peer.places, RUSH)
+        {**peer.given, **given}, AdapterContext(universe, stage, lambda: [ES, ZT], peer.places, SPEEDUP)
     )
     try:
         yield stage

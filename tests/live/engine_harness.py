@@ -133,7 +133,7 @@ def stage(
         Archive(lambda: installation.importer, installation.reference.calendar.session_at),
     )
     return Stage(
-        installation, Engine(stores, market, registry, report, rush=1000.0), registry, live, log, told
+        installation, Engine(stores, market, registry, report, speedup=1000.0), registry, live, log, told
     )
 
 

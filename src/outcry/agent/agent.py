@@ -36,9 +36,9 @@ class Agent(FeedRunner):
 
     def __init__(
         self, sources: Sequence[Source], spool: Spool, carrier: PushTransport, market: MarketContext,
-        report: Callable[..., object], rush: float = 1.0,
+        report: Callable[..., object], speedup: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, carrier, market, report, rush)
+        super().__init__(spool, carrier, market, report, speedup)
         self.sources = sources
         self._clearing: set[asyncio.Task[None]] = set()
 
@@ -80,7 +80,7 @@ class Agent(FeedRunner):
         if line is None:
             return
         while line.waiting and self.outward.refused.get(key) not in _NEVER:
-            await asyncio.sleep(SYNC_S / self._rush)
+            await asyncio.sleep(SYNC_S / self._speedup)
         await self.let_go(key)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -93,4 +93,4 @@ class Agent(FeedRunner):
         for follower in self.followers.values():
             if follower.seen.phase in {"catching_up", "live"}:
                 self.lost(follower, "stopped", "agent_stopped")
-        await self.flushed(list(self.spool.lines), FLUSH_S / self._rush)
+        await self.flushed(list(self.spool.lines), FLUSH_S / self._speedup)

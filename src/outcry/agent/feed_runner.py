@@ -47,17 +47,17 @@ async def _no_reach(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
 class FeedRunner:
     """Run feeds of any number of owners, on one event loop.
 
-    report: writes a log event, called as `(event, **details)`. rush: factor by which pauses are shortened.
+    report: writes a log event, called as `(event, **details)`. speedup: factor by which pauses are shortened.
     reach_of: returns the service's position in a stream.
     """
 
     def __init__(
-        self, spool: Spool, carrier: PushTransport, market: MarketContext, report: Report, rush: float = 1.0,
+        self, spool: Spool, carrier: PushTransport, market: MarketContext, report: Report, speedup: float = 1.0,
         reach_of: ReachLookup = _no_reach,
     ) -> None:  # fmt: skip
         self.spool, self.report = spool, report
-        self._market, self._rush, self._reach_of = market, rush, reach_of
-        self.outward = SpoolSender(carrier, self._reached, rush)
+        self._market, self._speedup, self._reach_of = market, speedup, reach_of
+        self.outward = SpoolSender(carrier, self._reached, speedup)
         self.followers: dict[StreamKey, ContractFollower] = {}
         #: Refusal codes of feeds with a refused login, by owner and name. These feeds are not retried.
         self.over: dict[tuple[int, str], str] = {}
@@ -76,7 +76,7 @@ class FeedRunner:
         events in the spool are still sent.
         """
         running: dict[Contract, asyncio.Task[None]] = {}
-        backoff = Backoff(self._rush)
+        backoff = Backoff(self._speedup)
         self.over.pop((owner, name), None)
         try:
             while (owner, name) not in self.over:
@@ -94,14 +94,14 @@ class FeedRunner:
                         running[contract] = asyncio.create_task(self._run_contract(key, feed))
                 if running and all(task.done() for task in running.values()):
                     return
-                await asyncio.sleep(CONTRACTS_S / self._rush)
+                await asyncio.sleep(CONTRACTS_S / self._speedup)
         finally:
             await cancel_all(running.values())
             await feed.close()
 
     async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
         """Follow one contract, and reopen it after errors, until it ends or is refused."""
-        backoff = Backoff(self._rush)
+        backoff = Backoff(self._speedup)
         reach = await self._reach_of(key, feed.caps)
         while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
             await backoff.sleep()
@@ -132,7 +132,7 @@ class FeedRunner:
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault does not affect others
                 self.report(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
-            if loop.time() - began_s > GOOD_SESSION_S / self._rush:
+            if loop.time() - began_s > GOOD_SESSION_S / self._speedup:
                 backoff.reset()
             await backoff.sleep()
 
@@ -186,7 +186,7 @@ class FeedRunner:
     async def keep(self) -> None:
         """Sync the spool to the disk every second and enforce its size limit. Never ends."""
         while True:
-            await asyncio.sleep(SYNC_S / self._rush)
+            await asyncio.sleep(SYNC_S / self._speedup)
             try:
                 await asyncio.to_thread(self._sync)
             except Exception as problem:  # noqa: BLE001 - a supervisor: the next round retries

@@ -63,12 +63,12 @@ class ServiceStatus:
 class SpoolSender:
     """Send the queues of a spool to a service.
 
-    carrier: the transport. changed: called when `reached`, the status of the service, changes. rush: factor by
+    carrier: the transport. changed: called when `reached`, the status of the service, changes. speedup: factor by
     which pauses are shortened.
     """
 
-    def __init__(self, carrier: PushTransport, changed: Callable[[], object], rush: float = 1.0) -> None:
-        self._carrier, self._rush, self._changed = carrier, rush, changed
+    def __init__(self, carrier: PushTransport, changed: Callable[[], object], speedup: float = 1.0) -> None:
+        self._carrier, self._speedup, self._changed = carrier, speedup, changed
         self.reached = ServiceStatus()
         #: The service's refusal code of each refused queue.
         self.refused: dict[StreamKey, str] = {}
@@ -77,12 +77,12 @@ class SpoolSender:
 
     async def carry(self, key: StreamKey, line: SpooledQueue, news: asyncio.Event) -> None:
         """Send the events of a queue as they arrive, until cancelled. `news`: set when there are new events."""
-        backoff = Backoff(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
+        backoff = Backoff(self._speedup, FIRST_PAUSE_S, self._carrier.longest_pause_s)
         while True:
             if not line.waiting:
                 with suppress(TimeoutError):
                     # not `wait_for`, which may lose a cancellation before Python 3.12
-                    async with asyncio.timeout(KEEP_ALIVE_S / self._rush):
+                    async with asyncio.timeout(KEEP_ALIVE_S / self._speedup):
                         await news.wait()
             news.clear()
             if not line.end:
@@ -90,9 +90,9 @@ class SpoolSender:
             pause_s = await self.send(key, line)
             if pause_s is None:
                 backoff.reset()
-                await asyncio.sleep(PACE_S / self._rush)
+                await asyncio.sleep(PACE_S / self._speedup)
             else:
-                await asyncio.sleep(max(pause_s / self._rush, backoff.next_s()))
+                await asyncio.sleep(max(pause_s / self._speedup, backoff.next_s()))
 
     async def send(self, key: StreamKey, line: SpooledQueue) -> float | None:
         """Send one push; return None if there was progress, else the pause (s)."""

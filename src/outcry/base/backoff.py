@@ -9,20 +9,20 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 class Backoff:
     """Pauses that double after each attempt, up to `longest_s`.
 
-    Each is shortened at random by up to half, so that many clients do not retry at once. `rush`: divides all pauses,
+    Each is shortened at random by up to half, so that many clients do not retry at once. `speedup`: divides all pauses,
     for tests.
     """
 
     def __init__(
-        self, rush: float = 1.0, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
+        self, speedup: float = 1.0, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
     ) -> None:
-        self._rush, self._first_s, self._longest_s = rush, first_s, longest_s
+        self._speedup, self._first_s, self._longest_s = speedup, first_s, longest_s
         self.reset()
 
     def next_s(self) -> float:
         """Return the next pause in seconds."""
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, self._longest_s)
-        return pause_s * random.uniform(0.5, 1.0) / self._rush  # noqa: S311 - spreads attempts; no secret
+        return pause_s * random.uniform(0.5, 1.0) / self._speedup  # noqa: S311 - spreads attempts; no secret
 
     async def sleep(self) -> None:
         """Sleep for the next pause."""

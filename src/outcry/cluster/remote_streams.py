@@ -45,9 +45,9 @@ class RemoteStreams(FeedRunner):
 
     def __init__(
         self, spool: Spool, owners: StreamOwnerClient, market: MarketContext, registry: Registry,
-        complete: Callable[[], bool], report: Report, rush: float = 1.0,
+        complete: Callable[[], bool], report: Report, speedup: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, BusTransport(owners), market, report, rush, self._reach)
+        super().__init__(spool, BusTransport(owners), market, report, speedup, self._reach)
         self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
         #: Last status of streams whose feed has ended.
@@ -84,14 +84,14 @@ class RemoteStreams(FeedRunner):
             keys = [key for key, follower in self.followers.items() if follower.feed is feed]
             self._last |= {key: told for key in keys if (told := self.status(key)) is not None}
             sessions = {key: self.followers[key].line.session for key in keys}
-            await self.flushed(keys, FLUSH_S / self._rush)
+            await self.flushed(keys, FLUSH_S / self._speedup)
             for key in keys:
                 await self.let_go(key)
             await asyncio.gather(*(self._leave(key, session) for key, session in sessions.items()))
 
     async def _leave(self, key: StreamKey, session: str) -> None:
         with suppress(ServiceError, TimeoutError):  # the next process then waits for the run to time out
-            async with asyncio.timeout(FLUSH_S / self._rush):
+            async with asyncio.timeout(FLUSH_S / self._speedup):
                 await self._owners.leave(key, session)
 
     async def _reach(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
@@ -110,7 +110,7 @@ class RemoteStreams(FeedRunner):
                     return None
             except ServiceError:  # the owner refuses the contract, and later its pushes too
                 return None
-            await asyncio.sleep(_RETRY_S / self._rush)
+            await asyncio.sleep(_RETRY_S / self._speedup)
 
     # -- status
 
@@ -198,4 +198,4 @@ class RemoteStreams(FeedRunner):
             with suppress(ServiceError):
                 await say()
                 return
-            await asyncio.sleep(_RETRY_S / self._rush)
+            await asyncio.sleep(_RETRY_S / self._speedup)

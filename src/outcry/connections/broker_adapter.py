@@ -23,14 +23,14 @@ class AdapterContext:
     """What an adapter needs besides credentials.
 
     `endpoints`: addresses that replace the vendor's own, by the adapter's names (`{"gateway": "127.0.0.1:13000"}`).
-    `rush`: pauses and time limits are divided by this factor.
+    `speedup`: pauses and time limits are divided by this factor.
     """
 
     universe: Universe
     clock: Clock
     select_contracts: ContractSelector
     endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
-    rush: float = 1.0
+    speedup: float = 1.0
 
 
 class InvalidCredential(Exception):

@@ -79,14 +79,14 @@ def check_running(
 
 
 async def check_feed(
-    feed: Feed, contracts: Sequence[Contract], now_ns: int, rush: float = 1.0
+    feed: Feed, contracts: Sequence[Contract], now_ns: int, speedup: float = 1.0
 ) -> Sequence[Finding]:
     """Return findings of a temporary feed: open every contract, then close the feed."""
     tried = [_Tried(contract) for contract in contracts]
     since = Cursor(now_ns - _HISTORY_NS)
     tasks = [asyncio.ensure_future(_try(feed, one, since)) for one in tried]
     try:
-        await asyncio.wait(tasks, timeout=CHECK_TIMEOUT_S / rush)
+        await asyncio.wait(tasks, timeout=CHECK_TIMEOUT_S / speedup)
     finally:
         for task in tasks:
             task.cancel()

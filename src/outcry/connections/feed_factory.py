@@ -42,7 +42,7 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FeedFactory:
-    """Creates feeds of connections. `endpoints`: by broker; for these and `rush` see `AdapterContext`."""
+    """Creates feeds of connections. `endpoints`: by broker; for these and `speedup` see `AdapterContext`."""
 
     store: ConnectionStore
     vault: Vault
@@ -51,13 +51,13 @@ class FeedFactory:
     clock: Clock
     endpoints: Mapping[str, Mapping[str, str]]
     rules: ConnectionPolicy = ConnectionPolicy()
-    rush: float = 1.0
+    speedup: float = 1.0
 
     def context(self, row: ConnectionRow) -> AdapterContext:
         """Return the adapter's context for a connection."""
         wanted = contract_selector(self.universe, row.symbols, self.clock)
         return AdapterContext(
-            self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.rush
+            self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.speedup
         )
 
     def feed(self, row: ConnectionRow) -> Feed:

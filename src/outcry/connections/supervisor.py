@@ -134,7 +134,9 @@ class ConnectionSupervisor:
             return sign_in_failed("not_installed")
         except VaultBroken:
             return sign_in_failed("entries_lost")
-        return await check_feed(feed, parts.context(row).select_contracts(), parts.clock.now_ns(), parts.rush)
+        return await check_feed(
+            feed, parts.context(row).select_contracts(), parts.clock.now_ns(), parts.speedup
+        )
 
     async def _run(self) -> None:
         loop, read_s = asyncio.get_running_loop(), 0.0
@@ -142,7 +144,7 @@ class ConnectionSupervisor:
             try:
                 if self._changed.is_set() or loop.time() >= read_s:
                     self._changed.clear()
-                    read_s = loop.time() + STORE_READ_INTERVAL_S / self._parts.rush
+                    read_s = loop.time() + STORE_READ_INTERVAL_S / self._parts.speedup
                     rows = await self._ask(self._parts.store.rows)
                     await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
                 await self._judge()
@@ -153,7 +155,7 @@ class ConnectionSupervisor:
                 self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
             with suppress(TimeoutError):
                 # `wait_for` may swallow a cancellation
-                async with asyncio.timeout(CHECK_INTERVAL_S / self._parts.rush):
+                async with asyncio.timeout(CHECK_INTERVAL_S / self._parts.speedup):
                     await self._changed.wait()
 
     async def _ask(self, work: Callable[[], T]) -> T:
@@ -207,7 +209,7 @@ class ConnectionSupervisor:
     def _backoff(self, number: int) -> Backoff:
         """Return a connection's backoff, which keeps growing, or a new one."""
         resting = self._resting.pop(number, None)
-        return resting[1] if resting else Backoff(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        return resting[1] if resting else Backoff(self._parts.speedup, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
     async def _begin(self, row: ConnectionRow) -> None:
         parts = self._parts
@@ -279,7 +281,7 @@ class ConnectionSupervisor:
             row = self._rows.get(number)
             if row is None or not self._is_ours(row):
                 continue
-            late = asyncio.get_running_loop().time() - run.begun_s > START_TIMEOUT_S / self._parts.rush
+            late = asyncio.get_running_loop().time() - run.begun_s > START_TIMEOUT_S / self._parts.speedup
             missing = START_OVERDUE if late else NOT_STARTED
             sign, code = summarize_streams([status or missing for status in self._statuses(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:

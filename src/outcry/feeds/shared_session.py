@@ -48,15 +48,15 @@ class SharedSession(Generic[S]):
     """Returns the current session, signing in if there is none.
 
     sign_in: creates a session. It may raise `CredentialsRejected`, `FeedLost` and `FeedRefused`; `OSError` and
-    `TimeoutError` become `FeedLost("unreachable")`. rush: pauses are divided by this factor.
+    `TimeoutError` become `FeedLost("unreachable")`. speedup: pauses are divided by this factor.
     """
 
-    def __init__(self, sign_in: Callable[[], Awaitable[S]], *, rush: float = 1.0) -> None:
-        self._sign_in, self._rush = sign_in, rush
+    def __init__(self, sign_in: Callable[[], Awaitable[S]], *, speedup: float = 1.0) -> None:
+        self._sign_in, self._speedup = sign_in, speedup
         self._session: S | None = None
         self._lock = asyncio.Lock()
         self._refusals = 0
-        self._backoff = Backoff(rush)
+        self._backoff = Backoff(speedup)
         self._again_s = self._began_s = 0.0
         self._over: FeedRefused | None = None
         #: Whether the vendor rejected the credentials of the current session.
@@ -137,7 +137,7 @@ class SharedSession(Generic[S]):
     async def _let_go(self, now_s: float) -> None:
         """Close a broken session; after a long one, reset the backoff."""
         session, self._session = self._session, None
-        if now_s - self._began_s > GOOD_SESSION_S / self._rush:
+        if now_s - self._began_s > GOOD_SESSION_S / self._speedup:
             self._backoff.reset()
         self._failed()
         if session is not None:

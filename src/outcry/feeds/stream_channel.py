@@ -133,7 +133,7 @@ async def send_heartbeats(
     lag: DeliveryLag,
     ping: Callable[[], Awaitable[Awaitable[object]]],
     clock: Clock,
-    rush: float,
+    speedup: float,
     heard: Callable[[], bool] = lambda: True,
 ) -> None:
     """Ping the vendor regularly and send a heartbeat to the streams after each pong.
@@ -147,7 +147,7 @@ async def send_heartbeats(
         try:
             answer = asyncio.ensure_future(await ping())
             for _ in range(_LOOKS):  # a blocked event loop must not count as a missing pong
-                await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / rush)
+                await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / speedup)
                 if answer.done():
                     break
             silent = not answer.done() or not heard()
@@ -159,4 +159,4 @@ async def send_heartbeats(
             board.fail(FeedLost("link_silent", "no data or heartbeats for too long"))
             return
         board.beat(lag.before(asked_ns))
-        await asyncio.sleep(PING_INTERVAL_S / rush)
+        await asyncio.sleep(PING_INTERVAL_S / speedup)

@@ -80,17 +80,17 @@ class Market:
 class Engine:
     """Runs the streams of this process on its event loop.
 
-    rush: divides all pauses, for tests. by: the name of this process in shared logs; see `Recovery`.
+    speedup: divides all pauses, for tests. by: the name of this process in shared logs; see `Recovery`.
     """
 
     def __init__(
-        self, stores: Stores, market: Market, registry: Registry, report: Report = discard, *, rush: float = 1.0,
+        self, stores: Stores, market: Market, registry: Registry, report: Report = discard, *, speedup: float = 1.0,
         by: str = "",
     ) -> None:  # fmt: skip
         self._stores, self._market, self._registry = stores, market, registry
-        self.report, self._rush = report, rush
+        self.report, self._speedup = report, speedup
         self._completed = CompletedSessions(stores.sessions, market.universe, market.calendar)
-        self._session_writer = SessionWriter(stores.log, stores.archive, rush, lambda: self.report)
+        self._session_writer = SessionWriter(stores.log, stores.archive, speedup, lambda: self.report)
         #: Alerts that streams fired and that are not recorded yet.
         self.alerts = AlertQueue(stores.log)
         services = StreamServices(
@@ -116,7 +116,7 @@ class Engine:
             registry,
             self.alerts,
             market.clock,
-            rush,
+            speedup,
             market.fan_out,
         )
         self._recovery = Recovery(
@@ -350,7 +350,7 @@ class Engine:
                 if all(task.done() for task in streams.values()):
                     return
                 under_way = [task for task in streams.values() if not task.done()]
-                await asyncio.wait(under_way, timeout=CONTRACTS_S / self._rush)
+                await asyncio.wait(under_way, timeout=CONTRACTS_S / self._speedup)
         finally:
             try:
                 await end(streams.values())
@@ -374,7 +374,7 @@ class Engine:
 
     async def _acquire_patiently(self, key: StreamKey, feed: Feed) -> Runner:
         """Return the runner of a stream, retrying while its log cannot be read or written."""
-        backoff = Backoff(self._rush)
+        backoff = Backoff(self._speedup)
         while True:
             try:
                 return await self._acquire_for(key, feed)
@@ -385,7 +385,7 @@ class Engine:
     async def _follow(self, runner: Runner, feed: Feed) -> None:
         """Follow a feed and reopen it after errors, until it ends or refuses. Raises `LogTakenOver`."""
         key, loop = runner.key, asyncio.get_running_loop()
-        backoff = Backoff(self._rush)
+        backoff = Backoff(self._speedup)
         while True:
             began_s = loop.time()
             try:
@@ -503,7 +503,7 @@ class Engine:
         checked_s = 0.0
         while True:
             now_s = asyncio.get_running_loop().time()
-            check_drift = now_s - checked_s >= DRIFT_S / self._rush
+            check_drift = now_s - checked_s >= DRIFT_S / self._speedup
             checked_s = now_s if check_drift else checked_s
             for count, runner in enumerate(list(self.runners.values()), 1):
                 if not count % _AT_ONCE:

@@ -55,16 +55,16 @@ class _Taken(NamedTuple):
 class Recorder:
     """Records alerts and snapshots. Call it on the event loop.
 
-    rush: divides all pauses, for tests. fan_out: returns who receives alerts, called when they are recorded.
+    speedup: divides all pauses, for tests. fan_out: returns who receives alerts, called when they are recorded.
     """
 
     def __init__(
         self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, alerts: AlertQueue,
-        clock: Clock, rush: float, fan_out: FanOutNow = to_nobody,
+        clock: Clock, speedup: float, fan_out: FanOutNow = to_nobody,
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = log, snapshots, live
         self._alerts, self._clock = alerts, clock
-        self._registry, self._rush = registry, rush
+        self._registry, self._speedup = registry, speedup
         self._fan_out = fan_out
         self.report: Report = discard
         self._recording = False
@@ -86,7 +86,7 @@ class Recorder:
             except Exception as problem:  # noqa: BLE001 - a supervisor: no error may lose an alert
                 self.report(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
                 self._alerts.put_back(fired)
-                await asyncio.sleep(RETRY_S / self._rush)
+                await asyncio.sleep(RETRY_S / self._speedup)
             finally:
                 self._recording = False
 
@@ -124,7 +124,7 @@ class Recorder:
         """Store a snapshot of each stream regularly, one at a time so that no stream delays the others. Never ends."""
         while True:
             moved = [r for r in runners.values() if r.saved_position != r.stream.position]
-            pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
+            pause_s = SNAPSHOT_S / self._speedup / (len(moved) + 1)
             taken: list[_Taken] = []
             for runner in moved:
                 one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
@@ -208,7 +208,7 @@ class Recorder:
                 return await self._in_thread(thread or self._store_thread, work)
             except StoreBusy as problem:
                 self.report(LogEvent.STORE_BUSY, problem=str(problem))
-                await asyncio.sleep(RETRY_S / self._rush)
+                await asyncio.sleep(RETRY_S / self._speedup)
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -25,8 +25,10 @@ PATIENCE_S = 5.0
 class SessionWriter:
     """Stores completed sessions and trade dates, one at a time."""
 
-    def __init__(self, trades: TradeLog, archive: Archive, rush: float, report: Callable[[], Report]) -> None:
-        self._log, self._archive, self._rush, self._report = trades, archive, rush, report
+    def __init__(
+        self, trades: TradeLog, archive: Archive, speedup: float, report: Callable[[], Report]
+    ) -> None:
+        self._log, self._archive, self._speedup, self._report = trades, archive, speedup, report
         self._thread = ThreadPoolExecutor(1, "outcry-archive")
 
     def close(self) -> None:
@@ -57,7 +59,7 @@ class SessionWriter:
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
                     self._report_problem(LogEvent.SESSION_NOT_STORED_YET, runner, what, problem)
                     return False
-                await asyncio.sleep(RETRY_S / self._rush)
+                await asyncio.sleep(RETRY_S / self._speedup)
             except LogTakenOver:
                 runner.stream.close()
                 raise
@@ -70,7 +72,7 @@ class SessionWriter:
                 reported = True
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
                     return False
-                await asyncio.sleep(RETRY_S / self._rush)
+                await asyncio.sleep(RETRY_S / self._speedup)
             except TapeDamaged as problem:
                 self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 return False

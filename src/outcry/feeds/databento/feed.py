@@ -40,8 +40,8 @@ class DatabentoFeed:
 
     def __init__(self, key: str, context: AdapterContext) -> None:
         self._key, self._context = key, context
-        self._link: SharedSession[DatabentoSession] = SharedSession(self._sign_in, rush=context.rush)
-        self._history = History(key, context.endpoints.get("historical", ""), context.rush)
+        self._link: SharedSession[DatabentoSession] = SharedSession(self._sign_in, speedup=context.speedup)
+        self._history = History(key, context.endpoints.get("historical", ""), context.speedup)
         self._late: list[DatabentoSession] = []
         self._late_lock = asyncio.Lock()
         #: Newest trade passed on for each contract ever opened (ns UTC).
@@ -126,7 +126,7 @@ class DatabentoFeed:
     async def _sign_in(self) -> DatabentoSession:
         place = self._context.endpoints.get("gateway", "")
         try:
-            gateway = await connect_gateway(self._key, place, self._context.rush)
+            gateway = await connect_gateway(self._key, place, self._context.speedup)
         except FeedLost as problem:
             raise (
                 self.too_many_connections(str(problem)) if problem.code == TOO_MANY_SESSIONS else problem

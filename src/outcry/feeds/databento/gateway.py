@@ -142,7 +142,7 @@ def _ignore(_: object) -> None:
     """Ignore a message before a session is attached."""
 
 
-async def connect_gateway(key: str, place: str, rush: float) -> Gateway:
+async def connect_gateway(key: str, place: str, speedup: float) -> Gateway:
     """Connect and sign in.
 
     Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`.
@@ -152,10 +152,10 @@ async def connect_gateway(key: str, place: str, rush: float) -> Gateway:
     )  # it logs the login response, derived from the key
     host, _, port = (place or GATEWAY).rpartition(":")
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(CONNECT_S / rush):
+    async with asyncio.timeout(CONNECT_S / speedup):
         _, gateway = await loop.create_connection(lambda: Gateway(key), host, int(port))
     try:
-        async with asyncio.timeout(AUTHENTICATE_S / rush):
+        async with asyncio.timeout(AUTHENTICATE_S / speedup):
             await asyncio.shield(gateway.authenticated)
     except BentoError as problem:
         gateway.abort()

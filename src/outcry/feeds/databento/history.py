@@ -51,10 +51,10 @@ class _Service(TimeseriesHttpAPI):
     deprecates.
     """
 
-    def __init__(self, key: str, place: str, rush: float) -> None:
+    def __init__(self, key: str, place: str, speedup: float) -> None:
         super().__init__(key, place or HISTORICAL)
         self._secret = "Basic " + b64encode(f"{key}:".encode()).decode()
-        self._limits = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S / rush, sock_read=TIMEOUT_S / rush)
+        self._limits = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S / speedup, sock_read=TIMEOUT_S / speedup)
 
     async def _stream_async(self, url: str, data: Any, basic_auth: bool, path: Any = None) -> DBNStore:  # noqa: FBT001
         headers = {**self._headers, "Authorization": self._secret}
@@ -74,8 +74,8 @@ class _Service(TimeseriesHttpAPI):
 class History:
     """Downloads past trades with one API key."""
 
-    def __init__(self, key: str, place: str, rush: float) -> None:
-        self._service = _Service(key, place, rush)
+    def __init__(self, key: str, place: str, speedup: float) -> None:
+        self._service = _Service(key, place, speedup)
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def pages(

@@ -165,7 +165,7 @@ class DatabentoSession:
         """Record the vendor's time (ns UTC, its clock)."""
         if not self._replaying and at_ns < self._context.clock.now_ns() + NANOS_PER_HOUR:
             self._at_ns = max(self._at_ns, at_ns - LAG_NS)
-            if self._loop.time() - self._heartbeat_s > PULSE_S / self._context.rush:
+            if self._loop.time() - self._heartbeat_s > PULSE_S / self._context.speedup:
                 self._send_heartbeats()
 
     def _send_heartbeats(self) -> None:
@@ -209,20 +209,20 @@ class DatabentoSession:
 
     async def _watch(self) -> None:
         """Start once all contracts have joined; then check for a stalled connection and slow readers."""
-        rush = self._context.rush
+        speedup = self._context.speedup
         while self.open and not self._gathered():
-            await asyncio.sleep(GATHER_S / 10 / rush)
+            await asyncio.sleep(GATHER_S / 10 / speedup)
         if self.open:
             self._start()
         while self.open:
-            await asyncio.sleep(PULSE_S / 4 / rush)
+            await asyncio.sleep(PULSE_S / 4 / speedup)
             now_s = self._loop.time()
             silent_s = now_s - self._heard_s
             if self._paused_s is not None:
                 self._drop_idle_reader(now_s)
-            elif silent_s > (HEARTBEAT_S + SILENCE_S) / rush:
+            elif silent_s > (HEARTBEAT_S + SILENCE_S) / speedup:
                 self.fail(FeedLost("link_silent", "no data or heartbeats from the gateway"))
-            elif silent_s <= HEARTBEAT_S / rush and now_s - self._heartbeat_s > PULSE_S / rush:
+            elif silent_s <= HEARTBEAT_S / speedup and now_s - self._heartbeat_s > PULSE_S / speedup:
                 self._send_heartbeats()
 
     def _gathered(self) -> bool:
@@ -230,13 +230,13 @@ class DatabentoSession:
         if not self.queues or not self._owner.settled:
             return False
         waited_s = self._loop.time() - self._joined_s
-        return waited_s > GATHER_S / self._context.rush or all(
+        return waited_s > GATHER_S / self._context.speedup or all(
             c in self.queues for c in self._context.select_contracts()
         )
 
     def _drop_idle_reader(self, now_s: float) -> None:
         """Drop the idle reader with the most waiting rows while reading is paused."""
-        stall_s = STALL_S / self._context.rush
+        stall_s = STALL_S / self._context.speedup
         idle = [
             queue
             for queue in self.queues.values()

@@ -51,8 +51,8 @@ class IbkrFeed:
 
     def __init__(self, host: str, port: int, client_id: int, context: AdapterContext) -> None:
         self._place, self._context = (host, port, client_id), context
-        self._link = SharedSession(self._sign_in, rush=context.rush)
-        self._limiter = HistoryRequestLimiter(context.rush)
+        self._link = SharedSession(self._sign_in, speedup=context.speedup)
+        self._limiter = HistoryRequestLimiter(context.speedup)
         self._greeted = False
         self._subscribed_s: dict[int, float] = {}
         #: Minutes (ns UTC) for which only bars have been received; retained when a stream ends.
@@ -67,7 +67,7 @@ class IbkrFeed:
         await self._link.close()
 
     async def _sign_in(self) -> IbkrSession:
-        session = IbkrSession(self._context.clock, self._context.rush)
+        session = IbkrSession(self._context.clock, self._context.speedup)
         try:
             await session.begin(*self._place)
         except FeedRefused as problem:
@@ -91,7 +91,7 @@ class IbkrFeed:
             self._link.worked()
             await self._space_out(found)
             history = History(session, found, self._limiter, self._context.clock)
-            stream = Stream(session, found, history, owed, self._context.rush)
+            stream = Stream(session, found, history, owed, self._context.speedup)
             begun = False
             try:
                 async with aclosing(stream.events(begin_ns, since.answered_ns)) as events:
@@ -102,7 +102,7 @@ class IbkrFeed:
                 if begun:
                     raise FeedLost("rate_limited", "no tick-by-tick subscription is free") from problem
             yield _NO_LINE
-            await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._context.rush)
+            await asyncio.sleep(SUBSCRIPTION_RETRY_S / self._context.speedup)
 
     async def _resolve(self, session: IbkrSession, contract: Contract) -> IbContractDetails:
         """Return the contract's details at Interactive Brokers. Raises `FeedRefused`."""
@@ -124,7 +124,7 @@ class IbkrFeed:
     async def _space_out(self, found: IbContractDetails) -> None:
         """Wait until the contract may be subscribed to again."""
         loop = asyncio.get_running_loop()
-        apart_s = RESUBSCRIBE_INTERVAL_S / self._context.rush
+        apart_s = RESUBSCRIBE_INTERVAL_S / self._context.speedup
         again_s = self._subscribed_s.get(found.con_id, loop.time() - apart_s) + apart_s
         await asyncio.sleep(max(0.0, again_s - loop.time()))
         self._subscribed_s[found.con_id] = loop.time()

@@ -15,10 +15,10 @@ MIN_INTERVAL_S = 0.4
 
 
 class HistoryRequestLimiter:
-    """Delays requests as needed. rush: delays are divided by this factor."""
+    """Delays requests as needed. speedup: delays are divided by this factor."""
 
-    def __init__(self, rush: float = 1.0) -> None:
-        self._window_s, self._apart_s = WINDOW_S / rush, MIN_INTERVAL_S / rush
+    def __init__(self, speedup: float = 1.0) -> None:
+        self._window_s, self._apart_s = WINDOW_S / speedup, MIN_INTERVAL_S / speedup
         self._made: deque[float] = deque()
         self._next_s = 0.0
 

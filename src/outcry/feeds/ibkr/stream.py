@@ -29,10 +29,15 @@ class Stream:
     """A stream on one session. owed: minutes (ns UTC) for which only bars were received; updated in place."""
 
     def __init__(
-        self, session: IbkrSession, found: IbContractDetails, history: History, owed: list[int], rush: float
+        self,
+        session: IbkrSession,
+        found: IbContractDetails,
+        history: History,
+        owed: list[int],
+        speedup: float,
     ) -> None:
         self._session, self._found, self._history = session, found, history
-        self._owed, self._rush = owed, rush
+        self._owed, self._speedup = owed, speedup
         self._tws_time_ns = 0
         self._since_ns = 0
         self._plan = plan_history(0, 0)
@@ -73,7 +78,7 @@ class Stream:
     async def _settled(self, channel: TickSubscription) -> None:
         """Wait until a subscription counts as accepted. Raises its refusal."""
         try:
-            async with asyncio.timeout(SETTLE_S / self._rush):
+            async with asyncio.timeout(SETTLE_S / self._speedup):
                 await channel.began.wait()
         except TimeoutError:
             return
@@ -83,7 +88,7 @@ class Stream:
         """Yield history once the cut has passed and all earlier trades have arrived."""
         self._plan = plan_history(self._since_ns, cut_ns)
         while await self._session.now_ns() < cut_ns + LAG_NS:
-            await asyncio.sleep(_LOOK_S / self._rush)
+            await asyncio.sleep(_LOOK_S / self._speedup)
         async for page in self._history.pages(self._plan):
             yield page
             if isinstance(page, Bars):
@@ -99,4 +104,4 @@ class Stream:
             except FeedLost as problem:
                 if problem.code != "rate_limited":
                     return
-                await asyncio.sleep(REST_S / self._rush)
+                await asyncio.sleep(REST_S / self._speedup)

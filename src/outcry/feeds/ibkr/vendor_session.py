@@ -43,8 +43,8 @@ class IbkrSession:
     Requests raise `FeedLost` and `FeedRefused`.
     """
 
-    def __init__(self, clock: Clock, rush: float) -> None:
-        self._clock, self._rush = clock, rush
+    def __init__(self, clock: Clock, speedup: float) -> None:
+        self._clock, self._speedup = clock, speedup
         self._tws = Tws(self)
         self._requests: dict[int, _Request] = {}
         self._channels: dict[int, TickSubscription] = {}
@@ -66,7 +66,7 @@ class IbkrSession:
         TWS closes the connection without a greeting while it restarts; this is `FeedLost`, so it is retried.
         """
         try:
-            await self._tws.connect(host, port, client_id, GREETING_S / self._rush)
+            await self._tws.connect(host, port, client_id, GREETING_S / self._speedup)
         except ConnectionAbortedError as problem:
             await self._tws.close()
             raise self._refusal or FeedLost("disconnected", "TWS closed the connection at once") from problem
@@ -93,7 +93,7 @@ class IbkrSession:
         """Request the time regularly, and end the session if TWS does not reply."""
         loop = asyncio.get_running_loop()
         while self._lost is None:
-            if loop.time() - self._heard_s > SILENCE_S / self._rush:
+            if loop.time() - self._heard_s > SILENCE_S / self._speedup:
                 self._fail(FeedLost("link_silent", "no message from TWS for too long"))
                 return
             try:
@@ -101,7 +101,7 @@ class IbkrSession:
             except ConnectionError:
                 self.on_disconnected()
                 return
-            await asyncio.sleep(BEAT_S / self._rush)
+            await asyncio.sleep(BEAT_S / self._speedup)
 
     def _fail(self, problem: FeedLost) -> None:
         """End the session with an error."""
@@ -135,7 +135,7 @@ class IbkrSession:
         request = self._send(ask)
         pending = self._requests[request] = _Request(asyncio.get_running_loop().create_future())
         try:
-            async with asyncio.timeout(ANSWER_S / self._rush):
+            async with asyncio.timeout(ANSWER_S / self._speedup):
                 return await pending.done
         except TimeoutError as problem:
             raise FeedLost("vendor_error", "TWS did not answer a request") from problem
@@ -158,7 +158,7 @@ class IbkrSession:
             self._send(self._tws.ask_time)
             self._time = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(SILENCE_S / self._rush):
+            async with asyncio.timeout(SILENCE_S / self._speedup):
                 await asyncio.shield(self._time)
         except TimeoutError as problem:
             raise FeedLost("link_silent", "TWS did not report its time") from problem

@@ -48,8 +48,8 @@ class MassiveFeed:
     def __init__(self, key: str, context: AdapterContext, name: str, caps: FeedCaps) -> None:
         self.name, self.caps, self._context = name, caps, context
         self._key = key
-        self._rest = Rest(key, context.endpoints.get("rest", REST), context.rush)
-        self._link = SharedSession(self._sign_in, rush=context.rush)
+        self._rest = Rest(key, context.endpoints.get("rest", REST), context.speedup)
+        self._link = SharedSession(self._sign_in, speedup=context.speedup)
 
     async def contracts(self) -> list[Contract]:
         """Return the contracts to subscribe to now."""
@@ -86,7 +86,7 @@ class MassiveFeed:
         tickers = {self._ticker(contract) for contract in self._context.select_contracts()} - {None}
         url = self._context.endpoints.get("socket", SOCKET)
         socket = Socket(
-            self._key, sorted(t for t in tickers if t), url, self._context.clock, self._context.rush
+            self._key, sorted(t for t in tickers if t), url, self._context.clock, self._context.speedup
         )
         await socket.signed_in()
         return socket
@@ -107,7 +107,7 @@ class MassiveFeed:
                     yield Trades(fresh)
             if asked and duplicates.gap_end_ns(channel.waiting()) is None:
                 break
-            await channel.beside(asyncio.sleep(SETTLE_S / self._context.rush))
+            await channel.beside(asyncio.sleep(SETTLE_S / self._context.speedup))
         short_ns = duplicates.gap_end_ns(channel.waiting())
         if short_ns is not None:
             yield Gap(duplicates.newest_ns or duplicates.tail_ns, short_ns, "not_kept")

@@ -67,9 +67,9 @@ class Socket:
     tickers: subscribed to at login; others are subscribed to when requested.
     """
 
-    def __init__(self, key: str, tickers: list[str], url: str, clock: Clock, rush: float) -> None:
+    def __init__(self, key: str, tickers: list[str], url: str, clock: Clock, speedup: float) -> None:
         scheme, _, host = url.partition("://")
-        self._clock, self._rush = clock, rush
+        self._clock, self._speedup = clock, speedup
         self.board, self._lag = ChannelRegistry(), DeliveryLag()
         self._signed_in = asyncio.Event()
         self._rejected: CredentialsRejected | None = None
@@ -111,7 +111,7 @@ class Socket:
         """Wait for the login reply. Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
         answered = asyncio.create_task(self._signed_in.wait())
         try:
-            async with asyncio.timeout(SIGN_IN_S / self._rush):
+            async with asyncio.timeout(SIGN_IN_S / self._speedup):
                 await asyncio.wait({answered, self._running}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             await self.close()
@@ -132,7 +132,7 @@ class Socket:
             self._confirmed[ticker] = asyncio.Event()
             self._client.subscribe(f"T.{ticker}")
         try:
-            async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._rush):
+            async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._speedup):
                 await channel.beside(self._confirmed[ticker].wait())
         except TimeoutError:
             raise FeedLost("vendor_error", "Massive did not confirm a subscription") from None
@@ -222,7 +222,7 @@ class Socket:
     async def _beat(self) -> None:
         socket = self._client.websocket
         if socket is not None:
-            await send_heartbeats(self.board, self._lag, socket.ping, self._clock, self._rush)
+            await send_heartbeats(self.board, self._lag, socket.ping, self._clock, self._speedup)
 
 
 class _Bounded(RESTClient):
@@ -255,8 +255,8 @@ class _Bounded(RESTClient):
 class Rest:
     """Loads history over HTTP on its own threads, so that a slow vendor delays nothing else. base: `https://host`."""
 
-    def __init__(self, key: str, base: str, rush: float) -> None:
-        limit_s = max(1.0, ANSWER_S / rush)
+    def __init__(self, key: str, base: str, speedup: float) -> None:
+        limit_s = max(1.0, ANSWER_S / speedup)
         self._client = _Bounded(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
         self._threads = ThreadPoolExecutor(_THREADS, "outcry-massive")
 

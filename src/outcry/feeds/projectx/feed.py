@@ -88,8 +88,8 @@ class ProjectXFeed:
         self, user: str, key: str, firm: Firm, context: AdapterContext, name: str, caps: FeedCaps
     ) -> None:
         self.name, self.caps, self._context, self._firm = name, caps, context, firm
-        self._rest = ProjectXRest(user, key, firm.api, context.clock, context.rush)
-        self._link = SharedSession(self._sign_in, rush=context.rush)
+        self._rest = ProjectXRest(user, key, firm.api, context.clock, context.speedup)
+        self._link = SharedSession(self._sign_in, speedup=context.speedup)
         self._ids: dict[Contract, str] = {}
 
     async def contracts(self) -> list[Contract]:
@@ -105,7 +105,7 @@ class ProjectXFeed:
         """Connect to the hub; renew a rejected token once."""
         for again in (True, False):
             token = await self._rest.tokens.token()
-            hub = Hub(self._firm.hub, token, self._context.clock, self._context.rush)
+            hub = Hub(self._firm.hub, token, self._context.clock, self._context.speedup)
             try:
                 await hub.connected()
             except CredentialsRejected:
@@ -200,7 +200,7 @@ class ProjectXFeed:
         for _ in range(MAX_ATTEMPTS):
             if seam.covered_by(rows):
                 break
-            await channel.beside(asyncio.sleep(RETRY_S / self._context.rush))
+            await channel.beside(asyncio.sleep(RETRY_S / self._context.speedup))
             rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
         else:
             rows = rows[:0]

@@ -118,8 +118,8 @@ class _Client(SignalRClient):
 class Hub:
     """One connection to the hub, usable once `connected` has returned. Implements `VendorSession`."""
 
-    def __init__(self, base: str, token: str, clock: Clock, rush: float) -> None:
-        self._clock, self._rush = clock, rush
+    def __init__(self, base: str, token: str, clock: Clock, speedup: float) -> None:
+        self._clock, self._speedup = clock, speedup
         self.board, self._lag = ChannelRegistry(), DeliveryLag()
         self._confirmed: dict[str, asyncio.Event] = {}
         self._ready = asyncio.Event()
@@ -145,7 +145,7 @@ class Hub:
         """
         ready = asyncio.create_task(self._ready.wait())
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S / self._rush):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S / self._speedup):
                 await asyncio.wait({ready, self._run_task}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             await self.close()
@@ -162,7 +162,7 @@ class Hub:
     async def subscribed(self, contract_id: str, channel: StreamChannel) -> None:
         """Subscribe to a contract and wait for the confirmation; the subscription lasts as long as the connection."""
         try:
-            async with asyncio.timeout(max(1.0, ANSWER_TIMEOUT_S / self._rush)):
+            async with asyncio.timeout(max(1.0, ANSWER_TIMEOUT_S / self._speedup)):
                 if contract_id not in self._confirmed:
                     confirmed = self._confirmed[contract_id] = asyncio.Event()
                     await self._invoke("SubscribeContractTrades", contract_id, confirmed.set)
@@ -235,11 +235,11 @@ class Hub:
         transport, loop = self._client.transport, asyncio.get_running_loop()
 
         def heard() -> bool:
-            return loop.time() - transport.received_s < SILENCE_LIMIT_S / self._rush
+            return loop.time() - transport.received_s < SILENCE_LIMIT_S / self._speedup
 
         if transport.connection is not None:
             ping = transport.connection.ping
-            await send_heartbeats(self.board, self._lag, ping, self._clock, self._rush, heard)
+            await send_heartbeats(self.board, self._lag, ping, self._clock, self._speedup, heard)
 
 
 def _subscription_error(text: str) -> FeedLost:

@@ -37,9 +37,9 @@ PAGE_BARS, MAX_REQUESTS, PERIOD_S = 20_000, 30, 30.0
 class ProjectXRest:
     """HTTP client of one user. `base` is `https://host`."""
 
-    def __init__(self, user: str, key: str, base: str, clock: Clock, rush: float) -> None:
+    def __init__(self, user: str, key: str, base: str, clock: Clock, speedup: float) -> None:
         self._user, self._key, self._base = user, key, base
-        self._clock, self._rush = clock, rush
+        self._clock, self._speedup = clock, speedup
         self.tokens = TokenSource(self._renew, clock)
         self._session: aiohttp.ClientSession | None = None
         self._request_times: deque[float] = deque(maxlen=MAX_REQUESTS)
@@ -100,7 +100,7 @@ class ProjectXRest:
     async def _wait_for_turn(self) -> None:
         loop = asyncio.get_running_loop()
         if len(self._request_times) == MAX_REQUESTS:
-            await asyncio.sleep(max(0.0, self._request_times[0] + PERIOD_S / self._rush - loop.time()))
+            await asyncio.sleep(max(0.0, self._request_times[0] + PERIOD_S / self._speedup - loop.time()))
         self._request_times.append(loop.time())
 
     # -- requests
@@ -131,7 +131,7 @@ class ProjectXRest:
 
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_TIMEOUT_S / self._rush))
+            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_TIMEOUT_S / self._speedup))
             self._session = aiohttp.ClientSession(
                 connector=system_resolution(), timeout=timeout, trace_configs=refusing_redirects("ProjectX")
             )

@@ -34,13 +34,13 @@ _decoder = msgspec.json.Decoder(type=dict[str, Any], float_hook=Decimal)
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits of a connection, in seconds, divided by `rush`."""
+    """Time limits of a connection, in seconds, divided by `speedup`."""
 
-    rush: float = 1.0
+    speedup: float = 1.0
 
     def s(self, usual_s: float) -> float:
-        """Return a usual time limit, adjusted by `rush`."""
-        return usual_s / self.rush
+        """Return a usual time limit, adjusted by `speedup`."""
+        return usual_s / self.speedup
 
 
 class DxLinkConnection:

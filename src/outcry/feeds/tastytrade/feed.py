@@ -29,9 +29,9 @@ class TastytradeFeed:
 
     def __init__(self, credentials: Credentials, caps: FeedCaps, context: AdapterContext) -> None:
         self.caps, self._context = caps, context
-        self._timeouts = Timeouts(context.rush)
-        self._rest = TastytradeRest(credentials, context.endpoints, context.clock, context.rush)
-        self._link: SharedSession[DxLinkConnection] = SharedSession(self._sign_in, rush=context.rush)
+        self._timeouts = Timeouts(context.speedup)
+        self._rest = TastytradeRest(credentials, context.endpoints, context.clock, context.speedup)
+        self._link: SharedSession[DxLinkConnection] = SharedSession(self._sign_in, speedup=context.speedup)
         self._futures: dict[Contract, Future] = {}
         self._sent_ids: dict[Contract, deque[int]] = {}
         self._history_support = HistorySupport()

@@ -67,12 +67,12 @@ class TastytradeRest:
     """REST client of one login. Its methods raise `CredentialsRejected`, `FeedLost` and `FeedRefused`."""
 
     def __init__(
-        self, credentials: Credentials, places: Mapping[str, str], clock: Clock, rush: float
+        self, credentials: Credentials, places: Mapping[str, str], clock: Clock, speedup: float
     ) -> None:
         self._credentials, self._clock = credentials, clock
         self._base = places.get("api", SANDBOX_URL if credentials.sandbox else PRODUCTION_URL)
         self._trusted_places = {_place(URL(place)) for place in places.values()}
-        self._timeout_s = _TIMEOUT_S / rush
+        self._timeout_s = _TIMEOUT_S / speedup
         self._tokens = TokenSource(self._renew, clock)
         self._http: aiohttp.ClientSession | None = None
 

@@ -42,8 +42,8 @@ class TradovateFeed:
         self._http: aiohttp.ClientSession | None = None
         self._login: Login | None = None
         self._tokens = TokenSource(self._renewed, context.clock)
-        self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, rush=context.rush)
-        self._pacer = RequestPacer(context.rush)
+        self._link: SharedSession[TradovateSession] = SharedSession(self._sign_in, speedup=context.speedup)
+        self._pacer = RequestPacer(context.speedup)
         self._numbers: dict[str, int] = {}
         self._aggressors: dict[str, AggressorCache] = {}
         self._closed = False
@@ -67,7 +67,7 @@ class TradovateFeed:
         if name is None:
             raise FeedRefused("unknown_contract", f"Tradovate has no contract {contract.key}")
         session = await self._link.session()
-        stream = TradovateStream(session, name, await self._number(name), self._turn, self._context.rush)
+        stream = TradovateStream(session, name, await self._number(name), self._turn, self._context.speedup)
         aggressors = self._aggressors.setdefault(name, AggressorCache())
         from_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
         try:
@@ -97,7 +97,7 @@ class TradovateFeed:
         if self._closed:
             raise FeedLost("closed")
         if self._http is None:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._context.rush)
+            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._context.speedup)
             self._http = aiohttp.ClientSession(
                 connector=system_resolution(), timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=refusing_redirects("Tradovate"),
@@ -111,7 +111,9 @@ class TradovateFeed:
             # the same each time, because the vendor asks the user to approve each new device; the hash does not reveal
             # the entries
             device = hashlib.sha256(f"outcry\0{entries.user}\0{entries.cid}".encode()).hexdigest()
-            self._login = Login(entries, self._client(), api.rstrip("/"), device, context.clock, context.rush)
+            self._login = Login(
+                entries, self._client(), api.rstrip("/"), device, context.clock, context.speedup
+            )
         return self._login
 
     async def _renewed(self, last: Token | None) -> Token:
@@ -141,7 +143,7 @@ class TradovateFeed:
         except aiohttp.ClientError as problem:
             text = f"cannot reach Tradovate's market data ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
-        session = TradovateSession(socket, token, self._context.clock, self._context.rush, self._keep)
+        session = TradovateSession(socket, token, self._context.clock, self._context.speedup, self._keep)
         try:
             await session.begin(self._login_client().market_token(token))
         except BaseException:

@@ -19,10 +19,10 @@ _DELAYS_RETAINED = 256
 
 
 class HeartbeatClock:
-    """Heartbeat times of one session; intervals are divided by `rush`."""
+    """Heartbeat times of one session; intervals are divided by `speedup`."""
 
-    def __init__(self, clock: Clock, rush: float) -> None:
-        self._clock, self._rush = clock, rush
+    def __init__(self, clock: Clock, speedup: float) -> None:
+        self._clock, self._speedup = clock, speedup
         self._delays_ns: deque[int] = deque(maxlen=_DELAYS_RETAINED)
         self._sent_ns = 0
         self._sent_s = 0.0
@@ -42,7 +42,7 @@ class HeartbeatClock:
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._sent_ns)
         passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND
-        if not passed and now_s - self._sent_s < MAX_INTERVAL_S / self._rush:
+        if not passed and now_s - self._sent_s < MAX_INTERVAL_S / self._speedup:
             return None
         self._sent_ns, self._sent_s = at_ns, now_s
         return Heartbeat(at_ns)

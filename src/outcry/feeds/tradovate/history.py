@@ -28,8 +28,8 @@ Fetch = Callable[[int, int], Awaitable[Rows]]
 class RequestPacer:
     """Paces the page requests of all streams of a connection."""
 
-    def __init__(self, rush: float) -> None:
-        self._apart_s = REQUEST_INTERVAL_S / rush
+    def __init__(self, speedup: float) -> None:
+        self._apart_s = REQUEST_INTERVAL_S / speedup
         self._free_s = float("-inf")
 
     async def turn(self) -> None:

@@ -73,14 +73,20 @@ class Login:
     """Login of one user.
 
     `api` is the base URL without a trailing slash. `device` is the same each time, because the vendor asks the user to
-    approve each new device. Waits are divided by `rush`.
+    approve each new device. Waits are divided by `speedup`.
     """
 
     def __init__(
-        self, entries: Entries, http: aiohttp.ClientSession, api: str, device: str, clock: Clock, rush: float
+        self,
+        entries: Entries,
+        http: aiohttp.ClientSession,
+        api: str,
+        device: str,
+        clock: Clock,
+        speedup: float,
     ) -> None:
         self._entries, self._http, self._api, self._device = entries, http, api, device
-        self._clock, self._rush = clock, rush
+        self._clock, self._speedup = clock, speedup
         self._ticket = ""
         self._paused_until_s = 0.0
         self._market_token = ""
@@ -91,7 +97,7 @@ class Login:
 
     def pause(self, seconds: float) -> None:
         """Send no requests for this many seconds."""
-        self._paused_until_s = max(self._paused_until_s, _now_s() + seconds / self._rush)
+        self._paused_until_s = max(self._paused_until_s, _now_s() + seconds / self._speedup)
 
     def check_pause(self) -> None:
         """Raise `FeedLost("rate_limited")` during a pause."""

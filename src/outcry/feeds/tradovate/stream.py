@@ -45,10 +45,10 @@ class TradovateStream:
         name: str,
         number: int,
         turn: Callable[[], Awaitable[None]],
-        rush: float,
+        speedup: float,
     ) -> None:
         self._session, self._name, self._number = session, name, number
-        self._turn, self._rush = turn, rush
+        self._turn, self._speedup = turn, speedup
 
     async def events(self, from_ns: int) -> AsyncGenerator[Event, None]:
         """Yield the events of `Feed.open` from `from_ns` on."""
@@ -115,7 +115,7 @@ class TradovateStream:
         try:
             while True:
                 # not `wait_for`, which may lose a cancellation before Python 3.12
-                async with asyncio.timeout(PACKET_TIMEOUT_S / self._rush):
+                async with asyncio.timeout(PACKET_TIMEOUT_S / self._speedup):
                     item = await chart.inbox.take()
                 if item is HISTORY_END:
                     break

@@ -58,10 +58,10 @@ class TradovateSession:
         socket: aiohttp.ClientWebSocketResponse,
         token: str,
         clock: Clock,
-        rush: float,
+        speedup: float,
         keep: Callable[[], Awaitable[None]],
     ) -> None:
-        self._socket, self._clock, self._rush, self._keep = socket, clock, rush, keep
+        self._socket, self._clock, self._speedup, self._keep = socket, clock, speedup, keep
         self.token = token
         self._pending: dict[int, _PendingRequest] = {}
         self._charts: dict[int, TickSubscription] = {}
@@ -69,7 +69,7 @@ class TradovateSession:
         self._unclaimed: list[protocol.Packet] = []
         self._number = 0
         self._lost: FeedLost | None = None
-        self.heartbeat_clock = HeartbeatClock(clock, rush)
+        self.heartbeat_clock = HeartbeatClock(clock, speedup)
         self._received_s = asyncio.get_running_loop().time()
         self._opened = asyncio.get_running_loop().create_future()
         self._tasks = [
@@ -86,7 +86,7 @@ class TradovateSession:
     async def begin(self, token: str) -> None:
         """Wait for the vendor's greeting and sign in. Raises `CredentialsRejected` and `FeedLost`."""
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._rush):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._speedup):
                 await asyncio.shield(self._opened)
         except TimeoutError:
             raise FeedLost(
@@ -104,7 +104,7 @@ class TradovateSession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT_S / self._rush):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S / self._speedup):
                 await self._socket.close()
 
     def _lose(self, problem: FeedLost) -> None:
@@ -133,7 +133,7 @@ class TradovateSession:
         """
         found = await self._charted(chart, protocol.chart_request(name, from_ns, to_ns))
         if found.p_ticket and not found.p_captcha:  # a penalty: wait, then show the ticket
-            await asyncio.sleep(found.p_time / self._rush)
+            await asyncio.sleep(found.p_time / self._speedup)
             found = await self._charted(
                 chart, protocol.chart_request(name, from_ns, to_ns) | {"p-ticket": found.p_ticket}
             )
@@ -179,7 +179,7 @@ class TradovateSession:
         asked = self._pending[number] = _PendingRequest(asyncio.get_running_loop().create_future(), chart)
         try:
             await self._send(protocol.request(endpoint, number, body))
-            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._rush):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._speedup):
                 return await asked.answer
         except TimeoutError:
             raise FeedLost("vendor_error", f"Tradovate did not answer {endpoint}") from None
@@ -308,15 +308,15 @@ class TradovateSession:
         """Send heartbeats, and end the session after too long a time without a frame."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(FeedLost):
-            while loop.time() - self._received_s <= SILENCE_LIMIT_S / self._rush:
+            while loop.time() - self._received_s <= SILENCE_LIMIT_S / self._speedup:
                 await self._send(protocol.CLIENT_HEARTBEAT)
-                await asyncio.sleep(HEARTBEAT_S / self._rush)
+                await asyncio.sleep(HEARTBEAT_S / self._speedup)
         self._lose(FeedLost("link_silent", "no data or heartbeats from Tradovate"))
 
     async def _renew(self) -> None:
         """Renew the token in time, because the vendor ends a session whose token has expired."""
         while self._lost is None:
-            await asyncio.sleep(_RENEW_CHECK_S / self._rush)
+            await asyncio.sleep(_RENEW_CHECK_S / self._speedup)
             try:
                 await self._keep()
             except FeedRefused as problem:
