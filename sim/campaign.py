@@ -101,7 +101,7 @@ class Campaign:
         write_past(
             installation.store, installation.reference, [file.contract for file in self._files], today, now_ns
         )
-        datasets = Datasets(installation.store, installation.store, installation.reference.universe.products)
+        datasets = Datasets(installation.store, installation.reference.universe.products)
         terms = Terms("everyone", "", "live", (), None, None, 24, "public")
         datasets.grant(terms, now_ns, "sim")
         for file in self._files:

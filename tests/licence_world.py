@@ -154,7 +154,7 @@ class World:
         row = GrantRow(0, grantee, scope, tuple(roots), first, None, hours * HOUR, None)
         return self.accounts.add_grant(row, self.now_ns)
 
-    # -- the part of a `SessionStore` that questions are put to
+    # -- the part of the store that questions are put to
 
     def revision(self) -> int:
         return self.accounts.revision()

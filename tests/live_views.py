@@ -159,7 +159,7 @@ class MemoryAlerts:
 
 
 class MemorySessions:
-    """The part of a `SessionStore` that questions are put to: one completed session of ES unless told otherwise."""
+    """The part of the store that questions are put to: one completed session of ES unless told otherwise."""
 
     def __init__(self, *owners: int, source: str = "dbn") -> None:
         self.rows = [completed(owner, source) for owner in owners]

@@ -43,7 +43,7 @@ class HandClock:
 
 @dataclass
 class MemoryAccounts:
-    """An `AccountStore` in memory."""
+    """`SqlAccounts` in memory."""
 
     users: list[str] = field(default_factory=list)
     rows: list[KeyRow] = field(default_factory=list)

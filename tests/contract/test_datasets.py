@@ -1,4 +1,4 @@
-"""What every `SessionStore` counts of the sessions it has, and what is granted of them."""
+"""What the store counts of the sessions it has, and what is granted of them."""
 
 from dataclasses import replace
 from datetime import date
@@ -42,7 +42,7 @@ def test_sessions_are_counted_by_owner_contract_source_and_kind(store: SqlStore)
         store.commit_import(
             owner, f"digest {owner}", "x", (), [row for row in rows if row.owner == owner], NOW_NS
         )
-    datasets = Datasets(store, store, {"ES", "NQ"})
+    datasets = Datasets(store, {"ES", "NQ"})
     own, others = datasets.known()
     assert own == [
         DatasetRow(
@@ -59,7 +59,7 @@ def test_sessions_are_counted_by_owner_contract_source_and_kind(store: SqlStore)
 
 
 def test_a_grant_names_somebody_who_exists(store: SqlStore) -> None:
-    datasets = Datasets(store, store, {"ES"})
+    datasets = Datasets(store, {"ES"})
     ann = store.ensure_user("ann@example.com", NOW_NS)
     terms = Terms("user", "Ann@Example.com", "completed", ("ES",), None, None, 24)
     assert datasets.grant(terms, NOW_NS, "boss").grantee == f"user:{ann}"
@@ -99,7 +99,7 @@ def test_what_is_shown_soon_rests_on_a_licence_that_allows_it(
     hours: int,
 ) -> None:
     store.ensure_user("ann@example.com", NOW_NS)
-    datasets = Datasets(store, store, {"ES"})
+    datasets = Datasets(store, {"ES"})
     terms = Terms(grantee, name, scope, (), None, None, hours, licence)
     if allowed is None:
         assert datasets.grant(terms, NOW_NS, "boss").licence == licence
@@ -112,7 +112,7 @@ def test_what_is_shown_soon_rests_on_a_licence_that_allows_it(
 
 
 def test_what_is_a_day_old_needs_no_declaration(store: SqlStore) -> None:
-    datasets = Datasets(store, store, {"ES"})
+    datasets = Datasets(store, {"ES"})
     datasets.grant(Terms("everyone", "", "completed", (), None, None, 24), NOW_NS, "boss")
     assert datasets.events()[0].attested == ""
 
@@ -120,7 +120,7 @@ def test_what_is_a_day_old_needs_no_declaration(store: SqlStore) -> None:
 def test_a_key_is_named_by_its_first_characters(store: SqlStore) -> None:
     ann = store.ensure_user("ann@example.com", NOW_NS)
     key = store.add_key(ann, "free", "outcry_abcdefgh", b"1", NOW_NS)
-    datasets = Datasets(store, store, {"ES"})
+    datasets = Datasets(store, {"ES"})
     terms = Terms("key", "outcry_abcdefgh", "completed", (), None, None, 24)
     assert datasets.grant(terms, NOW_NS, "boss").grantee == f"key:{key}"
     for name in ("outcry_abcdefg", "", "outcry_other123"):

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tests.contract.databases import KINDS, Place, Places, upgrade
 from tests.people.memory_store import MemoryIdentity
 
-from outcry.access.model import AccountStore
+from outcry.access.account_store import SqlAccounts
 from outcry.database import migrate as migration
 from outcry.database.database import Database
 from outcry.database.errors import StoreBusy
@@ -34,7 +34,7 @@ class People:
 
     store: IdentityStore
     elsewhere: IdentityStore
-    accounts: AccountStore
+    accounts: SqlAccounts
 
 
 @pytest.fixture

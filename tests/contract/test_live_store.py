@@ -15,7 +15,6 @@ from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.sessions.store import SqlStore
-from outcry.sessions.store_model import SessionStore
 
 DAY = date(2026, 1, 2)
 ES, NQ = "0/demo/ESH2026", "0/demo/NQH2026"
@@ -32,7 +31,7 @@ class Both:
     """A store of streams and the store of sessions it shares its place with."""
 
     live: SqlLiveStore
-    sessions: SessionStore
+    sessions: SqlStore
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.live.engine_harness import ES, MINUTE, SECOND, ScriptFeed, Stage, pla
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogTakenOver, StreamKey
-from outcry.sessions.tape_model import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged, TapeInUse
 from outcry.trades.feed import CaughtUp, Ended, Trades
 from outcry.trades.records import Quality
 

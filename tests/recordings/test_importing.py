@@ -19,8 +19,8 @@ from outcry.market.snapshot import load
 from outcry.recordings import file_import, importing
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.import_report import FileReport
+from outcry.recordings.tape import TapeDamaged, TapeInUse
 from outcry.sessions.store_model import SessionRow
-from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 from outcry.trades.dedupe import join
 from outcry.trades.records import BAR, TRADE, Quality
 from outcry.trades.rows import volume_of

@@ -13,8 +13,8 @@ from outcry.access.licences import Grant, resolve
 from outcry.app.installation import Installation
 from outcry.base.errors import NoLicensedSource
 from outcry.database.database import DATABASE_FILE
+from outcry.recordings.tape import TapeDamaged
 from outcry.recordings.verification import add_digests
-from outcry.sessions.tape_model import TapeDamaged
 from outcry.trades.records import Quality
 
 SCOPE = resolve(7, 0, "free", (Grant("everyone", "completed", (), None, None),))

@@ -17,19 +17,19 @@ _GRANTS, _LOG = schema.grants, schema.grant_log
 
 
 class SqlGrants:
-    """Implements the part of `AccountStore` about grants."""
+    """Grants of the operator's data and their log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def grants(self) -> Sequence[GrantRow]:
-        """See `AccountStore`."""
+        """Return all active grants."""
         query = select(_GRANTS).where(_GRANTS.c.revoked_ns.is_(None)).order_by(_GRANTS.c.id)
         with self._database.reading() as connection:
             return [_grant(row) for row in connection.execute(query).mappings()]
 
     def add_grant(self, grant: GrantRow, now_ns: int, *, by: str = "", attested: str = "") -> int:
-        """See `AccountStore`."""
+        """Store a new grant (its id is ignored) with its log line; return its id."""
         row = asdict(grant) | {"roots": " ".join(grant.roots), "created_ns": now_ns}
         del row["id"]
         with self._database.write() as connection:
@@ -38,7 +38,7 @@ class SqlGrants:
             return number
 
     def revoke_grant(self, grant_id: int, now_ns: int, *, by: str = "") -> bool:
-        """See `AccountStore`."""
+        """Revoke a grant and log who did; return False if it is unknown or revoked already."""
         query = update(_GRANTS).where(_GRANTS.c.id == grant_id, _GRANTS.c.revoked_ns.is_(None))
         with self._database.write() as connection:
             if connection.execute(query.values(revoked_ns=now_ns)).rowcount != 1:
@@ -47,7 +47,7 @@ class SqlGrants:
             return True
 
     def grant_events(self, limit: int) -> Sequence[GrantEvent]:
-        """See `AccountStore`."""
+        """Return the newest lines of the grant log, newest first."""
         line = [column.label(f"log_{column.name}") for column in _LOG.columns]
         query = select(_GRANTS, *line).join_from(_LOG, _GRANTS).order_by(_LOG.c.id.desc()).limit(limit)
         with self._database.reading() as connection:

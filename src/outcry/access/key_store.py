@@ -23,7 +23,7 @@ _ELSEWHERE = ("email", "disabled_ns")  # columns of `users` in a `KeyRow`
 
 
 class SqlKeys:
-    """Implements the part of `AccountStore` about keys."""
+    """API keys."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -32,7 +32,7 @@ class SqlKeys:
         self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
         label: str = "", expires_ns: int | None = None, most: int | None = None,
     ) -> int | None:  # fmt: skip
-        """See `AccountStore`."""
+        """Store a new key and return its id; None if the user has `most` live keys."""
         row = {
             "user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns,
             "role": role, "label": label, "expires_ns": expires_ns, "changed": CHANGED_NOW,
@@ -45,7 +45,12 @@ class SqlKeys:
     def replace_key(
         self, user_id: int, key_id: int, prefix: str, digest: bytes, grace_ns: int, now_ns: int, *, most: int
     ) -> int | None:
-        """See `AccountStore`."""
+        """Store the replacement of a user's key and return its id.
+
+        The new key has the same user, label, tier, role, lifetime and grants. The old one expires after the grace
+        period, if not before. Return None if the user has no such key, if it is not live or was replaced before, or if
+        the user has `most` live keys.
+        """
         named = _KEYS.c.id == key_id, _KEYS.c.user_id == user_id, _KEYS.c.replaced_by.is_(None)
         with self._database.write() as connection:
             old = connection.execute(select(_KEYS).where(*named, *_live(now_ns))).mappings().first()
@@ -67,13 +72,13 @@ class SqlKeys:
             return new
 
     def name_key(self, user_id: int, key_id: int, label: str) -> bool:
-        """See `AccountStore`."""
+        """Label a user's key; return False if the user has no such key."""
         named = update(_KEYS).where(_KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
         with self._database.write("people") as connection:
             return connection.execute(named.values(label=label)).rowcount == 1
 
     def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
-        """See `AccountStore`."""
+        """Revoke a user's key; return None if the user has no such key or it is revoked already."""
         active = _rows().where(_KEYS.c.revoked_ns.is_(None), _KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
         with self._database.write() as connection:
             found = connection.execute(active).mappings().first()
@@ -85,15 +90,18 @@ class SqlKeys:
             return KeyRow(**values)
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
-        """See `AccountStore`."""
+        """Return all keys, or a user's, oldest first, including revoked ones."""
         return self._listed(*([] if user_id is None else [_KEYS.c.user_id == user_id]))
 
     def keys_named(self, beginning: str) -> Sequence[KeyRow]:
-        """See `AccountStore`."""
+        """Return all keys whose prefix starts with a non-empty text, oldest first, including revoked ones."""
         return self._listed(func.substr(_KEYS.c.prefix, 1, len(beginning)) == beginning)
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
-        """See `AccountStore`."""
+        """Yield all keys that changed since a revision in what they may do, possibly others too; None: all keys.
+
+        Rows are read lazily, and reading them may raise `StoreBusy`.
+        """
         place = tuple_(_KEYS.c.changed, _KEYS.c.id)
         query = _rows().add_columns(_KEYS.c.changed).order_by(_KEYS.c.changed, _KEYS.c.id).limit(_AT_ONCE)
         query = query.where(place > tuple_(bindparam("changed"), bindparam("number")))
@@ -108,12 +116,12 @@ class SqlKeys:
                 after = {"changed": rows[-1].changed, "number": rows[-1].id}
 
     def has_prefix(self, prefix: str) -> bool:
-        """See `AccountStore`."""
+        """Return whether any key, revoked or not, has this prefix."""
         with self._database.reading() as connection:
             return connection.execute(select(_KEYS.c.id).where(_KEYS.c.prefix == prefix)).first() is not None
 
     def used_keys(self, times: Mapping[int, int]) -> None:
-        """See `AccountStore`."""
+        """Store when keys were last used, by id (ns UTC). Does not change `revision`."""
         if not times:
             return
         used = _KEYS.c.last_used_ns

@@ -14,8 +14,9 @@ from enum import StrEnum
 from heapq import heappop, heappush
 
 from outcry.access import key_format as form
+from outcry.access.account_store import SqlAccounts
 from outcry.access.licences import VISITOR, Audience, Grant, Scope, audience, resolve
-from outcry.access.model import AccountStore, KeyRow, Role, Tier
+from outcry.access.model import KeyRow, Role, Tier
 from outcry.base.clock import Clock
 from outcry.database.revision_cache import RevisionCache
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR
@@ -67,7 +68,7 @@ class ApiKeys(RevisionCache):
     `server_secret`: 16 to 64 bytes; stored digests cannot be found with another one. `clock`: decides when keys expire.
     """
 
-    def __init__(self, store: AccountStore, server_secret: bytes, clock: Clock) -> None:
+    def __init__(self, store: SqlAccounts, server_secret: bytes, clock: Clock) -> None:
         if not _MIN_SECRET_BYTES <= len(server_secret) <= _MAX_SECRET_BYTES:
             raise ValueError("the server secret must have 16 to 64 bytes")
         super().__init__(store.revision)
@@ -277,7 +278,7 @@ def _label(text: str) -> str:
 class Licences(RevisionCache):
     """All active grants, and the scope that each key has through them."""
 
-    def __init__(self, store: AccountStore) -> None:
+    def __init__(self, store: SqlAccounts) -> None:
         super().__init__(store.revision)
         self._store = store
         self._grants: tuple[Grant, ...] = ()

@@ -27,7 +27,7 @@ from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import IncompleteSession
 from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
 from outcry.sessions.session_history import incomplete_sessions
-from outcry.sessions.store_model import SessionStore
+from outcry.sessions.store import SqlStore
 from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
@@ -82,7 +82,7 @@ class Query:
     """Answers the queries of API and pages. Thread-safe; calls may block on the store."""
 
     def __init__(
-        self, store: SessionStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
+        self, store: SqlStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
         alerts: LiveStore | None = None,
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar

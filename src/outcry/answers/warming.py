@@ -10,7 +10,7 @@ from datetime import date
 
 from outcry.access.licences import OPERATOR
 from outcry.answers.query import Query
-from outcry.sessions.store_model import SessionStore
+from outcry.sessions.store import SqlStore
 
 #: Maximum products to prepare; as many as the cache holds.
 MOST = 200
@@ -25,7 +25,7 @@ class Warmed:
 
 
 def warm(
-    query: Query, store: SessionStore, now_ns: int, in_time: Callable[[], bool],
+    query: Query, store: SqlStore, now_ns: int, in_time: Callable[[], bool],
     progress: Callable[[int, int], object],
 ) -> Warmed:  # fmt: skip
     """Prepare each owner's products while `in_time()`, the operator's first and the newest before older ones.

@@ -71,7 +71,7 @@ class People:
                 universe=reference.universe, keys=installation.keys,
                 licences=installation.licences, identity=self.identity, subscriptions=self.subscriptions,
                 consent=self.consent, browser_sessions=self.browser_sessions, connections=connections, usage=usage,
-                datasets=Datasets(installation.store, installation.store, reference.universe.products),
+                datasets=Datasets(installation.store, reference.universe.products),
                 limiter=self.limiter, clock=installation.clock, market_clock=installation.market_clock,
                 event_log=event_log, form_secret=derived(installation.secret, "forms"), openapi=build_document,
                 visitor=self.visitor, public_url=installation.settings.public_url, demo=installation.simulated,

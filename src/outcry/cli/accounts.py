@@ -218,7 +218,7 @@ def add(
     roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
     hours = EMBARGO_HOURS if embargo_hours is None else embargo_hours
     with open_installation(read_settings(data=data)) as installation:
-        datasets = Datasets(installation.store, installation.store, installation.reference.universe.products)
+        datasets = Datasets(installation.store, installation.reference.universe.products)
         try:
             terms = Terms(kinds[kind], name, scope, roots, from_, until, hours, licence)
             print(datasets.grant(terms, installation.clock.now_ns(), BY_COMMAND).id)

@@ -19,7 +19,8 @@ from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_DAY
 from outcry.market.windows import LONGEST_CLOSURE_DAYS
-from outcry.recordings.file_model import FileRefused, Library, Reading, ReadOptions
+from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.feed import (  # fmt: skip
     Backfill,
     CaughtUp,
@@ -51,7 +52,7 @@ _BACKFILL = {
 
 
 def readings_of(
-    library: Library, universe: Universe, paths: Iterable[Path], options: ReadOptions
+    library: FileLibrary, universe: Universe, paths: Iterable[Path], options: ReadOptions
 ) -> list[Reading]:
     """Open files and folders, without files that contain no trades. Raises `FileRefused`."""
     files = [file for path in paths for file in library.expand(path)]

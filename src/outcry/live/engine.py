@@ -35,7 +35,7 @@ from outcry.market.instruments import Contract, Universe
 from outcry.market.opening import Opening
 from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.sessions.completed_sessions import CompletedSessions
-from outcry.sessions.store_model import SessionStore
+from outcry.sessions.store import SqlStore
 from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Stores:
     log: TradeLog
     snapshots: Snapshots
     live: LiveStore
-    sessions: SessionStore
+    sessions: SqlStore
     archive: Archive
 
 

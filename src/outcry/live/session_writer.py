@@ -16,7 +16,7 @@ from outcry.live.model import LogTakenOver, TradeLog
 from outcry.live.recorder import RETRY_S
 from outcry.live.runner import Runner
 from outcry.recordings.file_model import FileRefused
-from outcry.sessions.tape_model import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged, TapeInUse
 
 #: A busy store delays a live stream no longer than this. After it the session is stored in the background.
 PATIENCE_S = 5.0

@@ -7,13 +7,13 @@ who can sign in.
 import secrets
 from collections.abc import Sequence
 
+from outcry.access.account_store import HANDLE_BYTES
 from outcry.access.model import Tier
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.identity_base import IdentityBase, address_of
 from outcry.people.messages import build_message
 from outcry.people.model import TokenRow, UserRole, UserRow
-from outcry.people.password_sign_in import HANDLE_BYTES
 from outcry.people.refusals import Reason, Refused
 
 _ROLES: dict[str, UserRole] = {"member": "member", "operator": "operator"}

@@ -6,14 +6,13 @@ wrong email address and a wrong password give the same response after the same t
 
 import secrets
 
+from outcry.access.account_store import HANDLE_BYTES
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.email_address import spellings
 from outcry.people.identity_base import IdentityBase, SecondFactorRequired, address_of
 from outcry.people.model import BrowserSession
 from outcry.people.refusals import Reason, Refused
-
-HANDLE_BYTES = 32
 
 
 class PasswordSignIn(IdentityBase):

@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Protocol
 
-from outcry.market.instruments import Universe
 from outcry.trades.records import Batch
 
 
@@ -85,16 +84,4 @@ class Reading(Protocol):
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows in file order, at most a few 100,000 per batch. Raises `FileRefused`."""
-        ...
-
-
-class Library(Protocol):
-    """Opens files: detects their format, zone, timestamps and contract, or reports which option is missing."""
-
-    def expand(self, path: Path) -> list[Path]:
-        """Return the files of a folder that could hold market data, sorted by name; for a file, the file itself."""
-        ...
-
-    def open(self, path: Path, universe: Universe, options: ReadOptions) -> Reading | None:
-        """Start reading a file; return None if it is recognised to contain no trades (quotes, definitions)."""
         ...

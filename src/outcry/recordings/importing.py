@@ -12,12 +12,14 @@ from pathlib import Path
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
 from outcry.recordings.file_import import FileImport
-from outcry.recordings.file_model import FileRefused, Library, Reading, ReadOptions
+from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.recordings.import_report import FileReport, Progress, RefoldedContract
 from outcry.recordings.refolding import refold
 from outcry.recordings.session_selection import ImportContext
-from outcry.sessions.store_model import RecordingId, SessionStore
-from outcry.sessions.tape_model import Tape, TapeDamaged
+from outcry.recordings.tape import TapeDamaged, TapeFolder
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import RecordingId
 
 
 class Importer:
@@ -27,7 +29,7 @@ class Importer:
     """
 
     def __init__(
-        self, library: Library, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar
+        self, library: FileLibrary, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar
     ) -> None:
         self._library = library
         self._context = ImportContext(store, tape, universe, calendar)

@@ -19,9 +19,10 @@ from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.market.snapshot import dump
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.staging import Counts, StagedDay
+from outcry.recordings.tape import TapeDamaged, TapeFolder
 from outcry.sessions.completeness import RECENT, Minutes, Usual, activity_of, by_minute, unexplained
-from outcry.sessions.store_model import RecordingRow, SessionRow, SessionStore, Traded
-from outcry.sessions.tape_model import Tape, TapeDamaged, TapeFile
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile, Traded
 from outcry.trades.coverage import GRACE_NS, Span, uncovered
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import Column, fold_rows, on_tick, volume_of
@@ -36,7 +37,7 @@ LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over seve
 class ImportContext:
     """Context of an import: the store, the tape, and the session index of each product."""
 
-    def __init__(self, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar) -> None:
+    def __init__(self, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
         self._calendar = calendar
         self._indexes: dict[str, SessionIndex] = {}

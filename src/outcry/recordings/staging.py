@@ -11,8 +11,9 @@ import numpy as np
 
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
-from outcry.sessions.store_model import RecordingId, RecordingRow, SessionStore
-from outcry.sessions.tape_model import NO_FILE, Tape, TapeDamaged, TapeFile, TapeWriter
+from outcry.recordings.tape import DbnWriter, TapeDamaged, TapeFolder
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import NO_FILE, RecordingId, RecordingRow, TapeFile
 from outcry.trades.coverage import Span, joined
 from outcry.trades.dedupe import Times, join
 from outcry.trades.records import Quality, Rows
@@ -57,7 +58,7 @@ class StagedDay:
     quality: Quality
     counts: Counts = field(default_factory=Counts)
     parts: list[TapeFile] = field(default_factory=list[TapeFile])
-    writer: TapeWriter | None = None
+    writer: DbnWriter | None = None
     disordered: bool = False
     file: TapeFile = NO_FILE
     pure: bool = True
@@ -95,7 +96,7 @@ class StagedDay:
 class StagingArea:
     """The tape files of one import."""
 
-    def __init__(self, tape: Tape, owner: int, source: str) -> None:
+    def __init__(self, tape: TapeFolder, owner: int, source: str) -> None:
         self._tape, self._owner, self._source = tape, owner, source
         self._days: dict[tuple[Contract, date, Quality], StagedDay] = {}
         self._open: dict[int, StagedDay] = {}
@@ -115,7 +116,7 @@ class StagingArea:
         day.counts.add(counts, rows)
         self._writer(day).append(rows)
 
-    def _writer(self, day: StagedDay) -> TapeWriter:
+    def _writer(self, day: StagedDay) -> DbnWriter:
         if day.writer is None:
             if len(self._open) >= _MAX_OPEN:
                 self._close(next(iter(self._open.values())))
@@ -132,7 +133,7 @@ class StagingArea:
             del self._open[id(day)]
 
     def finish(
-        self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
+        self, store: SqlStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
     ) -> list[StagedDay]:  # fmt: skip
         """Finish every file; join files with existing tape files, and sort those with rows out of order.

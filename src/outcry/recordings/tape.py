@@ -25,7 +25,7 @@ import zstandard
 
 from outcry.base.quarantine import unused_name
 from outcry.market.instruments import Contract
-from outcry.sessions.tape_model import TapeDamaged, TapeFile, TapeInUse
+from outcry.sessions.store_model import TapeFile
 from outcry.trades.records import BAR, TRADE, Quality, Rows
 
 _TRADE_RECORD = np.dtype(dbn.TradeMsg._dtypes)  # noqa: SLF001 - the library's own record layout, for numpy
@@ -39,8 +39,19 @@ _MAX_METADATA = 1 << 20
 _MAX_WAITING = 8  # maximum chunks waiting for compression, which limits memory
 
 
+class TapeDamaged(Exception):
+    """A tape file is missing, unreadable or not the file that was stored. The message names it and what to do."""
+
+
+class TapeInUse(Exception):
+    """Another process is writing to the tape."""
+
+
 class TapeFolder:
-    """The tape in a folder. Implements `Tape`."""
+    """The tape in a folder: one file per contract, trade date, source and quality.
+
+    A file is complete before a recording in the store names it. Files that no recording names may be removed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +62,7 @@ class TapeFolder:
     def begin(
         self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
     ) -> "DbnWriter":
-        """Start a new tape file."""
+        """Start a new file. It replaces no existing file."""
         home = f"user-{owner}" if owner else "operator"
         name = f"{trade_date}.{source}.{quality}.{secrets.token_hex(6)}.dbn.zst"
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
@@ -63,7 +74,7 @@ class TapeFolder:
         )
 
     def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
-        """Yield the rows of a file in chunks. Raises `TapeDamaged`."""
+        """Yield the rows of a file, chunk by chunk, after comparing its digest. Raises `TapeDamaged`."""
         record = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
         with self._reading(file.path) as opened:
             if file.digest and (found := hashlib.file_digest(opened, "sha256").hexdigest()) != file.digest:
@@ -77,7 +88,7 @@ class TapeFolder:
                     yield _rows(np.frombuffer(data, record), quality)
 
     def digest(self, path: str) -> str:
-        """Return the SHA-256 of a file. Raises `TapeDamaged`."""
+        """Return the SHA-256 of a file's bytes. Raises `TapeDamaged`."""
         with self._reading(path) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -95,17 +106,17 @@ class TapeFolder:
             ) from problem
 
     def set_aside(self, path: str) -> None:
-        """Rename a damaged file."""
+        """Rename a damaged file, so that `sweep` keeps it and a person can inspect it."""
         whole = self._folder / path
         with suppress(FileNotFoundError):
             whole.rename(unused_name(whole, "damaged"))
 
     def remove(self, path: str) -> None:
-        """Delete a file if it exists."""
+        """Remove a file that no recording names."""
         (self._folder / path).unlink(missing_ok=True)
 
     def retire(self, path: str) -> None:
-        """Let the next `sweep` delete a file unless the store names it."""
+        """Mark a file that the store is about to stop naming; the next `sweep` removes it if no recording names it."""
         self._note(path)
 
     def _note(self, relative: str) -> None:
@@ -114,7 +125,11 @@ class TapeFolder:
             begun.write(relative + "\n")
 
     def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
-        """Delete new or retired files that the store does not name; return their number."""
+        """Remove files that were begun or retired and that no recording names, such as after a crash; return how many.
+
+        named: returns which of the given paths recordings name. Other files are never touched, because the store may
+        be a different one. Call only inside `exclusively()`.
+        """
         try:
             begun = self._begun.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -128,7 +143,7 @@ class TapeFolder:
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """Hold the tape's lock. Raises `TapeInUse`."""
+        """Lock the tape for writing by this process until the block ends. Raises `TapeInUse`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("w") as lock:
             try:
@@ -169,7 +184,7 @@ class _HashedFile(io.RawIOBase):
 
 
 class DbnWriter:
-    """Writer of one tape file, compressed in the background. Implements `TapeWriter`."""
+    """Writer of one tape file, compressed in the background."""
 
     def __init__(
         self, path: Path, relative: str, metadata: bytes, quality: Quality, thread: ThreadPoolExecutor
@@ -182,7 +197,10 @@ class DbnWriter:
         self._stream.write(metadata)
 
     def append(self, rows: Rows) -> None:
-        """Compress rows in a background thread; wait if it falls behind."""
+        """Add rows of the quality's dtype, in order of time. Raises `OSError` (a full disk).
+
+        Waits if the thread that compresses falls behind.
+        """
         self._waiting.append(self._thread.submit(self._compress, rows))
         while len(self._waiting) > _MAX_WAITING or (self._waiting and self._waiting[0].done()):
             self._waiting.popleft().result()
@@ -191,7 +209,7 @@ class DbnWriter:
         self._stream.write(_records(rows, self._quality).data.cast("B"))
 
     def close(self) -> TapeFile:
-        """Finish the file and write it to the disk."""
+        """Finish the file; its bytes are on disk when this returns."""
         while self._waiting:
             self._waiting.popleft().result()
         self._stream.close()

@@ -6,12 +6,13 @@ rows, lots, first and last time are compared with its row in the store. Prices c
 
 from collections.abc import Iterator
 
-from outcry.sessions.store_model import RecordingRow, SessionStore
-from outcry.sessions.tape_model import Tape, TapeDamaged
+from outcry.recordings.tape import TapeDamaged, TapeFolder
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import RecordingRow
 from outcry.trades.rows import volume_of
 
 
-def verified(row: RecordingRow, tape: Tape) -> tuple[str, str]:
+def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
     """Return the SHA-256 of a recording's file and an error message, which is empty if the file is intact."""
     try:
         found = tape.digest(row.path)
@@ -25,7 +26,7 @@ def verified(row: RecordingRow, tape: Tape) -> tuple[str, str]:
         return "", str(problem)
 
 
-def add_digests(store: SessionStore, tape: Tape) -> Iterator[str]:
+def add_digests(store: SqlStore, tape: TapeFolder) -> Iterator[str]:
     """Store a digest for each file without one that matches its row; yield an error message for each that does not.
 
     Raises `StoreBusy`.
@@ -39,7 +40,7 @@ def add_digests(store: SessionStore, tape: Tape) -> Iterator[str]:
                 store.add_digest(row, found)
 
 
-def _counted(row: RecordingRow, tape: Tape) -> str:
+def _counted(row: RecordingRow, tape: TapeFolder) -> str:
     rows = volume = 0
     times: list[int] = []
     for chunk in tape.read(row.file, row.quality):

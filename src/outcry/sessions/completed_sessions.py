@@ -20,7 +20,8 @@ from outcry.market.opening import Opening, Prior
 from outcry.market.roll import Front, RollRule, front_on
 from outcry.market.units import NANOS_PER_DAY
 from outcry.sessions.session_history import SessionHistory, StoredSession, incomplete_sessions, rth_volumes
-from outcry.sessions.store_model import DamagedSession, SessionRow, SessionStore
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import DamagedSession, SessionRow
 from outcry.sessions.visible_sessions import VisibleSessions, visible_to
 
 _MAX_CACHED_PRODUCTS = 256
@@ -58,7 +59,7 @@ class CompletedSessions:
     """
 
     def __init__(
-        self, store: SessionStore, universe: Universe, calendar: Calendar,
+        self, store: SqlStore, universe: Universe, calendar: Calendar,
         revision: Callable[[], int | None] = lambda: None, frozen: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar

@@ -17,9 +17,10 @@ from outcry.access.licences import (
     licence_allows,
     needs_licence,
 )
-from outcry.access.model import AccountStore, GrantEvent, GrantRow
+from outcry.access.model import GrantEvent, GrantRow
 from outcry.market.units import NANOS_PER_HOUR
-from outcry.sessions.store_model import DatasetRow, SessionStore
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import DatasetRow
 
 LONGEST_EMBARGO_HOURS = 10 * 366 * 24
 Grantee = Literal["everyone", "tier", "user", "key"]
@@ -71,23 +72,23 @@ class Others:
 class Datasets:
     """Lists datasets and manages grants. roots: of all known products. All methods may raise `StoreBusy`."""
 
-    def __init__(self, sessions: SessionStore, accounts: AccountStore, roots: Collection[str]) -> None:
-        self._sessions, self._accounts, self._roots = sessions, accounts, roots
+    def __init__(self, store: SqlStore, roots: Collection[str]) -> None:
+        self._store, self._roots = store, roots
 
     def known(self) -> tuple[Sequence[DatasetRow], Others]:
         """Return the operator's datasets, and the totals of users' own data."""
-        rows = self._sessions.datasets()
+        rows = self._store.datasets()
         others = [row for row in rows if row.owner != OPERATOR]
         counted = Others(len({row.owner for row in others}), sum(row.sessions for row in others))
         return [row for row in rows if row.owner == OPERATOR], counted
 
     def grants(self) -> Sequence[GrantRow]:
         """Return the active grants."""
-        return self._accounts.grants()
+        return self._store.grants()
 
     def events(self) -> Sequence[GrantEvent]:
         """Return the latest grants and revocations, newest first."""
-        return self._accounts.grant_events(_EVENTS_SHOWN)
+        return self._store.grant_events(_EVENTS_SHOWN)
 
     def grant(self, terms: Terms, now_ns: int, by: str) -> GrantRow:
         """Create a grant. by: who creates it. Raises `GrantRefused`."""
@@ -109,12 +110,12 @@ class Datasets:
             0, subject, terms.scope, terms.roots, terms.from_date, terms.until_date, embargo_ns, None,
             licence=terms.licence or "",
         )  # fmt: skip
-        number = self._accounts.add_grant(row, now_ns, by=by, attested=attested)
+        number = self._store.add_grant(row, now_ns, by=by, attested=attested)
         return replace(row, id=number)
 
     def withdraw(self, grant_id: int, now_ns: int, by: str) -> bool:
         """Revoke a grant; return False if there is no active grant of that id. by: who revokes it."""
-        return self._accounts.revoke_grant(grant_id, now_ns, by=by)
+        return self._store.revoke_grant(grant_id, now_ns, by=by)
 
     def _subject(self, terms: Terms) -> str:
         if terms.grantee == "everyone":
@@ -124,12 +125,12 @@ class Datasets:
                 raise GrantRefused("tier", "name")
             return f"tier:{terms.name}"
         if terms.grantee == "key":
-            known = self._accounts.keys()
+            known = self._store.keys()
             found = [row.id for row in known if terms.name and row.prefix == terms.name]
             if len(found) != 1:
                 raise GrantRefused("key", "name")
             return f"key:{found[0]}"
-        user_id = self._accounts.find_user(terms.name) if terms.name else None
+        user_id = self._store.find_user(terms.name) if terms.name else None
         if user_id is None:
             raise GrantRefused("user", "name")
         return f"user:{user_id}"

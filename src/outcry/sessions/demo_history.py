@@ -14,7 +14,8 @@ from outcry.market.instruments import Contract, Product
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.market.snapshot import dump
-from outcry.sessions.store_model import SessionRow, SessionStore
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import SessionRow
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick, volume_of
 
@@ -31,7 +32,7 @@ class Written:
 
 
 def write_history(
-    store: SessionStore, products: Mapping[str, Product], contracts: Iterable[Contract], past: Past, *,
+    store: SqlStore, products: Mapping[str, Product], contracts: Iterable[Contract], past: Past, *,
     source: str, now_ns: int,
 ) -> Written:  # fmt: skip
     """Fold the history of contracts and store it as the operator's, in one transaction. Raises `StoreBusy`."""

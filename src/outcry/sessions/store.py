@@ -4,7 +4,6 @@ Each write is one transaction that also increments `revision`.
 """
 
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import date
@@ -12,11 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, exists, func, or_, select, tuple_, update
 
-from outcry.access.grant_store import SqlGrants
-from outcry.access.key_store import SqlKeys
+from outcry.access.account_store import SqlAccounts
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged, with_checksum
-from outcry.database.database import new_id
 from outcry.market.calendar import SessionKind
 from outcry.sessions.store_model import (
     DamagedSession,
@@ -30,50 +27,20 @@ from outcry.trades.records import Quality
 
 _AT_ONCE = 500  # values per statement: below the limit of every database
 _PATIENCE_S = 30.0  # removing years of a source's alerts takes long
-HANDLE_BYTES = 32  # length of the user handle of passkeys
 
 
-class SqlStore(SqlKeys, SqlGrants):
-    """Implements `AccountStore` and `SessionStore`."""
-
-    def revision(self) -> int:
-        """See `AccountStore`."""
-        return self._database.revision()
-
-    # -- accounts
-
-    def ensure_user(self, email: str, now_ns: int) -> int:
-        """See `AccountStore`."""
-        known = self.find_user(email)
-        if known is not None:
-            return known
-        with self._database.write() as connection:
-            found = connection.execute(_user(email)).scalar()
-            if found is not None:
-                return found
-            done = connection.execute(
-                schema.users.insert().values(
-                    email=email.strip().lower(), created_ns=now_ns, handle=secrets.token_bytes(HANDLE_BYTES)
-                )
-            )
-            return new_id(done)
-
-    def find_user(self, email: str) -> int | None:
-        """See `AccountStore`."""
-        with self._database.reading() as connection:
-            return connection.execute(_user(email)).scalar()
-
-    # -- recordings and sessions
+class SqlStore(SqlAccounts):
+    """Accounts, recordings and sessions. Every method may raise `StoreBusy`."""
 
     def import_known(self, owner: int, digest: str) -> bool:
-        """See `SessionStore`."""
+        """Return whether a file with this digest was imported for this owner before."""
         table = schema.imports
         query = select(table.c.at_ns).where(table.c.owner == owner, table.c.digest == digest)
         with self._database.reading() as connection:
             return connection.execute(query).first() is not None
 
     def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
-        """See `SessionStore`."""
+        """Return the recordings that an import added rows to; empty for imports before this was stored."""
         table = schema.import_recordings
         query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
         with self._database.reading() as connection:
@@ -81,7 +48,7 @@ class SqlStore(SqlKeys, SqlGrants):
             return [(contract, str(day), source, quality) for contract, day, source, quality in rows]
 
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
-        """See `SessionStore`."""
+        """Return the recordings of a contract between two trade dates, both included."""
         table = schema.recordings
         wanted = (
             table.c.owner == owner,
@@ -91,11 +58,11 @@ class SqlStore(SqlKeys, SqlGrants):
         return self._recordings(lambda query: query.where(*wanted).order_by(table.c.trade_date))[0]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
-        """See `SessionStore`."""
+        """Return all recordings except those with a damaged row."""
         return self._recordings(lambda query: query.order_by(schema.recordings.c.path))[0]
 
     def has_damaged_recordings(self) -> bool:
-        """See `SessionStore`."""
+        """Return whether the row of any recording is damaged, so that `all_recordings` leaves it out."""
         return bool(self._recordings(_all)[1])
 
     def _recordings(
@@ -117,7 +84,7 @@ class SqlStore(SqlKeys, SqlGrants):
         return [*self._recordings(_all)[1], *self._sessions(_all)[1]]
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
-        """See `SessionStore`."""
+        """Store the digest of a recording's file, unless another file has replaced it. Keeps the revision."""
         table = schema.recordings
         values = _plain_recording(replace(recording, digest=digest))
         with self._database.write(moves="nothing") as connection:
@@ -138,12 +105,12 @@ class SqlStore(SqlKeys, SqlGrants):
             return sum(checksums.add_missing(connection, table) for table in tables)
 
     def tape_paths(self) -> frozenset[str]:
-        """See `SessionStore`."""
+        """Return all tape files that recordings name."""
         with self._database.reading() as connection:
             return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
 
     def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
-        """See `SessionStore`."""
+        """Return which of these tape files a recording names. Files left over from a crash are not among them."""
         path = schema.recordings.c.path
         with self._database.reading() as connection:
             return frozenset(
@@ -159,7 +126,11 @@ class SqlStore(SqlKeys, SqlGrants):
         sessions: Sequence[SessionRow], now_ns: int, *, brought: Sequence[RecordingId] = (),
         fresh: Sequence[RecordingId] = (),
     ) -> None:  # fmt: skip
-        """See `SessionStore`."""
+        """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
+
+        digest: empty if the source is not a file, so that it need not be recognised later. brought: recordings with
+        rows of the file. fresh: those with rows of no other file now; earlier imports into them must be repeated.
+        """
         done = {"owner": owner, "digest": digest}
         with self._database.write() as connection:
             _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
@@ -170,14 +141,18 @@ class SqlStore(SqlKeys, SqlGrants):
                 _replace(connection, schema.import_recordings, [done | _identity(one) for one in brought])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
-        """See `SessionStore`."""
+        """Replace all stored sessions of a contract in one transaction."""
         table = schema.sessions
         with self._database.write() as connection:
             connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
             _replace(connection, table, [_plain(row) for row in sessions])
 
     def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
-        """See `SessionStore`."""
+        """Delete all recordings and sessions of a source, of all owners, in one transaction.
+
+        also: deletes further rows of the source in it. Returns the tape files that are no longer named, for the caller
+        to remove. For feeds only: imported files stay recorded as imported.
+        """
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
             paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
@@ -187,20 +162,20 @@ class SqlStore(SqlKeys, SqlGrants):
             return paths
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
-        """See `SessionStore`."""
+        """Return the intact sessions of a product of these owners, oldest first."""
         return self.sessions_and_damaged(owners, root)[0]
 
     def sessions_and_damaged(
         self, owners: Sequence[int], root: str
     ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
-        """See `SessionStore`."""
+        """Return `sessions` and the damaged ones, from one read."""
         table = schema.sessions
         wanted = (table.c.owner.in_(owners), table.c.root == root)
         sound, damaged = self._sessions(lambda query: query.where(*wanted).order_by(table.c.open_ns))
         return sound, [_damaged_session(row) for row in damaged]
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
-        """See `SessionStore`."""
+        """Return the intact sessions of one contract between two trade dates, both included."""
         table = schema.sessions
         wanted = (
             table.c.owner == owner,
@@ -210,7 +185,7 @@ class SqlStore(SqlKeys, SqlGrants):
         return self._sessions(lambda query: query.where(*wanted))[0]
 
     def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
-        """See `SessionStore`."""
+        """Return volume and activity of a product's complete sessions between two trade dates, both included."""
         table = schema.sessions
         wanted = (
             table.c.owner == owner,
@@ -222,14 +197,14 @@ class SqlStore(SqlKeys, SqlGrants):
         return [Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity) for row in found]
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
-        """See `SessionStore`."""
+        """Return the roots of products that these owners have sessions of."""
         table = schema.sessions
         query = select(table.c.root).where(table.c.owner.in_(owners)).distinct().order_by(table.c.root)
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def datasets(self) -> Sequence[DatasetRow]:
-        """See `SessionStore`."""
+        """Return counts of all sessions by owner, contract, source and kind, oldest contract first."""
         of = schema.sessions.c
         identity = (of.owner, of.root, of.contract, of.source, of.kind)
         query = select(
@@ -243,10 +218,6 @@ class SqlStore(SqlKeys, SqlGrants):
             order = (of.owner, of.root, func.min(of.trade_date), of.contract, of.source, of.kind)
             rows = connection.execute(query.group_by(*identity).order_by(*order)).mappings()
             return [_dataset(row) for row in rows]
-
-
-def _user(email: str) -> Any:
-    return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
 
 
 def _all(query: Select[Any]) -> Select[Any]:

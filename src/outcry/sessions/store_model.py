@@ -1,22 +1,27 @@
-"""Interface of the database for recordings and sessions.
+"""Rows of recordings and sessions as the store returns them."""
 
-Every method may raise `StoreBusy`. `revision()` grows with every committed change that can affect an answer, by any
-process. It is cheap enough to call several times a second, and caches of stored data are keyed by it.
-"""
-
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
-
-from sqlalchemy import Connection
+from typing import NamedTuple
 
 from outcry.market.calendar import SessionKind
-from outcry.sessions.tape_model import TapeFile
 from outcry.trades.records import Quality
 
 #: Contract, trade date, source and quality: unique among the recordings of an owner.
 RecordingId = tuple[str, str, str, str]
+
+
+class TapeFile(NamedTuple):
+    """A finished file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
+
+    digest: empty for a file written before Outcry stored digests; it is then not compared.
+    """
+
+    path: str
+    digest: str
+
+
+NO_FILE = TapeFile("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,100 +132,3 @@ class DatasetRow:
     complete: int
     first: date
     last: date
-
-
-class SessionStore(Protocol):
-    """Recordings and the sessions folded from them."""
-
-    def revision(self) -> int:
-        """Return a number that changes with every commit that can affect an answer. A sign-in cannot."""
-        ...
-
-    def import_known(self, owner: int, digest: str) -> bool:
-        """Return whether a file with this digest was imported for this owner before."""
-        ...
-
-    def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
-        """Return the recordings that an import added rows to; empty for imports before this was stored."""
-        ...
-
-    def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
-        """Return the recordings of a contract between two trade dates, both included."""
-        ...
-
-    def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
-        """Return the intact sessions of one contract between two trade dates, both included."""
-        ...
-
-    def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
-        """Return volume and activity of a product's complete sessions between two trade dates, both included."""
-        ...
-
-    def all_recordings(self) -> Sequence[RecordingRow]:
-        """Return all recordings except those with a damaged row."""
-        ...
-
-    def has_damaged_recordings(self) -> bool:
-        """Return whether the row of any recording is damaged, so that `all_recordings` leaves it out."""
-        ...
-
-    def add_digest(self, recording: RecordingRow, digest: str) -> None:
-        """Store the digest of a recording's file, unless another file has replaced it. Keeps the revision."""
-        ...
-
-    def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
-        """Replace all stored sessions of a contract in one transaction."""
-        ...
-
-    def tape_paths(self) -> frozenset[str]:
-        """Return all tape files that recordings name."""
-        ...
-
-    def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
-        """Return which of these tape files a recording names. Files left over from a crash are not among them."""
-        ...
-
-    def commit_import(
-        self,
-        owner: int,
-        digest: str,
-        name: str,
-        recordings: Sequence[RecordingRow],
-        sessions: Sequence[SessionRow],
-        now_ns: int,
-        *,
-        brought: Sequence[RecordingId] = (),
-        fresh: Sequence[RecordingId] = (),
-    ) -> None:
-        """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
-
-        digest: empty if the source is not a file, so that it need not be recognised later. brought: recordings with
-        rows of the file. fresh: those with rows of no other file now; earlier imports into them must be repeated.
-        """
-        ...
-
-    def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
-        """Delete all recordings and sessions of a source, of all owners, in one transaction.
-
-        also: deletes further rows of the source in it. Returns the tape files that are no longer named, for the caller
-        to remove. For feeds only: imported files stay recorded as imported.
-        """
-        ...
-
-    def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
-        """Return the intact sessions of a product of these owners, oldest first."""
-        ...
-
-    def sessions_and_damaged(
-        self, owners: Sequence[int], root: str
-    ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
-        """Return `sessions` and the damaged ones, from one read."""
-        ...
-
-    def roots(self, owners: Sequence[int]) -> Sequence[str]:
-        """Return the roots of products that these owners have sessions of."""
-        ...
-
-    def datasets(self) -> Sequence[DatasetRow]:
-        """Return counts of all sessions by owner, contract, source and kind, oldest contract first."""
-        ...

@@ -1,4 +1,4 @@
-"""Detect a file's format and start reading it. Implements `Library`.
+"""Detect a file's format and start reading it.
 
 Content has precedence over names: the format is detected by the first bytes. A format named by the user is refused if
 the bytes have another.
@@ -41,7 +41,7 @@ _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 
 
 class FileLibrary:
-    """Detects file formats and opens files. Implements `Library`."""
+    """Opens files: detects their format, zone, timestamps and contract, or reports which option is missing."""
 
     def expand(self, path: Path) -> list[Path]:
         """Return the files below a folder that may contain market data, sorted by name; for a file, the file itself.
