@@ -54,7 +54,7 @@ quick: $(READY)  ## check format, lint, imports and types of changed files, test
 	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/lint-imports
 	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench support | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
-	$(BIN)/pytest -n 2 tests/market tests/trades tests/access tests/library
+	$(BIN)/pytest -n 2 tests/base tests/market tests/trades tests/access tests/library
 
 soak: $(READY)   ## run the long tests before a release: damaged files, kills, a simulated cluster
 	$(BIN)/pytest -n 2 -m soak

@@ -8,7 +8,7 @@ from tests.live.engine_harness import ES, OWN_CLOCK, Stage, run
 from tests.within import within
 
 from outcry.app.installation import Installation
-from outcry.base import cancellation
+from outcry.live import engine
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Cursor, Event, Status
 
@@ -42,7 +42,7 @@ class Deaf:
 def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "AGAIN_S", 0.05)
+    monkeypatch.setattr(engine, "CANCEL_AGAIN_S", 0.05)
 
     async def work(staged: Stage) -> None:
         feed = Deaf()
@@ -53,23 +53,3 @@ def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
         assert (feed.told, feed.closed) == (2, True)
 
     run(installation, work)
-
-
-def test_what_ends_at_once_is_told_once_and_what_has_ended_not_at_all() -> None:
-    async def whole() -> None:
-        told: list[str] = []
-
-        async def work(name: str, lasts_s: float) -> None:
-            try:
-                await asyncio.sleep(lasts_s)
-            except asyncio.CancelledError:
-                told.append(name)
-                raise
-
-        over, going = asyncio.create_task(work("over", 0)), asyncio.create_task(work("going", 60))
-        await over
-        await cancellation.end([over, going])
-        assert (told, going.cancelled()) == (["going"], True)
-        await cancellation.end([])
-
-    asyncio.run(whole())

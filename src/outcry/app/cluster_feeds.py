@@ -10,8 +10,8 @@ from outcry.agent.feed_runner import MarketContext
 from outcry.agent.spool import Spool
 from outcry.app.feeds import parts_of
 from outcry.app.installation import Installation
-from outcry.base.cancellation import end
 from outcry.base.log_events import Report
+from outcry.base.tasks import CANCEL_AGAIN_S, end
 from outcry.cluster.calls import Calls
 from outcry.cluster.remote_streams import RemoteStreams
 from outcry.cluster.shared_connections import SharedConnections
@@ -48,7 +48,7 @@ async def run_feeds(
                 streams.attach(owner, feed)
             await SharedConnections(supervisor, partitions, calls).run()
         finally:
-            await end([keeping])
+            await end([keeping], CANCEL_AGAIN_S)
 
 
 @contextmanager

@@ -73,7 +73,8 @@ class LogEvent(StrEnum):
     )  # fmt: skip
     BACKGROUND_TASK_FAILED = (
         "background_task_failed", "error",
-        "An unexpected error ended a task of the live engine; its stream stops until the next start.",
+        "An unexpected error in the background task `task`. A periodic task continues; any other stops until the next "
+        "start.",
         "Report `problem` as a bug; restart the service.",
     )  # fmt: skip
     FEED_REJECTED = (

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from outcry.access.licences import OPERATOR, Scope
 from outcry.base.backoff import Backoff
-from outcry.base.cancellation import end
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.tasks import CANCEL_AGAIN_S, end
 from outcry.database.errors import StoreBusy
 from outcry.live.alert_queue import AlertQueue
 from outcry.live.archive import Archive
@@ -177,7 +177,7 @@ class Engine:
     async def release(self, names: Iterable[str]) -> None:
         """Save and release streams that another process will acquire."""
         named = list(names)
-        await end([self._feeds.pop(name) for name in named if name in self._feeds])
+        await end([self._feeds.pop(name) for name in named if name in self._feeds], CANCEL_AGAIN_S)
         runners = [self.runners[name] for name in named if name in self.runners]
         try:
             await self._recorder.save(runners)
@@ -353,7 +353,7 @@ class Engine:
                 await asyncio.wait(under_way, timeout=CONTRACTS_S / self._speedup)
         finally:
             try:
-                await end(streams.values())
+                await end(streams.values(), CANCEL_AGAIN_S)
             finally:  # also if cancelled twice
                 await feed.close()
 
