@@ -9,6 +9,7 @@ import heapq
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_DAY
 from outcry.market.windows import LONGEST_CLOSURE_DAYS
 from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
-from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.feed import (  # fmt: skip
     Backfill,
     CaughtUp,
@@ -35,6 +35,9 @@ from outcry.trades.feed import (  # fmt: skip
     Resume,
 )
 from outcry.trades.records import Quality
+
+if TYPE_CHECKING:  # it imports pyarrow, which takes long to load
+    from outcry.recordings.formats.file_library import FileLibrary
 
 BATCH_ROWS = 4096
 #: Heartbeats of a contract continue this long after its last row, as a service follows it for a year after expiry.
@@ -52,7 +55,7 @@ _BACKFILL = {
 
 
 def readings_of(
-    library: FileLibrary, universe: Universe, paths: Iterable[Path], options: ReadOptions
+    library: "FileLibrary", universe: Universe, paths: Iterable[Path], options: ReadOptions
 ) -> list[Reading]:
     """Open files and folders, without files that contain no trades. Raises `FileRefused`."""
     files = [file for path in paths for file in library.expand(path)]

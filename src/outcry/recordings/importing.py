@@ -8,18 +8,21 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
 from outcry.recordings.file_import import FileImport
 from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
-from outcry.recordings.formats.file_library import FileLibrary
 from outcry.recordings.import_report import FileReport, Progress, RefoldedContract
 from outcry.recordings.refolding import refold
 from outcry.recordings.session_selection import ImportContext
 from outcry.recordings.tape import TapeDamaged, TapeFolder
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingId
+
+if TYPE_CHECKING:  # it imports pyarrow, which takes long to load
+    from outcry.recordings.formats.file_library import FileLibrary
 
 
 class Importer:
@@ -29,7 +32,12 @@ class Importer:
     """
 
     def __init__(
-        self, library: FileLibrary, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar
+        self,
+        library: "FileLibrary",
+        store: SqlStore,
+        tape: TapeFolder,
+        universe: Universe,
+        calendar: Calendar,
     ) -> None:
         self._library = library
         self._context = ImportContext(store, tape, universe, calendar)
