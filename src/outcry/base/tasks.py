@@ -68,6 +68,11 @@ class BackgroundTasks:
         assert self._first_ended is not None, "a task that ended has called `_ended`"
         self._first_ended.result()
 
+    async def settle(self, limit_s: float | None = None) -> None:
+        """Wait until all tasks have ended by themselves, or until the time has passed."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limit_s)
+
     async def stop(self) -> None:
         """Cancel each task once, so that its cleanup is not interrupted, and wait until all have ended."""
         await end(self._tasks)

@@ -16,6 +16,7 @@ from typing import TypeVar
 from outcry.base.clock import Clock
 from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements, Notices
 from outcry.delivery.digest_timing import due_now
@@ -69,7 +70,7 @@ class Dispatcher:
         self.counts: Counter[tuple[Target, str]] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken, self._left = asyncio.Event(), asyncio.Event()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way = BackgroundTasks(self._report)
         self._slow_under_way = 0
         #: Largest claim; smaller while the database is slow.
         self._at_once = MOST_UNDER_WAY
@@ -91,21 +92,19 @@ class Dispatcher:
         Raises only on a fault, and can be called again: messages in flight continue, and no result is lost.
         """
         self._loop = asyncio.get_running_loop()
-        turns = (self._claim_on(), self._recording.run(), self._sweep_on(), self._attend_on())
-        tasks = [self._loop.create_task(turn) for turn in turns]
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        except asyncio.CancelledError:
-            tasks[0].cancel()
-            await self._finish()
-            raise
-        finally:
-            self._loop = None
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+        async with BackgroundTasks() as tasks:
+            claiming = tasks.start("claims", self._claim_on())
+            tasks.start("results", self._recording.run())
+            tasks.every(_SWEEP_S, "cleaning", self._sweep, self._not_cleaned)
+            tasks.every(_ATTEND_S, "presence", self._report_presence, self._presence_not_reported)
+            try:
+                await tasks.wait()
+            except asyncio.CancelledError:
+                claiming.cancel()
+                await self._finish()
+                raise
+            finally:
+                self._loop = None
 
     def close(self) -> None:
         """End the threads, and report that this worker has ended."""
@@ -119,11 +118,11 @@ class Dispatcher:
         For tests and benchmarks.
         """
         await self._claim()
-        tasks = list(self._under_way)
-        await asyncio.gather(*tasks)
+        messages = len(self._under_way)
+        await self._under_way.settle()
         await self._recording.write()
         self._announcements.settle(_PATIENCE_S)
-        return len(tasks)
+        return messages
 
     # -- claiming
 
@@ -133,7 +132,7 @@ class Dispatcher:
             if await self._claim():
                 await self._wait_for_room()
             else:
-                await self._wait_for_more()
+                await is_set_within(self._woken, TICK_S)
 
     async def _claim(self) -> bool:
         """Claim as many messages as there are free slots; return whether there may be more."""
@@ -156,29 +155,19 @@ class Dispatcher:
 
     def _begin(self, message: Message) -> None:
         slow = message.queue.took_ms >= SLOW_MS
+        self._slow_under_way += slow
 
-        def end(task: asyncio.Task[None]) -> None:
-            self._under_way.discard(task)
+        def end(_: asyncio.Task[None]) -> None:
             self._slow_under_way -= slow
             self._left.set()
 
-        task = asyncio.get_running_loop().create_task(self._deliver(message))
-        self._under_way.add(task)
-        self._slow_under_way += slow
-        task.add_done_callback(end)
+        self._under_way.start(message.message_id, self._deliver(message)).add_done_callback(end)
 
     async def _wait_for_room(self) -> None:
         self._left.clear()
         if len(self._under_way) >= MOST_UNDER_WAY:
             await self._left.wait()
         await asyncio.sleep(_GATHERING_S)
-
-    async def _wait_for_more(self) -> None:
-        try:
-            async with asyncio.timeout(TICK_S):
-                await self._woken.wait()
-        except TimeoutError:
-            return
 
     # -- one message
 
@@ -240,44 +229,37 @@ class Dispatcher:
 
     # -- background work
 
-    async def _sweep_on(self) -> None:
-        """Delete expired rows from time to time, in another thread."""
-        while True:
-            before_ns = self._parts.clock.now_ns() - KEPT_NS
-            try:
-                await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
-            except Exception as problem:  # noqa: BLE001 - a supervisor: delivering does not depend on it
-                self.report(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
-            await asyncio.sleep(_SWEEP_S)
+    async def _sweep(self) -> None:
+        """Delete expired rows, in another thread."""
+        before_ns = self._parts.clock.now_ns() - KEPT_NS
+        await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
 
-    async def _attend_on(self) -> None:
+    def _not_cleaned(self, problem: Exception) -> None:
+        self.report(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
+
+    async def _report_presence(self) -> None:
         """Report presence and release queues of workers that ended.
 
         Another thread does it, so that a slow database delays nothing.
         """
         parts = self._parts
-        while True:
-            try:
-                freed = await asyncio.to_thread(
-                    parts.outbox.report_presence, parts.worker, parts.clock.now_ns()
-                )
-            except StoreBusy:
-                freed = 0
-            except Exception as problem:  # noqa: BLE001 - a supervisor: leases run out all the same
-                self.report(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
-                freed = 0
-            if freed:
-                self.report(LogEvent.MESSAGES_RECLAIMED, messages=freed)
-                self._woken.set()
-            await asyncio.sleep(_ATTEND_S)
+        try:
+            freed = await asyncio.to_thread(parts.outbox.report_presence, parts.worker, parts.clock.now_ns())
+        except StoreBusy:
+            return
+        if freed:
+            self.report(LogEvent.MESSAGES_RECLAIMED, messages=freed)
+            self._woken.set()
+
+    def _presence_not_reported(self, problem: Exception) -> None:
+        """Log the error. Deliveries continue, because the leases of workers that ended expire."""
+        self.report(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
 
     async def _finish(self) -> None:
         """Wait a short time for messages in flight, record the results and notify owners."""
         self._loop = None
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
-        for task in self._under_way:
-            task.cancel()
+        await self._under_way.settle(_PATIENCE_S)
+        await self._under_way.stop()
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._recording.write()

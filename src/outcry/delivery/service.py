@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.delivery import queue_breaker
 from outcry.delivery.dispatcher import Dispatcher
@@ -53,7 +54,7 @@ class Delivery:
         self._clock, self._readers, self.admitted = clock, readers, admitted
         self._delivers = delivers
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
 
     # -- lifecycle
 
@@ -62,20 +63,15 @@ class Delivery:
         self._loop = asyncio.get_running_loop()
         self._dispatcher.report = report
         if self._delivers:
-            self._running = self._loop.create_task(self._run(report))
+            self._tasks.every(_ANEW_S, "delivery", self._dispatcher.run, self._restarted)
 
-    async def _run(self, report: Report) -> None:
-        while True:
-            try:
-                await self._dispatcher.run()
-            except Exception as problem:  # noqa: BLE001 - a supervisor: delivering goes on
-                report(LogEvent.DELIVERY_RESTARTED, problem=repr(problem))
-                await asyncio.sleep(_ANEW_S)
+    def _restarted(self, problem: Exception) -> None:
+        self._dispatcher.report(LogEvent.DELIVERY_RESTARTED, problem=repr(problem))
 
     @property
     def failed(self) -> bool:
         """Return whether delivery ended unexpectedly."""
-        return self._running is not None and self._running.done()
+        return self.running and self._delivers and not self._tasks
 
     def counted(self) -> Mapping[str, int]:
         """Return the number of attempts by target and code, such as `https ok`."""
@@ -83,10 +79,7 @@ class Delivery:
 
     async def stop(self) -> None:
         """Complete messages in flight and record their results."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
-            self._running = None
+        await self._tasks.stop()
         self._loop = None
         await self._guard.close()
         self._dispatcher.close()
