@@ -1,4 +1,4 @@
-"""Group client addresses into clients, for limits on callers without a key.
+"""Group the network addresses of callers without a key into clients, to limit each client.
 
 A subscriber has one IPv4 address, but a /64 network of IPv6 addresses. A /64 network therefore counts as one client.
 """
@@ -10,7 +10,7 @@ _LONGEST = 64
 
 
 def network(address: str) -> str:
-    """Return the name under which a client address is counted.
+    """Return the client that an address belongs to, as text: an IPv4 address or an IPv6 /64 network.
 
     Text that is no IP address is returned as it is, shortened.
     """

@@ -28,7 +28,7 @@ def _base62(number: int, length: int) -> str:
 
 
 def compose(secret: int) -> str:
-    """Build the key of a secret number. Raises `ValueError` unless the number has at most 256 bits."""
+    """Build an API key from a random number. Raises `ValueError` unless the number has at most 256 bits."""
     if not 0 <= secret < 1 << SECRET_BITS:
         raise ValueError("a key's secret is a number of at most 256 bits")
     body = MARK + _base62(secret, _SECRET_LENGTH)

@@ -1,7 +1,7 @@
 """Store API keys in SQLite or PostgreSQL.
 
-The transaction that creates, replaces or revokes a key also checks whether it may, so that concurrent requests cannot
-act on outdated rows. Column `changed` is the revision that last changed what a key may do.
+The transaction that creates, replaces or revokes a key also checks whether that is allowed, so that concurrent requests
+cannot act on outdated rows. Column `changed` is the database revision that last changed what a key may do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

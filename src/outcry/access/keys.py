@@ -32,7 +32,7 @@ _SHOWN_AFTER_END_NS = 30 * NANOS_PER_DAY
 
 
 class KeyRefusal(StrEnum):
-    """Reason why a key is not accepted: the `reason` of a 401."""
+    """Reason why a request's API key is not accepted: the `reason` in a 401 response."""
 
     MISSING = "missing"
     MALFORMED = "malformed"
@@ -63,7 +63,7 @@ class KeyRefused(Exception):
 
 
 class ApiKeys(RevisionCache):
-    """All API keys by keyed digest.
+    """All API keys in memory, by keyed digest.
 
     `server_secret`: 16 to 64 bytes; stored digests cannot be found with another one. `clock`: decides when keys expire.
     """
@@ -82,7 +82,7 @@ class ApiKeys(RevisionCache):
 
     @property
     def live_count(self) -> int:
-        """Number of live keys."""
+        """Number of live keys, that is, neither expired nor revoked."""
         return len(self._live)
 
     def digest(self, key: str) -> bytes:
@@ -143,14 +143,14 @@ class ApiKeys(RevisionCache):
         return key
 
     def change_own(self, user_id: int, key_id: int, label: str) -> bool:
-        """Label a user's key. Return False if the user has no such key. Raises `KeyRefused`."""
+        """Change the label of a user's key. Return False if the user has no such key. Raises `KeyRefused`."""
         return self._store.name_key(user_id, key_id, _label(label))
 
     def named(self, text: str) -> Sequence[KeyRow]:
-        """Return the keys that match a whole key or its beginning, oldest first, including revoked ones. Reads the
-        store.
+        """Return the keys that match a whole key or its beginning, oldest first, including revoked ones.
 
-        A whole key is compared by digest. A shorter text is compared with the stored prefix only, see `form.prefix`.
+        Reads the database. A whole key is compared by digest. A shorter text is compared with the stored prefix only,
+        see `form.prefix`.
         """
         if not form.is_beginning(text):
             return ()
@@ -235,7 +235,7 @@ class ApiKeys(RevisionCache):
         return sum([self._take(row, now_ns) for row in list(self._store.keys_since(self._revision))]) > 0
 
     def _take(self, row: KeyRow, now_ns: int) -> bool:
-        """Store a row in memory; return whether what the key may do has changed."""
+        """Put a row from the database in memory; return whether what the key may do has changed."""
         before = self._by_digest.get(row.digest)
         self._by_digest[row.digest] = row
         if row.is_live(now_ns):
@@ -247,7 +247,7 @@ class ApiKeys(RevisionCache):
         return before is None or _standing(before) != _standing(row)
 
     def _let_go(self, row: KeyRow) -> bool:
-        """Remove a key from the live ones; return whether it was one."""
+        """Remove a key from the live keys in memory; return whether it was one."""
         live = self._live.get(row.prefix)
         if live is None or live.id != row.id:
             return False
@@ -264,7 +264,7 @@ class ApiKeys(RevisionCache):
 
 
 def _standing(row: KeyRow) -> KeyRow:
-    """Return a row without the fields that do not change what the key may do."""
+    """Return a row reduced to the fields that decide what the key may do."""
     return replace(row, label="", last_used_ns=None)
 
 
@@ -276,7 +276,7 @@ def _label(text: str) -> str:
 
 
 class Licences(RevisionCache):
-    """All active grants, and the scope that each key has through them."""
+    """All active grants in memory, and the resulting scope of each key, that is, what it may see."""
 
     def __init__(self, store: SqlAccounts) -> None:
         super().__init__(store.revision)
@@ -285,7 +285,7 @@ class Licences(RevisionCache):
         self._scopes: dict[tuple[int, int, Tier], Scope] = {}
 
     def scope(self, row: KeyRow) -> Scope:
-        """Return what a key may see, from memory: the same object until the grants change."""
+        """Return what a key may see, from memory. Until the grants change, it is the same object."""
         scopes = self._scopes
         place = (row.user_id, row.id, row.tier)
         scope = scopes.get(place)
@@ -295,13 +295,19 @@ class Licences(RevisionCache):
         return scope
 
     def of_user(self, user_id: int) -> Scope:
-        """Return what a user may see regardless of key and tier. A feed belongs to its user, not to a key."""
+        """Return what a user may see regardless of key and tier.
+
+        It applies to the user's feeds, which belong to a user and not to a key.
+        """
         return resolve(
             user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
         )
 
     def of_person(self, user_id: int, tier: Tier) -> Scope:
-        """Return what a user sees on pages: what the user's keys see, without grants to a single key."""
+        """Return what a signed-in user may see on pages.
+
+        It is what the user's keys may see, without grants to a single key.
+        """
         return resolve(user_id, 0, tier, self._grants)
 
     def of_visitor(self) -> Scope:
@@ -309,7 +315,7 @@ class Licences(RevisionCache):
         return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))
 
     def audience(self, owner: int, root: str) -> Audience:
-        """Return who receives the alerts of a feed and product."""
+        """Return who may receive the alerts of a feed and product."""
         return audience(owner, root, self._grants)
 
     def _load(self) -> bool:

@@ -31,7 +31,7 @@ def needs_licence(scope: Literal["completed", "live"], embargo_ns: int) -> bool:
 
 
 def licence_allows(licence: str, grantee: str) -> bool:
-    """Return whether a class of licence allows showing data to a grantee."""
+    """Return whether a licence of this class permits showing data to a grantee."""
     if licence == "internal":
         return grantee.startswith(("user:", "key:"))
     return licence in {"redistributable", "public"}
@@ -98,7 +98,7 @@ class Scope:
         )
 
     def may_see(self, owner: int, root: str, trade_date: date, close_ns: int, now_ns: int) -> bool:
-        """Return whether a completed session is visible now."""
+        """Return whether a completed session is visible at `now_ns`."""
         from_ns = self.visible_from(owner, root, trade_date, close_ns)
         return from_ns is not None and from_ns <= now_ns
 
@@ -126,10 +126,9 @@ class Audience:
 
 
 def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
-    """Return the recipients of a product's alerts: the owner of the feed, or for the operator's feed the users it is
-    granted to.
+    """Return who receives a product's alerts: the owner of the feed, or the users whom the operator granted it to.
 
-    This is `Scope.sees_live` from the other side: a subscription receives what its owner may see.
+    Like `Scope.sees_live`, computed for all users at once: a subscription receives what its owner may see.
     """
     if owner != OPERATOR:
         return Audience(everyone=False, tiers=frozenset(), users=frozenset({owner}))

@@ -1,7 +1,7 @@
-"""Interface of request limiters: an exact sliding window per subject, across all replicas.
+"""Interface of request limiters: an exact sliding window per subject, across all processes.
 
-No more than `limit` requests pass in any 60 seconds, over all processes together. While a process cannot reach the
-others, it allows only its share of the limit.
+A subject is what a limit applies to: an API key or a client address. No more than `limit` requests pass in any 60
+seconds, over all processes together. While a process cannot reach the others, it allows only its share of the limit.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -26,36 +26,36 @@ class Verdict:
 
 
 class Limiter(Protocol):
-    """Counts requests by a monotonic clock, so that changing the machine's clock has no effect.
+    """Interface that counts requests and refuses those above a limit.
 
-    Refused requests do not count.
+    It uses a monotonic clock, so that changing the machine's clock has no effect. Refused requests do not count.
     """
 
     def take(self, subject: str, limit: int) -> Verdict | None:
-        """Request one pass for a subject (a key, or `ip:…`): at most `limit` in any 60 seconds that end now.
+        """Count one request of a subject (a key, or `ip:…`): at most `limit` pass in any 60 seconds that end now.
 
         Return None if the decision needs other processes: then call `ask`.
         """
         ...
 
     def ask(self, subject: str, limit: int) -> Awaitable[Verdict]:
-        """Request one pass like `take`, consulting other processes if needed.
+        """Count one request like `take`, asking other processes if needed.
 
         Requests of one event loop turn are sent together.
         """
         ...
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """Return how long ago (ns) each subject with this prefix last passed here, within the window that ends now."""
+        """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
         ...
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """Return the state of the window as known here, without counting a request."""
+        """Return how much of a subject's limit is left, as known here, without counting a request."""
         ...
 
 
 class PromptLimiter(Limiter, Protocol):
-    """A limiter that always decides at once."""
+    """A limiter that decides every request at once, without other processes."""
 
     def take(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""

@@ -30,7 +30,7 @@ class SlidingWindowLimiter:
         return len(self._logs)
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """Request one pass for a subject: at most `limit` in any 60 seconds that end now."""
+        """Count one request of a subject: at most `limit` pass in any 60 seconds that end now."""
         now_ns = self._now_ns()
         if now_ns >= self._turn_ns:
             self._logs.turn(now_ns)
@@ -49,7 +49,7 @@ class SlidingWindowLimiter:
         return refused(log, limit, now_ns)
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """Request one pass; a single process decides at once."""
+        """Count one request. A single process decides at once, like `take`."""
         return self.take(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
@@ -59,7 +59,7 @@ class SlidingWindowLimiter:
         return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """Return the state of the window without counting a request."""
+        """Return how much of a subject's limit is left, without counting a request."""
         log, now_ns = self._logs.find(subject), self._now_ns()
         live = 0 if log is None else log.live(now_ns)
         if log is None or not live:

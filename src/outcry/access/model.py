@@ -35,7 +35,7 @@ class KeyRow:
     disabled_ns: int | None = None
 
     def is_live(self, now_ns: int) -> bool:
-        """Return whether the key is valid: not revoked, not expired, and its user not disabled."""
+        """Return whether the key is valid at `now_ns`: not revoked, not expired, and its user not disabled."""
         ended = self.revoked_ns is not None or self.disabled_ns is not None
         return not ended and (self.expires_ns is None or now_ns < self.expires_ns)
 
@@ -62,7 +62,7 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantEvent:
-    """A log line: a grant was made or withdrawn.
+    """An entry of the grant log: a grant was made or withdrawn.
 
     `by`: an email address, or `command` for the command line. `attested`: the declaration made with it, verbatim.
     """

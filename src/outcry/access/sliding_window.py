@@ -27,7 +27,7 @@ else:
 
 
 class SlidingWindowLog(_Stamps):
-    """Timestamps of passed requests (ns), ascending. Those before `head` have left the window.
+    """Timestamps (ns, ascending) of one subject's allowed requests. Those before `head` have left the window.
 
     A flat array of 8-byte integers needs a fifth of the memory accesses of a queue, which dominate with thousands of
     subjects.
@@ -51,7 +51,7 @@ class SlidingWindowLog(_Stamps):
         self.head = head
 
     def note(self, at_ns: Sequence[int]) -> None:
-        """Insert ascending timestamps at their places."""
+        """Insert ascending timestamps in order."""
         if at_ns and self and self[-1] > at_ns[0]:
             place = bisect_right(self, at_ns[0], self.head)
             at_ns = sorted((*self[place:], *at_ns))
@@ -59,7 +59,7 @@ class SlidingWindowLog(_Stamps):
         self.extend(at_ns)
 
     def told(self) -> bytes:
-        """Encode the entries in the window, to send them to other processes."""
+        """Encode the timestamps in the window, to send them to other processes."""
         return self[self.head :].tobytes()
 
     def live(self, now_ns: int) -> int:
@@ -68,14 +68,14 @@ class SlidingWindowLog(_Stamps):
 
 
 def heard(told: bytes, later_ns: int) -> Sequence[int]:
-    """Decode the entries of another process; `later_ns` is added to translate them to this machine's clock."""
+    """Decode the timestamps of another process. `later_ns` is added to translate them to this machine's clock."""
     stamps = _Stamps("q")
     stamps.frombytes(told)
     return [at_ns + later_ns for at_ns in stamps]
 
 
 class Subjects(Generic[S]):
-    """Table of subjects.
+    """Table of the limiter's subjects, that is, of keys and client addresses.
 
     `most`: from this number on, new client addresses share one entry, so that a flood of addresses cannot fill the
     memory. Keys always have their own.
@@ -114,9 +114,10 @@ class Subjects(Generic[S]):
         return found
 
     def turn(self, now_ns: int) -> bool:
-        """Start a new generation once the last is a window old; return whether it did.
+        """Start a new generation of entries once the last is a window old; return whether it did.
 
-        Dropped entries were not used for a whole window, so their logs are empty.
+        Entries of the generation before the last are dropped: they were not used for a whole window, so their logs are
+        empty.
         """
         since_ns = now_ns - self._turned_ns
         if since_ns < WINDOW_NS:
@@ -128,7 +129,7 @@ class Subjects(Generic[S]):
 
 
 def _passing(remaining: int) -> Verdict:
-    """Build the verdict of a request that passes.
+    """Build the verdict for an allowed request, given how many remain.
 
     It leaves the window last, so the window is empty a whole window from now.
     """
@@ -140,7 +141,7 @@ PASSED = tuple(_passing(remaining) for remaining in range(_PREPARED))
 
 
 def passed(remaining: int) -> Verdict:
-    """Return the verdict of a request that passes."""
+    """Return the verdict for an allowed request, given how many remain."""
     return PASSED[remaining] if remaining < _PREPARED else _passing(remaining)
 
 
@@ -158,5 +159,5 @@ def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
 
 
 def until_ms(at_ns: int, now_ns: int) -> int:
-    """Return the whole milliseconds until a time, rounded up so that it has come when they have passed."""
+    """Return the whole milliseconds until a time, rounded up so that waiting for them always reaches it."""
     return -((now_ns - at_ns) // _NS_PER_MS)

@@ -1,6 +1,6 @@
-"""Alerts for the processes that answer requests: read from the store in order and posted to the registry.
+"""Copy new alerts from the database to the registry of a process that answers requests, in the order recorded.
 
-Reading the store is sufficient. Notifications of other processes only shorten the delay.
+The class polls the database. Notifications of other processes only shorten the delay.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _PAGE = 1000
 
 
 class AlertTail:
-    """Post the alerts of all streams to a registry, on one event loop."""
+    """Copy new alerts of all streams from the database to a registry, on one event loop."""
 
     def __init__(self, registry: Registry, store: LiveStore, calls: Calls, report: Report = discard) -> None:
         self._registry, self._store, self._calls, self._report = registry, store, calls, report
@@ -39,7 +39,7 @@ class AlertTail:
         registry.on_channels(self._moved)
 
     async def run(self) -> None:
-        """Read the newest alerts, then follow until cancelled."""
+        """Load the newest alerts, then poll for new ones until cancelled."""
         thread = self._thread = ThreadPoolExecutor(1, "outcry-alerts")
         try:
             async with self._calls.listen(ALERTS, lambda _: self._some.set()):
@@ -78,7 +78,7 @@ class AlertTail:
             self._registry.post_known(mine[::-1])
 
     def _moved(self, key: StreamKey) -> None:
-        """Note that a channel has left the registry or returned. Runs on the event loop."""
+        """Note that the registry has removed a stream's channel or added it again. Runs on the event loop."""
         if not self._registry.shows(key):
             self._gone.add(key)
         elif key in self._gone:
@@ -87,7 +87,7 @@ class AlertTail:
             self._some.set()
 
     async def _asked(self, work: Callable[[], Sequence[AlertRow]]) -> Sequence[AlertRow]:
-        """Read from the store, retrying while it is busy."""
+        """Run a database query in a thread, and retry it while the database is busy."""
         while True:
             try:
                 found = await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,4 +1,4 @@
-"""Push by calls to the owners of partitions, from another process of the same service."""
+"""Send pushed market data to the process that owns the stream, through calls over the message bus."""
 
 from outcry.access.licences import OPERATOR
 from outcry.agent.sender import PushQueue, RetryLater, record_result
@@ -13,10 +13,10 @@ _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 
 class BusTransport:
-    """Implements `PushTransport` over calls.
+    """Implements `PushTransport` by calls over the message bus.
 
-    The process that owns its partition runs a user's connection. The first process that starts an operator's
-    feed runs it.
+    One process runs a user's connection: the owner of its partition. The first process that starts runs an operator's
+    feed.
     """
 
     #: A call is cheap, and the next owner is available within about two seconds.
@@ -26,7 +26,7 @@ class BusTransport:
         self._owners = owners
 
     async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
-        """Send the next push of a queue to the owner of its stream, once."""
+        """Send the next push of a queue to the process that owns its stream, without retries."""
         push = line.push()
         origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
         answer: int | ApiError | Unreachable

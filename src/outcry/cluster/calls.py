@@ -1,6 +1,6 @@
-"""The port for calls between processes: a short request to the process that serves a name, and its answer.
+"""Interface for calls between processes: a short request to the process that registered a name, and its answer.
 
-A call is answered within its timeout or fails. Nothing of it is stored, so the caller may repeat it.
+A call is answered within its timeout or fails. Calls are not stored, so the caller may repeat a failed one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,11 +18,11 @@ class BusDown(Exception):
 
 
 class NobodyServes(BusDown):
-    """No process serves the name at present; another may start soon."""
+    """No process has registered the name at present; another may do so soon."""
 
 
 class CallRefused(Exception):
-    """The serving process refused the call. `code` is stable; `details` depend on the code."""
+    """The called process refused the request. `code` is a stable error code; `details` depend on it."""
 
     def __init__(self, code: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(code)
@@ -33,14 +33,14 @@ class Calls(Protocol):
     """Calls and notifications, on one event loop. Names are dot-separated words such as `push.17`."""
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
-        """Call the process that serves a name, and return its answer.
+        """Call the process that registered a name, and return its answer.
 
         Raises `NobodyServes` at once, `BusDown` after the timeout or if the bus is unavailable, and `CallRefused`.
         """
         ...
 
     def serve(self, name: str, answer: Answerer) -> AbstractAsyncContextManager[None]:
-        """Serve a name until the block ends; calls are answered concurrently."""
+        """Register a name until the block ends, and answer calls to it with `answer`, several at once."""
         ...
 
     async def tell(self, name: str, body: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The port for the latest states of live streams, in every process that answers requests.
+"""Interface for sharing the latest state of each live stream with every process that answers requests.
 
-States are pushed to every process, so a read is local. An older state never replaces a newer one, regardless of
-its sender and delay.
+Each process receives all states, so it reads them from its own memory. An older state never replaces a newer one,
+regardless of its sender and delay.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,7 +17,10 @@ Order = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The state of a stream. `key`: `StreamKey.text`; `body`: empty if the stream is not shown any more."""
+    """The latest state of a stream.
+
+    `key`: `StreamKey.text`; `body`: the encoded state, empty if the stream is no longer shown.
+    """
 
     key: str
     order: Order
@@ -28,10 +31,10 @@ class LatestStates(Protocol):
     """The latest states of all streams."""
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        """Store states, one for each key, except where a newer one is stored.
+        """Store one state for each key, unless a newer state of that key is stored.
 
-        Return the keys of the states not stored, with the order of the newer state. Another process may have
-        acquired these streams. Raises `BusDown`; the caller then puts the newest state of each stream again.
+        Return the keys of the states not stored, with the order of the newer state. Another process may have acquired
+        these streams. Raises `BusDown`; the caller then puts the newest state of each stream again.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""Run the engine of one process in a cluster: the streams of the partitions that the process owns.
+"""Run the live streams of the partitions that this process of a cluster owns.
 
-A partition is served only while it is owned. Its streams are restored from the log before, and released after.
-If another process acquires one of the streams, the whole partition is released, and acquired again if it is
-still ours.
+A partition is served only while it is owned. Its streams are restored from the log before that, and released after it.
+If another process acquires one of the streams, the whole partition is released, and acquired again if this process
+still owns it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class PartitionWorker:
-    """Run partitions on an engine, on one event loop.
+    """Restore, serve and release partitions of live streams on an engine, on one event loop.
 
     log: lists the streams of a partition. publisher: publishes their states. serve: serves a partition to other
     processes.
@@ -82,7 +82,7 @@ class PartitionWorker:
             self._tell_soon()
 
     def _tell_soon(self) -> None:
-        """Report the number of served partitions after it has not changed for a second."""
+        """Log the number of served partitions once it has not changed for a second."""
         if self._telling is not None:
             self._telling.cancel()
         self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)
@@ -96,7 +96,7 @@ class PartitionWorker:
         return [name for name in self._engine.here if partition_of_stream(name) == partition]
 
     def _taken_over(self, key: StreamKey) -> None:
-        """Renew the partition of a stream that another process acquired.
+        """Release a partition and acquire it again, because another process has acquired one of its streams.
 
         Usually this process has lost the partition and is about to be notified.
         """

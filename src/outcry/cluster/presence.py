@@ -1,4 +1,4 @@
-"""The port for presence: which processes of each role exist."""
+"""Interface for the list of running processes, by role."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ class Presence(Protocol):
         ...
 
     def members(self, role: str) -> Sequence[str]:
-        """Return the names of the processes of a role, sorted. This process is included as `name`."""
+        """Return the names of the processes of a role, sorted. This process appears under `name`."""
         ...
 
     @property

@@ -1,8 +1,8 @@
-"""Streams whose feeds run in this process while another process of the cluster folds them.
+"""Streams whose feeds run in this process, while another process of the cluster computes their levels.
 
-A feed that starts asks the stream's owner for its position, so it requests only missing history from the
-vendor. A feed that stops sends its remaining events and reports the end, so the next process need not wait. If
-a process crashes, the next one requests the unsent trades from the vendor again.
+A feed that starts asks the stream's owner for its position, so it requests only missing history from the vendor. A feed
+that stops sends its remaining events and reports the end, so the next process need not wait. If a process crashes, the
+next one requests the unsent trades from the vendor again.
 """
 
 import asyncio
@@ -37,10 +37,9 @@ _LINKS = {
 
 
 class RemoteStreams(FeedRunner):
-    """Streams that owners in other processes fold. Implements `ConnectionStreams`.
+    """Run feeds whose streams are owned by other processes. Implements `ConnectionStreams`.
 
-    registry: the streams as their owners publish them. complete: returns whether the registry contains all of
-    them.
+    registry: the streams as their owners publish them. complete: returns whether the registry contains all of them.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class RemoteStreams(FeedRunner):
         self._saying: dict[StreamKey, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Maintain the spool until cancelled; then end every feed."""
+        """Write the queue of unsent pushes to disk until cancelled; then end every feed."""
         keeping = asyncio.create_task(self.keep())
         try:
             await asyncio.Event().wait()
@@ -95,10 +94,9 @@ class RemoteStreams(FeedRunner):
                 await self._owners.leave(key, session)
 
     async def _reach(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
-        """Return the position of a stream, retrying until its owner answers.
+        """Ask the owner of a stream for its position, with retries; return None if it is unknown.
 
-        A feed without history starts after `_TRIES` attempts, because it can never fetch the trades it misses
-        meanwhile.
+        For a feed without history, give up after `_TRIES` attempts: the trades missed meanwhile can never be fetched.
         """
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
@@ -115,11 +113,11 @@ class RemoteStreams(FeedRunner):
     # -- status
 
     def named(self, key: StreamKey) -> dict[str, str]:
-        """Return the name of a stream for log events, in the engine's form."""
+        """Return the fields that name a stream in log events, as the engine does."""
         return {"stream": key.text}
 
     def stands(self, key: StreamKey, follower: ContractFollower) -> None:
-        """Log the same status changes as the engine: lost and refused feeds only."""
+        """Log a change of a feed's status, if the feed is lost or refused or needs sign-in."""
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
@@ -159,7 +157,7 @@ class RemoteStreams(FeedRunner):
         return channel.feed_code or reason if reason == "unsubscribed" else reason
 
     def history(self, key: StreamKey) -> str:
-        """Return the quality of a stream's history, empty if it is unknown."""
+        """Return how complete a stream's history is, empty if that is unknown."""
         follower = self.followers.get(key)
         return follower.seen.quality if follower else ""
 

@@ -1,7 +1,7 @@
-"""Replicate the states that engines publish into the registry of a process that answers requests.
+"""Copy the stream states that engines publish into the registry of a process that answers requests.
 
-A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is
-stored as received and decoded only when it is read.
+A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is stored
+as received and decoded only when it is read.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _Source = tuple[str, int]
 
 
 class _ReplicatedStream:
-    """The latest state of a stream, and when it was received by the monotonic clock."""
+    """The latest published state of a stream, and when this process received it (monotonic clock)."""
 
     __slots__ = ("at_s", "channel", "order", "state")
 
@@ -131,7 +131,10 @@ class StateReplica:
             self._change(latest.key, known, latest.order, state)
 
     def _wonder(self, latest: Latest, problem: Exception) -> None:
-        """Handle an unreadable state, as in a rolling upgrade: the stream's previous state becomes invalid."""
+        """Mark a stream's stored state invalid, because its newer state is in a format this version cannot read.
+
+        This happens during a rolling upgrade.
+        """
         if latest.key not in self._puzzled:
             self._puzzled.add(latest.key)
             self._report(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
@@ -187,7 +190,7 @@ class StateReplica:
                 self._judge(reflected)
 
     async def _keep_time(self) -> None:
-        """Detect missing heartbeats, advance the market's clock, and remove streams without updates."""
+        """Detect missing heartbeats, set the current market time of streams, and remove streams without updates."""
         rest: list[_Source] = []
         while True:
             now_s = monotonic()
@@ -215,9 +218,9 @@ class StateReplica:
             self._judge(reflected)
 
     def _judge(self, reflected: _ReplicatedStream) -> None:
-        """Set a channel's availability as published, if its owner confirms it.
+        """Show a stream's availability as published while its owner confirms it, otherwise as `stale_link`.
 
-        It is `stale_link` if the owner sends no heartbeats or reports the stream as late.
+        An owner confirms a stream by heartbeats that do not report it as late.
         """
         availability, source, text = (
             reflected.state.availability,

@@ -1,6 +1,6 @@
-"""Broker connections in a cluster: each feed process runs a share of them, and web processes reach it by calls.
+"""Broker connections in a cluster: each feed process runs a share of them, and web processes reach them by calls.
 
-The store decides which connections run. Notifications between processes only shorten the delay.
+The database decides which connections run. Notifications between processes only shorten the delay.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ _FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...])
 
 
 class SharedConnections:
-    """Run a process's share of the connections. The supervisor is one of `several`."""
+    """Run this process's share of the broker connections, while other processes run the rest."""
 
     def __init__(self, supervisor: ConnectionSupervisor, partitions: Partitions, calls: Calls) -> None:
         self._supervisor, self._partitions, self._calls = supervisor, partitions, calls
         self._served: dict[int, AsyncExitStack] = {}
 
     async def run(self) -> None:
-        """Run a share of the connections until cancelled; then end them."""
+        """Run this process's share of the connections until cancelled; then end them."""
         await self._supervisor.start()
         try:
             async with self._calls.listen(CHANGED, lambda _: self._supervisor.wake()):
@@ -61,7 +61,7 @@ class SharedConnections:
 
 
 class RemoteConnections:
-    """Access to connections that run in other processes. Implements `ConnectionRunner`."""
+    """Access to broker connections that run in other processes. Implements `ConnectionRunner`."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -69,7 +69,7 @@ class RemoteConnections:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Notify the other processes of changes in the store, until cancelled."""
+        """Send notifications of changed connections to the other processes, until cancelled."""
         self._loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
@@ -77,16 +77,16 @@ class RemoteConnections:
             await self._calls.tell(CHANGED, b"")
 
     def wake(self) -> None:
-        """Notify the other processes that the store has changed, from any thread."""
+        """Notify the other processes that connections in the database have changed, from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
     def connected_brokers(self, user_id: int) -> set[str]:
-        """Return an empty set: this process knows no more than the store."""
+        """Return an empty set, because this process runs no connections."""
         return set()
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """Check a connection's credentials in the process that owns it, and return the findings."""
+        """Have the process that runs a connection check its credentials, and return the findings."""
         name, body = _name(partition_of_feed(row.user_id, row.broker)), msgspec.msgpack.encode(row)
         try:
             return _FINDINGS.decode(await self._calls.ask(name, body, CHECK_S))

@@ -44,11 +44,11 @@ _TURN = 500
 
 @dataclass(slots=True, eq=False)
 class _PublishedStream:
-    """A stream as last published.
+    """What was last published of a stream.
 
-    channel, version: the published channel and its version; None: not published yet. at_s: time of publication.
-    first, count: its order. since_s: time of the first unpublished change, 0 without one. busy: a state is
-    being published. dropped: it left the registry and this is unpublished; gone: this is published.
+    channel, version: the published channel and its version; None: not published yet. at_s: time of publication. first,
+    count: its order. since_s: time of the first unpublished change, 0 without one. busy: a state is being published.
+    dropped: it left the registry and this is unpublished; gone: this is published.
     """
 
     key: StreamKey
@@ -66,7 +66,7 @@ class _PublishedStream:
 
 @dataclass(slots=True, eq=False)
 class _PendingState:
-    """A state to be published, and its channel, version and market time."""
+    """A state that is to be published, with its channel, version and market time."""
 
     shown: _PublishedStream
     state: Latest
@@ -76,10 +76,10 @@ class _PendingState:
 
 
 class StatePublisher:
-    """Publish the streams of the acquired partitions of an engine, on its event loop.
+    """Publish the states of an engine's streams in the acquired partitions, on the engine's event loop.
 
-    name: name of this process for others. lost: called with a stream that now belongs to another process
-    according to the log.
+    name: name of this process for others. lost: called with a stream that now belongs to another process according to
+    the log.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class StatePublisher:
         self._hurry.set()
 
     async def _look(self) -> None:
-        """Capture changed streams: all of them at intervals, and at once those with a new status."""
+        """Repeatedly look for changed streams and capture their state; a new status is captured at once."""
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         while True:
@@ -154,7 +154,7 @@ class StatePublisher:
                 next_s = loop.time() + max(_SHORTEST_PAUSE_S, _PAUSES_A_LOOK * spent_s)
 
     async def _hurry_on(self) -> None:
-        """Capture the streams with a new status; those being published follow afterwards."""
+        """Capture the streams whose status changed. Those still being published follow afterwards."""
         self._hurry.clear()
         for text in list(self._hurried):
             shown = self._shown.get(text)
@@ -164,7 +164,7 @@ class StatePublisher:
                     await asyncio.sleep(0)
 
     async def _look_at_all(self) -> float:
-        """Capture every stream that changed; return the seconds this took, without other tasks' time."""
+        """Capture every stream that changed; return the processing time (s), without that of other tasks."""
         spent_s, began_s = 0.0, perf_counter()
         for at, text in enumerate(list(self._shown), 1):
             if self._take_if_moved(text) or at % _TURN == 0:
@@ -195,7 +195,7 @@ class StatePublisher:
         return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
 
     def _take(self, shown: _PublishedStream, runner: Runner, now_s: float) -> bool:
-        """Capture a stream's state and send it once its trades are stored.
+        """Capture a stream's state, and publish it once the log has stored its trades.
 
         Return False if the state is unavailable now.
         """
@@ -269,10 +269,10 @@ class StatePublisher:
             shown.dropped, shown.gone = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _PublishedStream, there: int) -> None:
-        """Check with the log whether we still own a stream, after another process has published a newer state.
+        """Check with the log whether this process still owns a stream, after another has published a newer state.
 
-        Acquire the stream again in the log. If that succeeds, our state becomes the newer one, even if the log
-        has started again from position 0. there: the log position in the order of the other state.
+        Acquire the stream again in the log. If that succeeds, our state becomes the newer one, even if the log has
+        started again from position 0. there: the log position in the order of the other state.
         """
         text = shown.key.text
         runner = self._runners.get(text)

@@ -1,6 +1,6 @@
-"""The encoded state of a stream for the processes that answer requests, and the heartbeats of its owner.
+"""Encoding of a stream's state for the processes that answer requests, and heartbeats of the stream's owner.
 
-A state of another edition is rejected, never interpreted.
+Each state carries the edition (version) of the encoding. A state of another edition is rejected.
 """
 
 import zlib
@@ -42,11 +42,11 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def availability(self) -> Availability:
-        """The availability of the stream."""
+        """Whether the stream is live, and if not, why."""
         return Availability(self.reason == "live", self.reason, self.market_ns, self.trade_date)
 
     def view(self) -> LiveView | None:
-        """Return the session; None before its first trade. Takes one or two milliseconds."""
+        """Decode the live session; None before its first trade. Takes one or two milliseconds."""
         return Capture.load(zlib.decompress(self.capture)).view() if self.capture else None
 
 
@@ -69,9 +69,9 @@ def read_state(body: bytes) -> State:
 
 
 class ProcessHeartbeat(msgspec.Struct, array_like=True, frozen=True):
-    """A heartbeat of process `by`: its last published states of the streams of `partitions` are current.
+    """A heartbeat of process `by`: the last published states of the streams in `partitions` are current.
 
-    but: streams with a newer state that could not be published.
+    but: exceptions, that is, streams with a newer state that could not be published.
     """
 
     by: str

@@ -1,1 +1,1 @@
-"""Delivery of alerts: subscriptions, outbox, dispatcher, senders and guarded requests."""
+"""Delivery of alerts: subscriptions, outbox (alerts to be delivered), dispatcher, senders and guarded requests."""

@@ -1,6 +1,6 @@
-"""Notifies owners about their webhooks in a separate thread, so that a slow email server delays no delivery.
+"""Notify owners about their webhooks in a separate thread, so that a slow email server delays no delivery.
 
-Failures do not affect delivery. Beyond `MOST_WAITING` the oldest notices are dropped and logged.
+If a notice fails, delivery is not affected. Beyond `MOST_WAITING` the oldest notices are dropped and logged.
 """
 
 from collections import deque
@@ -19,14 +19,14 @@ MOST_WAITING = 1_000
 
 
 class Notices(Protocol):
-    """Notifies the owner of a subscription. Called in a separate thread, one call at a time."""
+    """Interface for notifying the owner of a subscription. Called in a separate thread, one call at a time."""
 
     def warned(self, message: Message, hours: int) -> None:
-        """Notify that nothing has been delivered for this many hours."""
+        """Warn the owner that nothing has been delivered for this many hours."""
         ...
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """Notify that the subscription was disabled. `reason`: its code."""
+        """Notify the owner that the subscription was disabled. `reason`: its code."""
         ...
 
 
@@ -41,9 +41,9 @@ class Announcements:
         self._thread: Thread | None = None
 
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
-        """Queue the notices that follow from recorded results.
+        """Queue the warnings to owners that delivery results require.
 
-        `switched_off` are the results that disabled a subscription.
+        `switched_off`: the results that disabled a subscription.
         """
         for done in switched_off:
             self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))

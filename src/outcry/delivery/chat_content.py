@@ -1,4 +1,4 @@
-"""Content of a chat message, before it takes the format of a chat.
+"""Content of an alert message for a chat, before it takes the format of Slack or Discord.
 
 Severity is a word and a symbol, so it does not depend on colour. Of many alerts the newest are shown and the others
 counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change its
@@ -30,7 +30,7 @@ _ENGLISH = NullTranslations()
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One alert: severity, its title line, and its sentence with the time it fired."""
+    """One alert in a chat message: its severity, its title line, and its sentence with the time it fired."""
 
     severity: Severity
     title: str
@@ -39,7 +39,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ChatContent:
-    """Content of a message.
+    """Content of a chat message.
 
     `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first. `notes`: the number of alerts not
     shown, and of missed ones. `url`: the page with all alerts.
@@ -52,7 +52,7 @@ class ChatContent:
 
 
 def build_content(message: Message, body: Body, now_ns: int) -> ChatContent:
-    """Return the content of a message with this body. `now_ns`: the current time."""
+    """Return the content of a chat message. `body`: the same alerts as JSON. `now_ns`: the current time."""
     alerts, url = body.alerts, body.alerts[0].url
     rows: list[AlertRow | None] = [entry.alert for entry in message.entries] or [None]
     shown = tuple(
@@ -75,7 +75,10 @@ def build_content(message: Message, body: Body, now_ns: int) -> ChatContent:
 
 
 def title(severity: Severity, row: AlertRow | None) -> str:
-    """Return severity, symbol, event and alert type in one line. `None` stands for the test."""
+    """Return severity, symbol, event and alert type in one line.
+
+    Without `row`, return the title of the test message.
+    """
     if row is None:
         return f"{MARKS[severity]} · Webhook test"
     happened = event(entry_of(row, "shared"), str)
@@ -100,7 +103,7 @@ def one_line(text: str) -> str:
 
 
 def plain(said: ChatContent, escape: Callable[[str], str]) -> str:
-    """Return the content as lines of text. `escape` makes a line harmless for the chat."""
+    """Return the content as lines of plain text. `escape` neutralises the chat's markup in a line."""
     lines = [said.headline] if len(said.shown) > 1 else []
     lines += [f"{alert.title}: {alert.sentence}" for alert in said.shown]
     notes = [f"{note}: {said.url}" for note in said.notes]

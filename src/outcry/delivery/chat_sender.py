@@ -1,8 +1,8 @@
-"""Sends messages to chats: the parts that Slack and Discord share.
+"""Send messages to chats: the parts that Slack and Discord share.
 
-Messages go to the chat's own hosts only, which the form of the URL ensures. A message that the chat calls malformed
-is sent once more as plain text, so that a bug of ours loses no alert. Missed alerts count as reported only once a
-message that mentions them was delivered.
+The form of the URL ensures that messages go to the chat's own hosts only. If a chat calls a message malformed, it is
+sent once more as plain text, so that a formatting bug of ours loses no alert. Missed alerts count as reported only once
+a message that mentions them was delivered.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ _HEADERS = {"content-type": "application/json"}
 
 
 class ChatSender(ABC):
-    """Sender of messages to a chat. `pages` is the base URL of the service's pages."""
+    """Base class of senders to chats. `pages` is the base URL of the service's pages."""
 
     target: ClassVar[Target]
 
@@ -45,14 +45,14 @@ class ChatSender(ABC):
 
     @abstractmethod
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """Interpret an HTTP response to `body`; the code is `our_message` if the chat calls it malformed."""
+        """Interpret the chat's HTTP response to `body`; the code is `our_message` if the chat calls it malformed."""
 
     def held_ns(self, now_ns: int) -> int:
-        """Return how long nothing may be sent to this chat."""
+        """Return how long (ns) the chat's rate limit forbids sending; 0 if sending is allowed."""
         return 0
 
     def posted_to(self, address: str) -> str:
-        """Return the URL to post to for a subscription's URL."""
+        """Return the URL to post to, given the URL stored in the subscription."""
         return address
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
@@ -78,7 +78,10 @@ class ChatSender(ABC):
 
 
 def _both(first: SendResult, second: SendResult) -> SendResult:
-    """Combine two results: the second, with both response excerpts, because the first shows a bug."""
+    """Combine the results of the formatted and the plain-text attempt.
+
+    The second counts. It carries the response excerpts of both, because the first shows a bug.
+    """
     excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
         :LONGEST_EXCERPT
     ]

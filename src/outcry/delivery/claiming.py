@@ -1,7 +1,7 @@
-"""Claims messages from the outbox for a worker.
+"""Claim messages from the outbox for a worker that sends them.
 
-One claim with a unique name leases a queue. A message gets its id and its entries before it is sent. Slow
-subscriptions get a limited share of the slots.
+One claim with a unique name leases the queue of a subscription. A message gets its id and its entries before it is
+sent. Slow subscriptions get a limited share of the slots.
 """
 
 import uuid
@@ -43,7 +43,7 @@ _ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How many queues may be claimed: in all, and slow ones."""
+    """How many queues a claim may lease: in all, and of slow receivers."""
 
     most: int
     slow: int
@@ -52,7 +52,7 @@ class ClaimLimits:
 def claim(
     connection: Connection, worker: str, now_ns: int, lease_ns: int, room: ClaimLimits
 ) -> list[Message]:
-    """Lease due queues within the limits, and return the next message of each."""
+    """Lease queues with due messages, within the limits, and return the next message of each."""
     lease = f"{worker}/{uuid.uuid4().hex}"
     messages: list[Message] = []
     while room.most > 0:
@@ -98,7 +98,7 @@ def _is_due(state: QueueState, now_ns: int) -> bool:
 
 @cache
 def _to_be_looked_at() -> Any:
-    """Query unleased queues whose check time has come, up to a duration of the last attempt.
+    """Query queues without a lease whose check time has come and whose last attempt was not slower than a limit.
 
     `SKIP LOCKED` lets several processes claim side by side.
     """
@@ -122,7 +122,7 @@ def _to_be_looked_at() -> Any:
 
 
 def _lease(connection: Connection, numbers: Sequence[int], lease: str, until_ns: int) -> None:
-    """Lease queues. If the worker stops, other workers check them when the lease expires."""
+    """Lease queues to a worker. If the worker stops, other workers check them when the lease expires."""
     held = {"worker": lease, "leased_until_ns": until_ns, "due_ns": until_ns}
     connection.execute(
         update(schema.lanes).where(_QUEUES.subscription_id.in_(_IDS)).values(held), {"ids": list(numbers)}
@@ -132,7 +132,7 @@ def _lease(connection: Connection, numbers: Sequence[int], lease: str, until_ns:
 def _choose(
     connection: Connection, due: Mapping[int, QueueState], candidates: Mapping[int, RowMapping], now_ns: int
 ) -> Mapping[str, int]:
-    """Return the ids of the next messages with their subscriptions. Waiting entries without a message form new ones."""
+    """Return the ids of the next messages with their subscriptions. New messages are formed from waiting entries."""
     chosen: dict[str, int] = {}
     new: list[dict[str, Any]] = []
     for number, state in due.items():
@@ -149,7 +149,7 @@ def _choose(
 
 @cache
 def _gather() -> Any:
-    """Move entries without a message into a new one."""
+    """Put waiting entries that belong to no message into a new message."""
     free = schema.outbox.alias("free")
     oldest = (
         select(free.c.id)
@@ -193,7 +193,7 @@ def _read(
 
 @dataclass(slots=True)
 class _Contents:
-    """Contents of a message. `asked_ns` is the earliest of its entries."""
+    """The entries of a message, while they are read from the outbox. `asked_ns`: when the first of them was written."""
 
     entries: list[Entry]
     tries: int
@@ -227,7 +227,7 @@ def read_queue(row: RowMapping) -> Queue:
 
 @cache
 def _missed() -> Any:
-    """Query how many missed entries the next chat message or email reports."""
+    """Query how many missed alerts the next chat message or email will report."""
     missed = (_OUTBOX.subscription_id.in_(_IDS), _OUTBOX.phase.in_(MISSED_PHASES))
     return select(_OUTBOX.subscription_id, func.count()).where(*missed).group_by(_OUTBOX.subscription_id)
 

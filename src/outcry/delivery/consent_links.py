@@ -22,22 +22,22 @@ ASKED_FOR_NS = 7 * NANOS_PER_DAY
 
 
 class ConsentLinks:
-    """Makes and validates links. `key` is used for nothing else; links begin with `public_url`."""
+    """Create and validate consent links. `key` is used for nothing else; links begin with `public_url`."""
 
     def __init__(self, key: bytes, public_url: str, clock: Clock) -> None:
         self._key, self.site, self._clock = key, public_url.rstrip("/"), clock
         self._tickets = Tickets(key, clock)
 
     def confirm(self, row: SubscriptionRow) -> str:
-        """Return the link by which a reader agrees; it expires in seven days."""
+        """Return the link by which the reader of a subscription agrees to receive it; it expires in seven days."""
         return self._link("confirm", row, ASKED_FOR_NS)
 
     def unsubscribe(self, row: SubscriptionRow) -> str:
-        """Return the link by which a reader unsubscribes."""
+        """Return the link by which the reader of a subscription unsubscribes."""
         return self._link("unsubscribe", row, None)
 
     def whose(self, purpose: Purpose, token: str) -> tuple[int, int] | None:
-        """Return the user id and the subscription id that a token names; None if it is invalid or expired.
+        """Return the user id and the subscription id in a link's token; None if it is invalid or expired.
 
         Call `holds` to check that it is still valid for that subscription.
         """
@@ -60,9 +60,9 @@ class ConsentLinks:
 
 
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
-    """Return the content of a link.
+    """Return the data that a link's token contains.
 
-    `to` is a digest of the email address. That address is encrypted again when its reader unsubscribes, which
+    `to` is a digest of the encrypted email address. When its reader unsubscribes, the address is encrypted again, which
     invalidates earlier links to agree.
     """
     to = row.shown.lower().encode()

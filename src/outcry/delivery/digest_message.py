@@ -1,4 +1,4 @@
-"""Content of a digest: alerts by symbol as plain text and HTML, in the reader's language and time zone.
+"""Content of a digest (an email with several alerts) as plain text and HTML, in the reader's language and time zone.
 
 Both forms have the same content. Severity is a word and a symbol. Opening the email loads nothing: no images, scripts
 or fonts. Text from data is always escaped.
@@ -29,7 +29,7 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One alert: code, symbol and name of its severity, its time, a short event and a sentence."""
+    """One alert in a digest: its code, symbol, severity name and time, a short event and a sentence."""
 
     code: str
     shape: str
@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class DigestMessage:
-    """Content of an email. `request` is the text without secrets, for tests of a webhook."""
+    """Subject and bodies of a digest email. `request` is the text without secrets, for tests of a webhook."""
 
     subject: str
     text: str
@@ -83,12 +83,12 @@ def render_digest(message: Message, links: Links) -> DigestMessage:
 
 
 def _counted(words: Vocabulary, one: str, many: str, count: int) -> str:
-    """Return a count in words; empty for zero."""
+    """Return a count with its noun in singular or plural; empty for zero."""
     return words.ngettext(one, many, count) % {"num": count} if count else ""
 
 
 def _shown(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries to show, in the order they happened."""
+    """Return the alerts that the digest lists, in the order they happened."""
     if len(entries) <= MOST_SHOWN:
         return entries
     rank = {code: place for place, code in enumerate(alert_phrases.SEVERITIES)}
@@ -129,7 +129,7 @@ def _price(price: float) -> str:
 
 
 def _day(language: str, text: str) -> str:
-    """Format a trade date. The reference of an alert is not always one."""
+    """Format the trade date that an alert refers to; return any other text unchanged."""
     try:
         return date_text(date.fromisoformat(text), language)
     except ValueError:

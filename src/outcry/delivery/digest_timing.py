@@ -1,4 +1,4 @@
-"""Splits the alerts of a digest into those sent now and those sent later.
+"""Split the alerts of a digest email into those to send now and those to send later.
 
 An alert waits for the end of the digest window it was written in. Critical alerts do not wait if the reader chose so.
 Neither do alerts of a message that was attempted before.
@@ -10,9 +10,9 @@ from outcry.delivery.outbox_model import Entry, Message
 
 
 def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
-    """Return the entries of an email to send now, and when the others are due (None if there are none).
+    """Return the alerts of a digest to send now, and when the others are due (None if there are none).
 
-    The window of the first entry applies to all.
+    The window of the first alert applies to all.
     """
     end_ns = _end_ns(message)
     if end_ns <= now_ns or message.attempts:
@@ -23,7 +23,7 @@ def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
 
 
 def wanted_ns(message: Message) -> int:
-    """Return when a message should be sent: when it was written or resent; for a digest, at the end of its window."""
+    """Return when a message should be sent: at the end of its window for a digest, else when written or resent."""
     return _end_ns(message) if message.subscription.target is Target.EMAIL else message.created_ns
 
 

@@ -1,7 +1,7 @@
-"""Ends of digest windows, in the reader's local time.
+"""Ends of digest windows (the intervals for which alerts are collected into one email), in the reader's local time.
 
-A window always ends. If a time change skips the hour, the window ends at the change. If the hour occurs twice, it
-ends at the first.
+A window always ends. If a time change skips the hour, the window ends at the change. If the hour occurs twice, it ends
+at the first.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -48,7 +48,7 @@ def _next_digest_ns(since_ns: int, zone: ZoneInfo, digest_hour: int) -> int:
 
 
 def _first_ns(wall: datetime) -> int:
-    """Return when a clock first shows a local time, or when it skips it."""
+    """Return when a local time first occurs, or when a time change skips it (ns UTC)."""
     before, after = wall.utcoffset(), wall.replace(fold=1).utcoffset()
     assert before is not None
     assert after is not None

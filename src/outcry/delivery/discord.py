@@ -1,7 +1,7 @@
-"""Sends alerts to a Discord channel through a webhook.
+"""Send alerts to a Discord channel through a webhook.
 
-Text from data is escaped, and a message never mentions a user or role. A text is never longer than Discord allows.
-Discord's rate limits are respected before they are reached, because Discord blocks the whole machine for ignoring them.
+Text from data is escaped, and a message never mentions a user or role. A text is never longer than Discord allows. The
+sender stops before it reaches Discord's rate limits, because Discord blocks the whole machine for ignoring them.
 """
 
 import re
@@ -45,29 +45,29 @@ class _Problem(msgspec.Struct):
 
 
 class Restraint:
-    """Rate limits that apply to all webhooks of this machine."""
+    """Discord's rate limits for all webhooks of this machine, and when they allow sending again."""
 
     def __init__(self, most_invalid: int = MOST_INVALID) -> None:
         self._invalid_ns: deque[int] = deque(maxlen=most_invalid)
         self._asked_until_ns = 0
 
     def count(self, now_ns: int) -> None:
-        """Count a response of a status that Discord blocks machines for."""
+        """Count a response that indicates abuse; after too many of them Discord blocks the machine."""
         self._invalid_ns.append(now_ns)
 
     def pause(self, until_ns: int) -> None:
-        """Record that Discord asks the whole machine to wait."""
+        """Send nothing from this machine before a time, because Discord asked for it."""
         self._asked_until_ns = max(self._asked_until_ns, until_ns)
 
     def held_ns(self, now_ns: int) -> int:
-        """Return how long to wait from now; 0 if sending is allowed."""
+        """Return how long (ns) to wait before sending; 0 if sending is allowed."""
         invalid = self._invalid_ns
         full_until_ns = invalid[0] + INVALID_WINDOW_NS if len(invalid) == invalid.maxlen else 0
         return max(full_until_ns, self._asked_until_ns, now_ns) - now_ns
 
 
 class DiscordSender(ChatSender):
-    """Implements `Sender` for Discord. One instance a process, because limits are per machine."""
+    """Implements `Sender` for Discord. Create one instance per process, because limits apply to the machine."""
 
     target = Target.DISCORD
 
@@ -76,18 +76,18 @@ class DiscordSender(ChatSender):
         self._restraint = restraint or Restraint()
 
     def held_ns(self, now_ns: int) -> int:
-        """Return how long nothing may be sent to this chat."""
+        """Return how long (ns) Discord's rate limits forbid sending; 0 if sending is allowed."""
         return self._restraint.held_ns(now_ns)
 
     def posted_to(self, address: str) -> str:
-        """Return the URL to post to for a webhook's URL.
+        """Return the URL to post to, given the URL stored in the subscription.
 
-        It has `wait`, because otherwise Discord may drop an accepted message without an error.
+        It has the parameter `wait`, because otherwise Discord may drop an accepted message without an error.
         """
         return f"{address}?wait=true"
 
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """Return an embed for each alert, below a line that notifications show."""
+        """Return the JSON of a Discord message: a line shown in notifications, then an embed for each alert."""
         embeds: list[dict[str, object]] = [
             {
                 "title": _escaped(alert.title, _TITLE),
@@ -103,11 +103,11 @@ class DiscordSender(ChatSender):
         return {**_content(content), "embeds": embeds}
 
     def plain_payload(self, said: ChatContent) -> dict[str, object]:
-        """Return the JSON of the same content as plain text."""
+        """Return the JSON of a Discord message with the same content as plain text."""
         return _content(plain(said, lambda line: _escaped(line, _LINE)))
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """Interpret an HTTP response to `body`; the code is `our_message` if Discord calls it malformed."""
+        """Interpret Discord's HTTP response to `body`; the code is `our_message` if it calls it malformed."""
         problem, status = _problem(reply.body), reply.status or 0
         if (
             status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared"
@@ -134,7 +134,7 @@ def _header(reply: Reply, name: str) -> str:
 
 
 def _content(text: str) -> dict[str, object]:
-    """Return a text message. `allowed_mentions` prevents all mentions."""
+    """Return the JSON of a plain text message. `allowed_mentions` prevents all mentions."""
     return {"content": shortened(text, LONGEST_CONTENT), "allowed_mentions": {"parse": []}}
 
 

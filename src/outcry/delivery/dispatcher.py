@@ -1,8 +1,9 @@
-"""Claims messages from the outbox, sends many at once, and records the results.
+"""Claim due messages from the outbox, send many at once, and record the results.
 
-A queue sends one message at a time. A result is recorded before its queue is released; if the process stops before
-that, the message is sent again with the same id. One thread accesses the outbox, off the event loop, and results that
-arrive at about the same time are written together. Slow receivers take only a share of the slots.
+A queue holds the alerts of one subscription and sends one message at a time. A result is recorded before its queue is
+released; if the process stops before that, the message is sent again with the same id. One thread accesses the outbox,
+off the event loop, and results that arrive at about the same time are written together. Slow receivers take only a
+share of the slots.
 """
 
 import asyncio
@@ -50,7 +51,10 @@ _ATTEND_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts of a dispatcher. `worker`: a name unique to this process. `encryptor`: encrypts URLs and secrets."""
+    """The objects a dispatcher works with.
+
+    `worker`: a name unique to this process. `encryptor`: encrypts URLs and secrets.
+    """
 
     outbox: Outbox
     senders: Mapping[Target, Sender]
@@ -61,7 +65,7 @@ class Parts:
 
 
 class Dispatcher:
-    """Delivers messages on the running event loop. `chance` spreads retries."""
+    """Deliver due messages, on the running event loop. `chance` randomises the times of retries."""
 
     def __init__(self, parts: Parts, *, chance: Callable[[], float] = random.random) -> None:
         self._parts, self._chance = parts, chance
@@ -82,14 +86,14 @@ class Dispatcher:
     # -- life
 
     def wake(self) -> None:
-        """Claim at once. Thread-safe."""
+        """Check for due messages at once. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
         """Deliver due messages until cancelled.
 
-        Raises only on a fault, and can be called again: messages in flight continue, and no result is lost.
+        It raises only after a fault. It can then be called again: messages in flight continue, and no result is lost.
         """
         self._loop = asyncio.get_running_loop()
         async with BackgroundTasks() as tasks:
@@ -107,7 +111,7 @@ class Dispatcher:
                 self._loop = None
 
     def close(self) -> None:
-        """End the threads, and report that this worker has ended."""
+        """End the threads, and record that this worker has ended."""
         self._parts.outbox.leave()
         self._announcements.close()
         self._store_thread.shutdown()
@@ -181,9 +185,9 @@ class Dispatcher:
             self.report(LogEvent.MESSAGE_FAILED, message_id=message.message_id, problem=repr(problem))
 
     async def _without_rest(self, message: Message) -> Message:
-        """Return an email with its due entries only.
+        """Return a digest with its due alerts only, after returning the others to the queue.
 
-        The others return to the queue first, so that a resend after a crash has the same content under the same id.
+        The others are returned first, so that a resend after a crash has the same content under the same id.
         """
         now, rest_due_ns = due_now(message, self._parts.clock.now_ns())
         chosen = {entry.id for entry in now}
@@ -256,7 +260,7 @@ class Dispatcher:
         self.report(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
 
     async def _finish(self) -> None:
-        """Wait a short time for messages in flight, record the results and notify owners."""
+        """At shutdown, wait a short time for messages in flight, record their results and notify owners."""
         self._loop = None
         await self._under_way.settle(_PATIENCE_S)
         await self._under_way.stop()

@@ -1,7 +1,7 @@
-"""Posts messages to webhook URLs that users chose.
+"""Post messages to webhook URLs that users chose, without letting them reach private networks.
 
-Every delivery checks the URL as text, and every new connection checks all IP addresses of its host. There is one
-lookup, so a connection goes to an address that was checked, and TLS verifies the host name. Redirects, proxies,
+Every delivery checks the text of the URL, and every new connection checks all IP addresses of its host. The host is
+resolved once, so the connection goes to an address that was checked. TLS verifies the host name. Redirects, proxies,
 cookies, compression and environment variables are ignored. Each stage has a deadline, and the rest of a response beyond
 the stored part is not read. A failure is a code without any text of the server.
 """
@@ -38,7 +38,7 @@ _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None,
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Deadlines of stages, and limits of concurrent requests.
+    """Deadlines of the stages of a request, and limits of concurrent requests.
 
     One limit applies to all requests, the other to each IP address, for all names that resolve to it.
     """
@@ -52,12 +52,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Result of a post.
+    """Result of posting a message.
 
     - `code`: `ok` if the HTTP response was complete enough to interpret, with any status, else the failure.
     - `headers`: case-insensitive; `body`: the first 16 KiB, as received.
-    - `phases_ms`: durations of `dns`, `connect`, `tls` and `answer` (until the response headers), as far as reached.
-      A reused connection has `answer` only.
+    - `phases_ms`: durations of `dns`, `connect`, `tls` and `answer` (until the response headers), as far as reached. A
+      reused connection has `answer` only.
     """
 
     code: str
@@ -79,7 +79,7 @@ class _PartialReply:
 
 
 class Egress:
-    """Checks URLs and posts to them.
+    """Check webhook URLs and post to them.
 
     Used on one event loop. `trust` is the TLS context of public hosts, `private_trust` of hosts that the operator
     allowed; default: the same.
@@ -97,11 +97,14 @@ class Egress:
         self._all, self._at_address = Slots(self._limits.at_once), Slots(self._limits.at_address)
 
     async def check(self, url: str) -> str:
-        """Return `ok`, `unverified` if the host cannot be resolved now, or the `endpoint_*` code of the fault."""
+        """Check a webhook URL. Return `ok`, the `endpoint_*` code of its fault, or `unverified`.
+
+        `unverified` means that the host cannot be resolved now.
+        """
         return await self._resolver.check(url)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Post once. Failures are codes of the reply, not exceptions."""
+        """Post a message once. A failure is a code in the reply, not an exception."""
         read = self._read(url)
         if isinstance(read, str):
             return Reply(read)
@@ -124,7 +127,7 @@ class Egress:
         await self._resolver.close()
 
     async def resolve(self, request: OutboundRequest) -> tuple[str, ...]:
-        """Return the IP addresses to dial, and acquire a slot at the first.
+        """Return the IP addresses to connect to, and acquire a slot (permission for one more request) at the first.
 
         Raises `OSError`; the request's `code` has the reason.
         """
@@ -147,7 +150,7 @@ class Egress:
     async def _request(
         self, destination: Destination, url: URL, body: bytes, headers: Mapping[str, str]
     ) -> tuple[_PartialReply, tuple[tuple[str, int], ...]]:
-        """Send a request; return the response and the durations of its stages."""
+        """Send an HTTP request; return the response and the durations of its stages."""
         reply = _PartialReply()
         limits, allows = self._limits, self._resolver.may_connect
         end_s = asyncio.get_running_loop().time() + limits.total_s
@@ -211,7 +214,7 @@ class Egress:
 
 
 class _RequestResolver(AbstractResolver):
-    """Resolver for aiohttp of the host of the current request.
+    """Resolver that aiohttp calls for the host of the current request.
 
     aiohttp does not call it for IP addresses. `guarded_socket` checks those.
     """
@@ -229,7 +232,7 @@ class _RequestResolver(AbstractResolver):
 
 
 async def _read(response: aiohttp.ClientResponse, reply: _PartialReply) -> None:
-    """Read a response, as much of it as is stored."""
+    """Read the part of a response that is stored."""
     reply.status, reply.headers = response.status, response.headers
     async for part in response.content.iter_any():
         reply.body += part[: LONGEST_BODY - len(reply.body)]
@@ -238,7 +241,7 @@ async def _read(response: aiohttp.ClientResponse, reply: _PartialReply) -> None:
 
 
 def _code(problem: Exception, stage: Stage, *, answered: bool) -> str:
-    """Return the code of a failure in a stage."""
+    """Return the code for an exception that occurred in a stage of the request."""
     if isinstance(problem, TimeoutError):
         early = {Stage.DNS: "unresolvable", Stage.CONNECT: "connect_timeout", Stage.TLS: "connect_timeout"}
         return early.get(stage, "answer_timeout")

@@ -1,4 +1,4 @@
-"""Sends digests of alerts through the operator's email server.
+"""Send digests of alerts through the operator's email server.
 
 A resent email has the same Message-ID, so email programs show it once. Each has a one-click unsubscribe header (RFC
 8058). The log records why an email was not sent.

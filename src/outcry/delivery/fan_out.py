@@ -1,6 +1,6 @@
-"""Writes the outbox entries of alerts.
+"""Write the outbox entries of alerts: one for each subscription that should receive the alert.
 
-The transaction that records an alert writes one entry for each matching subscription whose user may see the alert's
+The transaction that records an alert writes these entries. A subscription matches only if its user may see the alert's
 feed. The alerts of a subscription and symbol are numbered without gaps, even after some are deleted.
 """
 
@@ -46,11 +46,11 @@ class OutboxEntries:
     """Outbox entries of alerts. Implements `AlertEntries`."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """Add newly recorded alerts for every subscription that receives them."""
+        """Write the outbox entries of newly recorded alerts, one for each subscription that receives them."""
         enter_alerts(connection, alerts, whom)
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
-        """Remove alerts."""
+        """Delete the alerts that match these conditions. Their outbox entries stay but are never sent."""
         forget_alerts(connection, *which)
 
 
@@ -71,7 +71,7 @@ def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOu
 def enter_missing(
     connection: Connection, scope: Scope, subscription_id: int, since_ns: int, now_ns: int
 ) -> int:
-    """Write missing entries of a subscription; return their number.
+    """Write the outbox entries that a subscription lacks; return their number.
 
     Alerts since `since_ns` are included if they match the subscription and are visible to the scope.
     """
@@ -90,7 +90,7 @@ def enter_missing(
 
 
 def seen_by(scope: Scope) -> ColumnElement[bool]:
-    """Return the condition that an alert's feed is visible to a scope."""
+    """Return the SQL condition that a user's scope may see an alert's feed."""
     live = [grant for grant in scope.grants if grant.scope == "live"]
     roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
     granted = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
@@ -98,7 +98,10 @@ def seen_by(scope: Scope) -> ColumnElement[bool]:
 
 
 def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
-    """Delete alerts. Their entries stay, because numbering continues from them, but are never sent."""
+    """Delete the alerts that match these conditions. Their outbox entries stay but are never sent.
+
+    The entries are needed to continue their numbering.
+    """
     seqs = select(_ALERTS.seq).where(*which)
     lock_recording(connection)
     lock_queues_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
@@ -110,7 +113,7 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
-    """Select entries of alerts for matching subscriptions in these phases.
+    """Query the entries to write for alerts: one for each matching subscription in these phases.
 
     Entries of disabled subscriptions are held.
     """
@@ -128,7 +131,7 @@ def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
 
 
 def _last_number() -> Any:
-    """Return the number of the subscription's newest entry of the alert's symbol."""
+    """Query the number of the newest outbox entry of a subscription and symbol."""
     earlier = schema.outbox.alias("earlier").c
     newest = select(func.max(earlier.number)).where(
         earlier.subscription_id == _SUBSCRIPTIONS.id, earlier.symbol == _ALERTS.symbol
@@ -138,7 +141,7 @@ def _last_number() -> Any:
 
 @cache
 def _to_audience(*, everyone: bool) -> Any:
-    """Insert the entries of one alert, for all users or for an audience."""
+    """Insert the outbox entries of one alert, for all users or only for those who may see its feed."""
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.DISABLED)
     query = _entries(_last_number() + 1, phases).where(
         _ALERTS.seq == bindparam("seq"),

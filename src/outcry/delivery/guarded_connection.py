@@ -1,7 +1,7 @@
 """HTTP connections that limit what a server may send, and how many requests run at one IP address.
 
-All received bytes count, of every part of the protocol. A connection is closed if its server sends data
-without a request, so that this data is not taken for the response to the next one. The classes extend internal parts of
+All received bytes count, of every part of the protocol. If a server sends data without a request, the connection is
+closed, so that this data is not taken for the response to the next request. The classes extend internal parts of
 aiohttp; `tests/delivery/test_guarded_connection.py` checks that these still exist.
 """
 
@@ -36,7 +36,7 @@ class Malformed(aiohttp.ClientError):
 
 
 class GuardedConnection(ResponseHandler):
-    """A connection. `peer` is the IP address at its other end."""
+    """An HTTP connection that limits what its server may send. `peer` is the IP address at its other end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -55,7 +55,10 @@ class GuardedConnection(ResponseHandler):
         self.peer = str(ip_address(peer[0])) if peer else ""
 
     def is_connected(self) -> bool:
-        """Return whether the connection can be used. An idle one must not have received data, read or unread."""
+        """Return whether the connection can be used.
+
+        An idle connection that has received data, read or unread, cannot be used.
+        """
         return super().is_connected() and not (self._idle and self._is_readable())
 
     def set_response_params(self, **given: Any) -> None:
@@ -81,7 +84,7 @@ class GuardedConnection(ResponseHandler):
             self._abort()
 
     def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """Accept response headers from the parser."""
+        """Take response headers from the parser, within the limits."""
         message, body = data
         if self._body is not None:
             self._unsolicited = True
@@ -125,7 +128,7 @@ class GuardedConnection(ResponseHandler):
 
 
 class GuardedConnector(aiohttp.TCPConnector):
-    """Creates and reuses connections for outbound requests."""
+    """Create and reuse connections for outbound requests, within the limit of requests at an IP address."""
 
     def __init__(self, resolver: AbstractResolver) -> None:
         super().__init__(
@@ -137,7 +140,10 @@ class GuardedConnector(aiohttp.TCPConnector):
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """Return a connection and hold a slot at its address; a new connection has one already. Raises `NoSlotFree`."""
+        """Return a connection with a slot (permission for one request) at its IP address. Raises `NoSlotFree`.
+
+        A new connection has acquired its slot already.
+        """
         request = CURRENT_REQUEST.get()
         while True:
             connection = await super().connect(req, traces, timeout)

@@ -1,4 +1,4 @@
-"""Sends alerts to HTTPS endpoints of programs: a signed POST, and how its response is interpreted.
+"""Send alerts to HTTPS endpoints of programs: a signed POST, and how its response is interpreted.
 
 Only a 2xx status means delivered. After any other response the message is retried, or retained as failed.
 """

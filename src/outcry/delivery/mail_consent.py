@@ -27,7 +27,7 @@ HOURLY, WEEKLY = 60, 60 * 24 * 7
 
 
 class MailConsent:
-    """Requests consent and handles answers.
+    """Ask readers for consent by email, and handle the links they open.
 
     `hourly` and `weekly` are limiters used for nothing else, on clocks slowed by `HOURLY` and `WEEKLY`. `mailer` is
     None if the service sends no email. Methods that read a subscription may raise `StoreBusy`.
@@ -42,7 +42,7 @@ class MailConsent:
         self._report: Report = discard
 
     def report_to(self, report: Report) -> None:
-        """Log emails that could not be sent with `report`."""
+        """Use `report` to log emails that could not be sent."""
         self._report = report
 
     @property
@@ -67,7 +67,7 @@ class MailConsent:
         return "asked"
 
     def find(self, purpose: Purpose, token: str) -> SubscriptionRow | None:
-        """Return the subscription of a link; None if the link is invalid."""
+        """Return the subscription that a consent link belongs to; None if the link is invalid."""
         whose = self._links.whose(purpose, token)
         if whose is None:
             return None
@@ -78,11 +78,14 @@ class MailConsent:
         return row if self._links.holds(purpose, token, row) else None
 
     def confirm(self, token: str) -> SubscriptionRow | None:
-        """Record consent, also repeatedly; None if the link is invalid."""
+        """Record the reader's consent and return the subscription; None if the link is invalid. May be repeated."""
         return self._answered("confirm", token, self._subscriptions.confirm)
 
     def unsubscribe(self, token: str) -> SubscriptionRow | None:
-        """Withdraw consent, also repeatedly; None if the link is invalid."""
+        """Record that the reader unsubscribed and return the subscription; None if the link is invalid.
+
+        May be repeated.
+        """
         row = self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
         if row is not None:
             with self._lock:
@@ -111,7 +114,7 @@ class MailConsent:
             )
 
     def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
-        """Return whether a mailbox whose reader has unsubscribed received a request within the week.
+        """Return whether a mailbox that unsubscribed was sent another request for consent within the week.
 
         The database records this for this subscription; for others it is in memory only.
         """

@@ -16,7 +16,7 @@ Window = Literal["quarter", "hour", "day"]
 
 
 class Target(StrEnum):
-    """Kind of receiver."""
+    """Kind of receiver: an HTTPS endpoint, a chat or an email address."""
 
     SLACK = "slack"
     DISCORD = "discord"
@@ -123,7 +123,7 @@ Change = Callable[[SubscriptionRow], SubscriptionRow]
 
 
 class SubscriptionStore(Protocol):
-    """Subscriptions by owner. Every method may raise `StoreBusy`."""
+    """Storage of webhook subscriptions, by owner. Every method may raise `StoreBusy`."""
 
     def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
         """Return a user's subscriptions, oldest first."""
@@ -169,7 +169,7 @@ class SubscriptionStore(Protocol):
 
 
 class Deliverer(Protocol):
-    """Delivery, as the pages use it, from any thread except the event loop's."""
+    """The delivery service as the web pages use it, from any thread except the event loop's."""
 
     @property
     def running(self) -> bool:
@@ -178,7 +178,7 @@ class Deliverer(Protocol):
 
     @property
     def admitted(self) -> Sequence[str]:
-        """Return the hosts that the operator allowed to be private."""
+        """Return the hosts to which deliveries are allowed although they may be private (set by the operator)."""
         ...
 
     def check_url(self, target: Target, address: str) -> str:

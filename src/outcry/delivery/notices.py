@@ -1,4 +1,4 @@
-"""Notifies owners about failing and disabled webhooks, in the account's log and by email.
+"""Notify owners about failing and disabled webhooks, in the account's log and by email.
 
 A notice contains only the displayable part of a URL or email address. A failure to send an email is logged only.
 """
@@ -43,12 +43,12 @@ class OwnerNotices:
         self._public_url, self._report = public_url.rstrip("/"), report
 
     def warned(self, message: Message, hours: int) -> None:
-        """Notify that nothing has been delivered for this many hours."""
+        """Warn the owner that nothing has been delivered for this many hours."""
         self._note(message, Event.SUBSCRIPTION_FAILING, hours=str(hours))
         self._mail(message, "webhook_failing", hours=str(hours))
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """Notify that the subscription was disabled."""
+        """Notify the owner that the subscription was disabled."""
         self._note(message, Event.SUBSCRIPTION_OFF, code=reason)
         words = _WHY.get(message.reader.language, _WHY["en"])
         self._mail(message, "webhook_off", why=words.get(reason, words["other"]))

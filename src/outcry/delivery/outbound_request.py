@@ -1,8 +1,9 @@
 """One HTTP request to a webhook: its current stage, its deadline and its slots.
 
-Sockets are created for a request only, and only to IP addresses that its destination allows. A request holds a slot at
-each IP address that it has a socket to. The TLS library reports the progress: the first step of a handshake ends the
-connect stage, the last one begins the wait for the response.
+A slot is the permission for one request at an IP address. Sockets are created for a request only, and only to IP
+addresses that its destination allows. A request has a slot at each IP address that it has a socket to. The TLS library
+reports the progress: the first step of a handshake ends the connect stage, the last one begins the wait for the
+response.
 """
 
 import asyncio
@@ -36,9 +37,9 @@ class Stage(IntEnum):
 
 @dataclass(slots=True)
 class OutboundRequest:
-    """The state of a request.
+    """The state of one HTTP request to a webhook.
 
-    - `allows`: returns whether the destination may be dialled at an IP address.
+    - `allows`: returns whether the destination may be reached at an IP address.
     - `deadline`: the deadline of the stage; `end_s`: the final deadline, in the loop's time.
     - `slots`: slots by IP address; `acquired`: addresses at which the request has one.
     - `code`: why the request was refused here, empty if it was not.
@@ -60,7 +61,7 @@ class OutboundRequest:
     _since_s: float = field(default_factory=time.perf_counter)
 
     def enter(self, stage: Stage) -> None:
-        """Begin a stage. Entering the same stage again has no effect, and its time continues."""
+        """Begin a stage, and end the previous one. Entering the current stage again has no effect."""
         if self.finished or stage <= self.stage:
             return
         self._leave()
@@ -71,7 +72,7 @@ class OutboundRequest:
             self._extend_to(self.end_s)
 
     def finish(self) -> None:
-        """End the stages: the response has begun, or there will be none."""
+        """End the last stage: the response has begun, or there will be none."""
         if self.finished:
             return
         if self.stage is Stage.START:  # on a reused connection
@@ -80,9 +81,9 @@ class OutboundRequest:
         self.finished = True
 
     async def acquire(self, addresses: Collection[str]) -> str:
-        """Acquire a slot at the first of these IP addresses that has one free, and release all others.
+        """Acquire a slot (permission for one request) at the first of these IP addresses that has one free.
 
-        Return that IP address. Raises `NoSlotFree`.
+        Release the slots at all others, and return the IP address. Raises `NoSlotFree`.
         """
         self.release()
         address = await self.slots.acquire(addresses, self.slot_wait_s)
@@ -93,7 +94,7 @@ class OutboundRequest:
         return address
 
     def try_acquire(self, address: str) -> bool:
-        """Acquire a slot at one more IP address if one is free; return whether the request has one."""
+        """Acquire a slot at one more IP address if one is free; return whether the request has one there."""
         if self.finished or (address not in self.acquired and not self.slots.try_acquire(address)):
             return False
         self.acquired.add(address)
@@ -130,17 +131,16 @@ class ObservedHandshake(ssl.SSLObject):
 
 
 class _RequestSocket(socket.socket):
-    """A socket that a request created.
+    """A socket that was created for a request, and whose closing releases the request's slot.
 
-    Closing it releases that request's slot at its IP address. A later request that reuses the connection acquires its
-    own slot.
+    A later request that reuses the connection acquires its own slot.
     """
 
     request: OutboundRequest
     address: str
 
     def close(self) -> None:
-        """Close the socket, and release its slot."""
+        """Close the socket, and release the request's slot at its IP address."""
         super().close()
         self.request.release(self.address)
 

@@ -1,4 +1,4 @@
-"""Outbox in SQLite or PostgreSQL, through SQLAlchemy Core.
+"""The outbox (alerts to be delivered) in SQLite or PostgreSQL, through SQLAlchemy Core.
 
 Operations for an owner affect only the owner's rows. Entries of deleted alerts are never sent.
 """
@@ -53,7 +53,7 @@ class SqlOutbox:
     # -- for workers
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Report that a worker is alive, every few seconds."""
+        """Record that a worker is alive; called every few seconds."""
         gone = self._attendance.look(worker, now_ns)
         if not gone:
             return 0
@@ -61,7 +61,7 @@ class SqlOutbox:
             return let_go(connection, gone, now_ns)
 
     def leave(self) -> None:
-        """Report that this worker has ended."""
+        """Record that this worker has ended."""
         self._attendance.leave()
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
@@ -75,14 +75,14 @@ class SqlOutbox:
             return_entries(connection, message, entries, due_ns)
 
     def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-        """Store results and release their queues in one transaction."""
+        """Store delivery results and release their queues, in one transaction."""
         if not done:
             return []
         with self._database.write("people" if any(one.disable for one in done) else "nothing") as connection:
             return record(connection, done)
 
     def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
-        """Log an attempt without a claimed message (a test)."""
+        """Log the attempt to send a test, which belongs to no claimed message."""
         number = attempt.subscription_id
         with self._database.write("nothing") as connection:
             keep_attempts(connection, [attempt])
@@ -92,7 +92,7 @@ class SqlOutbox:
                 look_again(connection, [number], attempt.at_ns)
 
     def queue(self, subscription_id: int) -> Queue:
-        """Return the queue state of a subscription."""
+        """Return the delivery state of a subscription."""
         query = select(schema.lanes).where(_QUEUES.subscription_id == subscription_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
@@ -101,7 +101,7 @@ class SqlOutbox:
     # -- for owners
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return the backlog of a user's subscription."""
+        """Return how many alerts of a user's subscription wait, are held, or failed."""
         counted = select(_OUTBOX.phase, func.count()).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
@@ -153,7 +153,7 @@ class SqlOutbox:
     # -- for the operator and maintenance
 
     def standing(self, now_ns: int) -> DeliveryStatus:
-        """Return the status of all subscriptions."""
+        """Return how many subscriptions are in each phase, failing, or late."""
         phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
         active = (
             select(func.count())
@@ -170,7 +170,7 @@ class SqlOutbox:
             )
 
     def forget_old(self, before_ns: int) -> None:
-        """Delete attempts before `before_ns`, and entries that completed or were due before it."""
+        """Delete delivery attempts before a time, and entries that completed or were due before it."""
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
         old = old.with_for_update(skip_locked=True)  # another process may delete too
         removed = _SWEPT_AT_ONCE
@@ -192,14 +192,14 @@ def _own(user_id: int, subscription_id: int) -> Any:
 
 
 def _is_seen_by(scope: Scope | None) -> Any:
-    """Return the condition that an entry's alert exists and is visible to the scope, if one is given."""
+    """Return the SQL condition that an entry's alert exists and that the scope, if given, may see it."""
     if scope is None:
         return _OUTBOX.alert_seq.is_not(None)
     return _OUTBOX.alert_seq.in_(select(schema.alerts.c.seq).where(seen_by(scope)))
 
 
 def _waiting_again(now_ns: int) -> Any:
-    """Update entries to wait in their message with a full retry schedule, as if written now."""
+    """Return the update that makes entries wait for delivery again, as if written now, with all retries."""
     anew = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
     return update(schema.outbox).values(phase=_WAITING, **anew)
 
@@ -208,7 +208,10 @@ def _waiting_again(now_ns: int) -> Any:
 
 
 def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> int | None:
-    """Delete expired entries of the next page of rows; return the last id checked, None when rows are newer."""
+    """Delete expired entries of the next page of rows; return the last id checked, or None at the end.
+
+    The end is reached when rows are too new to have expired.
+    """
     page = (
         select(_OUTBOX.id, _OUTBOX.created_ns)
         .where(_OUTBOX.id > after_id)

@@ -1,8 +1,9 @@
 """Data types and interface of the outbox: which alerts to deliver to which subscriptions, and the results.
 
-The transaction that records an alert also writes its outbox entries, one for each matching subscription. A worker
-leases the queue of a subscription, so a queue sends one message at a time and queues do not wait for each other. One
-transaction writes the result of a message and its attempt. `TRANSITIONS` lists every change of an entry's phase.
+The transaction that records an alert also writes its outbox entries, one for each matching subscription. The entries of
+a subscription form its queue. A worker leases a queue while it sends, so a queue sends one message at a time and queues
+do not wait for each other. One transaction writes the result of a message and its attempt. `TRANSITIONS` lists every
+change of an entry's phase.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ KEPT_NS = 30 * NANOS_PER_DAY
 
 
 class EntryPhase(StrEnum):
-    """Phase of one alert's delivery to one subscription."""
+    """Phase of an outbox entry, that is, of the delivery of one alert to one subscription."""
 
     WAITING = "waiting"  # due now or later, or in an attempt
     DELIVERED = "delivered"
@@ -37,7 +38,7 @@ class EntryPhase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Event that changes the phase of an entry."""
+    """Event that changes the phase of an outbox entry."""
 
     ARRIVED = "arrived"
     AGAIN = "again"  # the attempt failed and will be retried
@@ -76,13 +77,13 @@ NEVER = frozenset(
 
 
 def moved_by(sign: Sign) -> frozenset[EntryPhase]:
-    """Return the phases that a sign changes. Updates of many entries apply to these phases only."""
+    """Return the phases from which an event (`Sign`) moves an entry on. Bulk updates apply to these phases only."""
     return frozenset(phase for (phase, by), to in TRANSITIONS.items() if by is sign and to is not phase)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An alert in the outbox of a subscription.
+    """An alert in the outbox of one subscription.
 
     `number` counts the subscription's alerts of a symbol from 1, without gaps.
     """
@@ -94,13 +95,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Delivery state of a subscription.
+    """Delivery state of a subscription: its last attempt, failures and warnings.
 
     - `sent_ns`, `took_ms`: start and duration of the last attempt.
     - `closed_until_ns`: no attempt before this time, because the receiver asked for a pause or attempts keep failing.
     - `failures`: consecutive failed attempts.
-    - `failing_since_ns`, `failed_ns`: first and last attempt since the last success that delivered nothing, rate
-      limits included.
+    - `failing_since_ns`, `failed_ns`: first and last attempt since the last success that delivered nothing, rate limits
+      included.
     - `arrived_ns`: last successful delivery.
     - `warned`, `warned_ns`: how many warnings the owner received, and when the last one was sent.
     - `bounces`: consecutive emails that the mailbox rejected permanently.
@@ -120,7 +121,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The owner's settings that messages depend on."""
+    """The owner's settings that affect the content of messages, such as language and time zone."""
 
     email: str
     language: str
@@ -185,10 +186,9 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStatus:
-    """Status of all deliveries.
+    """Number of subscriptions by phase, for all users.
 
-    Counts subscriptions by phase. Of the active ones, `failing` have failing attempts and `late` have had a due entry
-    for at least one minute.
+    Of the active ones, `failing` have failing attempts and `late` have had a due entry for at least one minute.
     """
 
     phases: Mapping[SubscriptionPhase, int]
@@ -197,10 +197,10 @@ class DeliveryStatus:
 
 
 class Outbox(Protocol):
-    """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
+    """Storage of alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Report that a worker is alive, every few seconds.
+        """Record that a worker is alive; called every few seconds.
 
         Release the queues of workers that have ended, where this is detected before their leases expire. Return the
         number of queues released.
@@ -208,7 +208,7 @@ class Outbox(Protocol):
         ...
 
     def leave(self) -> None:
-        """Report that this worker has ended."""
+        """Record that this worker has ended."""
         ...
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
@@ -244,19 +244,22 @@ class Outbox(Protocol):
         ...
 
     def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
-        """Log an attempt without a claimed message (a test). Also store `queue`, unless it is None."""
+        """Log the attempt to send a test, which belongs to no claimed message.
+
+        Also store `queue` as the new state of the queue, unless it is None.
+        """
         ...
 
     def queue(self, subscription_id: int) -> Queue:
-        """Return the queue state of a subscription."""
+        """Return the delivery state of a subscription."""
         ...
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return the backlog of a user's subscription."""
+        """Return how many alerts of a user's subscription wait, are held, or failed."""
         ...
 
     def standing(self, now_ns: int) -> DeliveryStatus:
-        """Return the status of all subscriptions."""
+        """Return how many subscriptions are in each phase, failing, or late."""
         ...
 
     def resend_one(
@@ -289,7 +292,7 @@ class Outbox(Protocol):
         ...
 
     def forget_old(self, before_ns: int) -> None:
-        """Delete attempts before `before_ns`, and entries that completed or were due before it.
+        """Delete delivery attempts before `before_ns`, and entries that completed or were due before it.
 
         Keep the newest entry of each subscription and symbol, because numbering continues from it.
         """

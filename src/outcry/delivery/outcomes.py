@@ -1,7 +1,8 @@
-"""Determines the new state after an attempt, from the table of phases and the retry schedule.
+"""Determine the new state of a message and its queue after an attempt.
 
-Every alert ends delivered, held, missed or dead, with a reason in the log. A pause that the receiver asks for is
-respected and uses no retry. A retry has the same message id. Expired messages are not sent.
+The table of phases and the retry schedule decide. Every alert ends delivered, held, missed or dead, with a reason in
+the log. If the receiver asks for a pause, no attempt is made during it, and no retry is used up. A retry has the same
+message id. Expired messages are not sent.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ _TOLD_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state after an attempt. `warn`: number of the warning to send to the owner, 0 for none."""
+    """The new state of a message and its queue. `warn`: number of the warning to send to the owner, 0 for none."""
 
     done: DeliveryResult
     warn: int
@@ -75,7 +76,7 @@ def expired(message: Message, now_ns: int) -> Decision | None:
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
-    """Pause the whole queue as long as the receiver asked, independent of the status."""
+    """Pause the whole queue for as long as the receiver asked, whatever the response's status."""
     return queue if sent.wait_ns is None else queue_breaker.slowed(queue, now_ns + asked_ns(sent.wait_ns))
 
 
@@ -136,7 +137,7 @@ def _off(message: Message, sent: SendResult, queue: Queue, now_ns: int, reason: 
 def attempt_of(
     message: Message, sent: SendResult, outcome: Outcome, now_ns: int, next_ns: int | None = None
 ) -> AttemptRow:
-    """Return the row of the delivery log. A message without entries is a test."""
+    """Return the row of the delivery log for an attempt. A message without entries is a test."""
     first = message.entries[0].alert if message.entries else None
     return AttemptRow(
         id=0, subscription_id=message.subscription.id, at_ns=now_ns,

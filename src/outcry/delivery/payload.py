@@ -1,4 +1,4 @@
-"""JSON body for HTTPS endpoints. Its format is part of the documented interface.
+"""JSON body of messages to HTTPS endpoints, whose format is documented for users.
 
 The same entries give the same alerts at every attempt. Prices are numbers, formatted as in the read endpoints. Chats
 use the same body, so all targets have the same content.
@@ -28,7 +28,7 @@ TEST_MESSAGE = "Test of your Outcry webhook. This is not a market signal."
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert. `key` is the same at every attempt. `params` is null in a test."""
+    """One alert in the JSON body. `key` is the same at every attempt. `params` is null in a test."""
 
     kind: Literal["structure", "test"]
     key: str
@@ -44,7 +44,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The body.
+    """The JSON body of a message.
 
     `text`, for people: the sentence of one alert, or a summary of several. `alerts`, for programs: in the order
     recorded.
@@ -59,7 +59,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def body_of(message: Message, pages: str, now_ns: int) -> Body:
-    """Return the body of a message. `pages`: base URL of the pages, without a final slash. `now_ns`: time of a test."""
+    """Return the JSON body of a message.
+
+    `pages`: base URL of the pages, without a final slash. `now_ns`: time of a test.
+    """
     url = f"{pages}/alerts"
     if not message.entries:
         symbols = message.subscription.symbols
@@ -72,7 +75,7 @@ def body_of(message: Message, pages: str, now_ns: int) -> Body:
 
 
 def encoded(body: object) -> bytes:
-    """Encode as compact JSON in UTF-8. NaN and infinity become null."""
+    """Encode a body as compact JSON in UTF-8. NaN and infinity become null."""
     return _encoder.encode(body)
 
 
@@ -92,7 +95,7 @@ def _test(symbol: str, url: str, now_ns: int) -> Alert:
 
 
 def _summary(rows: list[AlertRow]) -> str:
-    """Summarise several alerts: their number, and as many names as fit."""
+    """Summarise several alerts in one sentence: their number, and as many of their names as fit."""
     end = " (Simulated data.)" if any(row.invented for row in rows) else ""
     said, left = f"{len(rows)} alerts: ", len(rows)
     room = LONGEST_TEXT - len(end) - len(f", and {left} more.")
@@ -105,7 +108,7 @@ def _summary(rows: list[AlertRow]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Shorten a text to `most` UTF-16 units, the unit of chats' limits. It then ends with an ellipsis."""
+    """Shorten a text to `most` UTF-16 units, the unit of chats' limits. A shortened text ends with an ellipsis."""
     if len(text) * 2 <= most or len(text.encode("utf-16-le")) <= 2 * most:
         return text
     return text.encode("utf-16-le")[: 2 * (most - 1)].decode("utf-16-le", "ignore") + "…"

@@ -1,8 +1,9 @@
-"""Opens and closes failing queues (a circuit breaker), warns owners, and disables subscriptions.
+"""Circuit breaker of a subscription's queue: pauses failing queues, warns owners, and disables subscriptions.
 
-A successful delivery resets everything, and so does an endpoint that responds but refuses one message. A failing queue
-sends one probe at increasing intervals. A subscription is disabled only after two warnings, each followed by at least
-half a day. It is disabled at once if the receiver reports that it is gone.
+A closed queue sends nothing until its `closed_until_ns`. A successful delivery resets everything, and so does an
+endpoint that responds but refuses one message. A failing queue sends one probe at increasing intervals. A subscription
+is disabled only after two warnings, each followed by at least half a day. It is disabled at once if the receiver
+reports that it is gone.
 """
 
 from dataclasses import replace
@@ -23,28 +24,28 @@ MOST_BOUNCES = 3
 
 
 def began(queue: Queue, now_ns: int, took_ms: int = 0) -> Queue:
-    """Record the start and duration of an attempt."""
+    """Record the start and duration of a delivery attempt."""
     return replace(queue, sent_ns=now_ns, took_ms=took_ms)
 
 
 def arrived(queue: Queue, now_ns: int, wait_ns: int | None = None) -> Queue:
-    """Record a delivery. `wait_ns`: a pause that the receiver asked for."""
+    """Record a successful delivery. `wait_ns`: a pause that the receiver asked for."""
     closed_until_ns = now_ns + wait_ns if wait_ns else 0
     return Queue(queue.sent_ns, arrived_ns=now_ns, closed_until_ns=closed_until_ns, took_ms=queue.took_ms)
 
 
 def answered(queue: Queue) -> Queue:
-    """Record that the endpoint responds but does not accept this message."""
+    """Record that the endpoint responds but refuses this one message, which does not count as a failure."""
     return replace(queue, failures=0, failing_since_ns=None, failed_ns=None, warned=0, warned_ns=None)
 
 
 def slowed(queue: Queue, until_ns: int) -> Queue:
-    """Close the queue until the time the receiver asked for."""
+    """Send nothing from this queue until the time the receiver asked for."""
     return replace(queue, closed_until_ns=max(queue.closed_until_ns, until_ns))
 
 
 def nothing_arrived(queue: Queue, now_ns: int) -> Queue:
-    """Record an attempt that delivered nothing, rate limits included."""
+    """Record that an attempt delivered nothing, because of a failure or a rate limit."""
     since_ns = now_ns if queue.failing_since_ns is None else queue.failing_since_ns
     return replace(queue, failing_since_ns=since_ns, failed_ns=now_ns)
 
@@ -68,7 +69,7 @@ def bounced(queue: Queue, now_ns: int) -> Queue:
 
 
 def reason_off(queue: Queue) -> str:
-    """Return the reason to disable the subscription after an undelivered attempt; empty to leave it active."""
+    """Return why the subscription must now be disabled after an undelivered attempt; empty to leave it active."""
     if queue.bounces >= MOST_BOUNCES:
         return "bounced"
     warned = queue.warned >= len(WARNED_AFTER_NS)
@@ -76,14 +77,14 @@ def reason_off(queue: Queue) -> str:
 
 
 def warned(queue: Queue, now_ns: int) -> Queue:
-    """Count a warning if one is due after an undelivered attempt."""
+    """Count a warning to the owner if one is due after an undelivered attempt."""
     if queue.warned < len(WARNED_AFTER_NS) and _has_lasted(queue, WARNED_AFTER_NS[queue.warned]):
         return replace(queue, warned=queue.warned + 1, warned_ns=now_ns)
     return queue
 
 
 def _has_lasted(queue: Queue, length_ns: int) -> bool:
-    """Return whether nothing was delivered for this long and the last warning is old enough."""
+    """Return whether the queue has delivered nothing for this long and its last warning is old enough."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
     may_warn = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS

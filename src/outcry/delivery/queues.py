@@ -1,7 +1,7 @@
-"""Decides when the queue of a subscription is checked, and which message is next.
+"""Decide when a subscription's queue is next checked for due messages, and which message is next.
 
-A queue is checked no later than an entry in it is due. If the clock is set back, a last attempt in the future delays
-nothing.
+A queue is checked no later than an entry in it is due. A last attempt in the future, after the clock was set back,
+delays nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ _NO_ID_IS_SO_HIGH = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """Waiting entries of a queue.
+    """What waits in the queue of a subscription.
 
-    - `first_ns`: when the first is due, None if nothing waits.
+    - `first_ns`: when the first entry is due, None if nothing waits.
     - `message_id`: next message, None if it must be formed from entries with ids below `before_id`.
-    - `full`: those entries fill a message of a target that then does not wait.
+    - `full`: those entries fill a message, and the target does not wait for more.
     """
 
     first_ns: int | None
@@ -41,7 +41,10 @@ class QueueState:
     now_ns: int
 
     def due_ns(self, sent_ns: int, closed_until_ns: int) -> int | None:
-        """Return when the queue is due, given its last attempt and until when it is closed."""
+        """Return when the queue must next be checked; None if nothing waits.
+
+        sent_ns: its last attempt. closed_until_ns: the end of its pause.
+        """
         if self.first_ns is None:
             return None
         gathers = not self.full and sent_ns <= self.now_ns
@@ -61,7 +64,7 @@ def read_states(
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
-    """Store when these queues are checked next.
+    """Compute and store when these queues must next be checked.
 
     The transaction must hold their locks, so that later entries wake them after it commits. A leased queue is checked
     when it is released.
@@ -75,7 +78,7 @@ def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: 
 
 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
-    """Check the queues that have a waiting alert with this sequence number or a later one."""
+    """Schedule an early check of the queues with a waiting alert of this sequence number or later."""
     values = {"first": first_seq, "now_ns": now_ns}
     lock_queues_of(connection, _that_wait(), values)
     connection.execute(_wake(), values)
@@ -89,7 +92,7 @@ def _set_due() -> Any:
 
 @cache
 def _wake() -> Any:
-    """Check now, unless the queue is leased, closed, or batching a message that is not full."""
+    """Return the update that schedules queues for a check now, or at the end of a lease, pause or batching interval."""
     https = exists().where(
         _SUBSCRIPTIONS.id == _QUEUES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
     )
@@ -143,7 +146,7 @@ def _states_query() -> Any:
 
 
 def _fills_a_message() -> Any:
-    """Return the condition that entries without a message fill one of an `https` target."""
+    """Return the SQL condition that enough entries wait to fill a message to an `https` target."""
     free = (
         _OUTBOX.subscription_id == _QUEUES.subscription_id,
         _OUTBOX.phase == _WAITING,

@@ -1,4 +1,4 @@
-"""Interprets HTTP responses: requested pauses, and an excerpt that may be displayed.
+"""Interpret HTTP responses to webhooks: pauses they ask for, and an excerpt that may be displayed.
 
 No response raises an exception. An excerpt contains no usable part of the URL and no signing secret, even if the
 response repeats it in another case or in Base64. Control characters are escaped.
@@ -33,7 +33,7 @@ def sent_of(
     reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None,
     secrets: Sequence[str] = (),
 ) -> SendResult:  # fmt: skip
-    """Return the result for a reply. `request`: the body that was sent; `secrets`: what signed it."""
+    """Build the result of an attempt. `request`: the body that was sent; `secrets`: what signed it."""
     return SendResult(
         verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
         phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address, secrets), request=request.decode(),
@@ -41,7 +41,7 @@ def sent_of(
 
 
 def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> SendResult | None:
-    """Return the result if there is no HTTP response to interpret, else None."""
+    """Return the result of an attempt without an HTTP response to interpret; None if there is one."""
     if reply.code == "ok":
         return None
     verdict = Verdict.BUSY if reply.code == "too_busy" else Verdict.LATER
@@ -51,7 +51,7 @@ def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str
 def ordinary(
     reply: Reply, address: str, request: bytes, now_ns: int, secrets: Sequence[str] = ()
 ) -> SendResult:
-    """Return the result for an HTTP response by its status alone."""
+    """Return the result of an attempt by the status of its HTTP response alone."""
     verdict, code = _meaning(reply.status or 0)
     asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
     return sent_of(reply, verdict, code, address, request, asked_ns, secrets)
@@ -68,7 +68,7 @@ def _meaning(status: int) -> tuple[Verdict, str]:
 
 
 def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
-    """Return `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3); None if missing or invalid."""
+    """Return the pause that the header `Retry-After` asks for (RFC 9110 §10.2.3); None if missing or invalid."""
     said = headers.get("retry-after", "").strip()
     wait_ns = seconds_ns(said)
     if wait_ns is not None:
@@ -87,12 +87,12 @@ def seconds_ns(said: str) -> int | None:
 
 
 def waited_ns(seconds: float) -> int:
-    """Convert seconds to ns, up to the longest pause allowed."""
+    """Convert a requested pause in seconds to ns, up to the longest pause allowed."""
     return round(min(max(seconds, 0.0), LONGEST_WAIT_NS / NANOS_PER_SECOND) * NANOS_PER_SECOND)
 
 
 def excerpt(body: bytes, address: str, secrets: Sequence[str] = ()) -> str:
-    """Return the start of a body in printable characters, without secrets."""
+    """Return the start of a response body in printable characters, without secrets."""
     text = body.decode("utf-8", "replace").replace("\r\n", "\n").strip()
     if len(text) >= _SECRET_FROM:
         small = text.lower()
@@ -109,7 +109,10 @@ def _shown(sign: str) -> str:
 
 @lru_cache(maxsize=512)
 def _secrets(address: str, secrets: tuple[str, ...]) -> list[str]:
-    """Return possible secrets of a URL and the signing secrets in all their forms, longest first."""
+    """Return texts that an excerpt must not contain, longest first.
+
+    These are the possible secrets in the URL, and the signing secrets in all their forms.
+    """
     url = urlsplit(address)
     host = url.hostname or ""
     parts = {address, url.path, url.query, *re.split(r"[/?&=]", f"{url.path}?{url.query}")}

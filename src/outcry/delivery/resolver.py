@@ -1,8 +1,8 @@
-"""Resolves the host of a webhook URL, and checks each of its IP addresses.
+"""Resolve the host of a webhook URL, and check each of its IP addresses.
 
-One IP address that is not allowed blocks the host, because its owner could otherwise choose which address is dialled.
-Networks by which this machine reaches IPv4 through a translator (NAT64) are not public; the resolver looks them up once
-an hour. Public names resolve through DNS without threads, so that slow names do not delay others. Hosts that the
+One IP address that is not allowed blocks the host, because its owner could otherwise choose which address is connected
+to. Networks by which this machine reaches IPv4 through a translator (NAT64) are not public; the resolver looks them up
+once an hour. Public names resolve through DNS without threads, so that slow names do not delay others. Hosts that the
 operator allowed resolve as the operating system does. Decision record 0054.
 """
 
@@ -40,7 +40,7 @@ class Blocked(Exception):
 
 
 class DnsResolver(AbstractResolver):
-    """Queries the machine's DNS servers and its hosts file by c-ares.
+    """Resolver that queries the machine's DNS servers and reads its hosts file, by the library c-ares.
 
     Used on one event loop. `options` are those of `aiodns.DNSResolver`.
     """
@@ -64,7 +64,7 @@ class DnsResolver(AbstractResolver):
 
 
 class SystemResolver(AbstractResolver):
-    """Resolves as the operating system does, with mDNS and other name services, in a few separate threads."""
+    """Resolver that uses the operating system's name services (mDNS too), in a few separate threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_SYSTEM_THREADS, "private-hosts")
@@ -83,7 +83,7 @@ class SystemResolver(AbstractResolver):
 
 
 class StaticResolver(AbstractResolver):
-    """Resolves every name to the same addresses."""
+    """Resolver that returns the same IP addresses for every name."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
         self._addresses = tuple(addresses)
@@ -91,7 +91,7 @@ class StaticResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return the given addresses."""
+        """Return the fixed IP addresses, whatever the host."""
         return resolve_results(host, port, self._addresses)
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ class StaticResolver(AbstractResolver):
 
 
 class GuardedResolver:
-    """Checks URLs by a rule and by the addresses of their hosts.
+    """Resolver that checks URLs by a rule, and the IP addresses of their hosts.
 
     Used on one event loop. `private` resolves hosts that the operator allowed, `public` all others.
     """
@@ -127,7 +127,7 @@ class GuardedResolver:
         return OK
 
     async def addresses(self, destination: Destination) -> tuple[IpAddress, ...]:
-        """Return the addresses of a destination, all of them allowed. Raises `Unresolvable` and `Blocked`."""
+        """Return the IP addresses of a URL's host after checking them. Raises `Unresolvable` and `Blocked`."""
         if destination.ip is not None:
             found: tuple[IpAddress, ...] = (destination.ip,)
         elif destination.admitted:
@@ -143,7 +143,7 @@ class GuardedResolver:
         return found
 
     def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
-        """Return whether a connection to a destination may dial an IP address."""
+        """Return whether a request to a destination may connect to an IP address."""
         translated = not destination.admitted and any(ip in network for network in self._translators)
         return self.rule.may_connect(destination, ip) and not translated
 

@@ -1,6 +1,6 @@
-"""Writes delivery results to the outbox, many in one transaction.
+"""Write delivery results to the outbox, many in one transaction.
 
-A result waits until it is written, and is written once. A result that the database permanently refuses is dropped, so
+A result waits until it is written, and is written once. If the database permanently refuses a result, it is dropped, so
 that it delays no other: its lease expires, and its message is sent again.
 """
 
@@ -21,7 +21,7 @@ _MOST_REFUSALS = 3
 
 
 class ResultWriter:
-    """Results that are not in the outbox yet. `thread`: the single thread that accesses the outbox."""
+    """Delivery results that wait to be written. `thread`: the single thread that accesses the outbox."""
 
     def __init__(
         self, outbox: Outbox, announcements: Announcements, thread: Executor, report: Report
@@ -32,12 +32,12 @@ class ResultWriter:
         self._some = asyncio.Event()
 
     def keep(self, result: Decision) -> None:
-        """Queue a result."""
+        """Queue a result for writing."""
         self._waiting[next(self._numbers)] = result
         self._some.set()
 
     async def run(self) -> None:
-        """Write results until cancelled."""
+        """Write queued results until cancelled."""
         while True:
             await self.write()
             self._some.clear()
@@ -73,7 +73,7 @@ class ResultWriter:
             self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
-        """Write in the outbox's thread. A cancelled call is completed there, and not repeated."""
+        """Write results in the outbox's thread. If this call is cancelled, the write still completes, once."""
         results = [self._waiting[number] for number in numbers if number in self._waiting]
         switched_off = self._outbox.record([result.done for result in results])
         for number in numbers:
@@ -81,7 +81,7 @@ class ResultWriter:
         self._announcements.take(results, switched_off)
 
     async def _writable(self) -> bool:
-        """Return whether the database accepts other writes, by a deletion that matches no row."""
+        """Return whether the database accepts writes at all, tested by a deletion that matches no row."""
         try:
             await self._in_thread(lambda: self._outbox.forget_old(0))
         except StoreBusy:

@@ -1,4 +1,4 @@
-"""Writes delivery results: entries, queues, subscriptions and the delivery log, in one transaction.
+"""Write delivery results to entries, queues, subscriptions and the delivery log, in one transaction.
 
 A result whose lease was lost changes no entry and no queue. A result for an old URL does not affect the new one.
 """
@@ -24,7 +24,7 @@ _HELD_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
 
 
 def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-    """Write results; return those that disabled their subscription."""
+    """Write delivery results; return those that disabled their subscription."""
     kept = _kept(connection, [one.message.subscription.id for one in done])
     mine = [one for one in done if _is_mine(one.message, kept)]
     off = [one for one in mine if one.disable and _switch_off(connection, one)]
@@ -38,7 +38,7 @@ def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[D
 
 
 def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-    """Return entries to the queue, due at `due_ns`. If they are all entries of their message, release its queue."""
+    """Return claimed entries to their queue, due at `due_ns`. If they are all of their message, release the queue."""
     number, ids = message.subscription.id, {entry.id for entry in entries}
     if not entries or not _is_mine(message, _kept(connection, [number])):
         return
@@ -50,7 +50,7 @@ def return_entries(connection: Connection, message: Message, entries: Sequence[E
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Current state of a subscription: the claim on its queue, its encrypted URL and its phase."""
+    """What is stored now for a subscription: the claim on its queue, its encrypted URL and its phase."""
 
     lease: str
     sealed_address: bytes
@@ -58,7 +58,7 @@ class _Kept:
 
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
-    """Lock the queues and return the current subscriptions."""
+    """Lock the queues of subscriptions, and return what is stored for each."""
     lock_queues(connection, subscription_ids)
     rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
@@ -72,20 +72,24 @@ def _as_they_are() -> Any:
 
 
 def _is_mine(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Return whether the message's claim still leases its queue."""
+    """Return whether the claim that returned this message still leases its queue."""
     now = kept.get(message.subscription.id)
     return now is not None and now.lease == message.lease != ""
 
 
 def _has_moved(message: Message, kept: Mapping[int, _Kept]) -> bool:
-    """Return whether the URL changed since the message was claimed."""
+    """Return whether the subscription's URL changed since the message was claimed."""
     return kept[message.subscription.id].sealed_address != message.subscription.sealed_address
 
 
 def _as_it_stands(
     done: DeliveryResult, kept: Mapping[int, _Kept], switched_off: Collection[int]
 ) -> DeliveryResult:
-    """Adjust a result to changes of its subscription."""
+    """Return a delivery result adjusted to what changed in its subscription during the attempt.
+
+    After a change of the URL an undelivered message waits for a new attempt. So does a held message if its subscription
+    is not disabled.
+    """
     number = done.message.subscription.id
     if _has_moved(done.message, kept) and done.phase is not EntryPhase.DELIVERED:
         return replace(done, phase=EntryPhase.WAITING, due_ns=0, tries=0)
@@ -143,7 +147,10 @@ def _put_back() -> Any:
 
 
 def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
-    """Disable a subscription; return False if it is disabled already, or its URL changed during the attempt."""
+    """Disable the subscription of a result; return whether that changed anything.
+
+    Nothing changes if it is disabled already, or if its URL changed during the attempt.
+    """
     tried = done.message.subscription
     there = update(schema.subscriptions).where(
         _SUBSCRIPTIONS.id == tried.id,
@@ -155,14 +162,14 @@ def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
 
 
 def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
-    """Hold the waiting entries of disabled subscriptions."""
+    """Change the waiting entries of disabled subscriptions to held, so that they are not sent."""
     if subscription_ids:
         waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_HELD_FROM))
         connection.execute(update(schema.outbox).where(*waits).values(phase=EntryPhase.HELD.value))
 
 
 def _let_go(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Release queues without changing their state, and set when they are due."""
+    """Release queues, leave their delivery state, and compute when they must next be checked."""
     if subscription_ids:
         mine = update(schema.lanes).where(_QUEUES.subscription_id.in_(subscription_ids))
         connection.execute(mine.values(worker="", leased_until_ns=0))
@@ -192,7 +199,7 @@ def _free() -> Any:
 
 
 def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:
-    """Log attempts, except those of deleted subscriptions."""
+    """Add attempts to the delivery log, except those of deleted subscriptions."""
     _keep_attempts(connection, attempts, _kept(connection, [attempt.subscription_id for attempt in attempts]))
 
 

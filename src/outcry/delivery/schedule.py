@@ -1,7 +1,7 @@
-"""Retry schedules by target.
+"""Retry schedules by kind of target.
 
-Endpoints of programs are retried for three days, as the Standard Webhooks specification advises. Chats are retried
-for less than three hours, because old alerts are useless there; the next chat message reports the missed ones.
+Endpoints of programs are retried for three days, as the Standard Webhooks specification advises. Chats are retried for
+less than three hours, because old alerts are useless there; the next chat message reports the missed ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ Chance = Callable[[], float]
 
 
 def pause_ns(target: Target, tries: int, chance: Chance) -> int | None:
-    """Return the delay after `tries` failed attempts (from 1); None if there are no more."""
+    """Return the delay before the next retry, after `tries` failed attempts (from 1); None if there are no more."""
     pauses = PAUSES_NS[target]
     if tries > len(pauses):
         return None
@@ -46,10 +46,10 @@ def pause_ns(target: Target, tries: int, chance: Chance) -> int | None:
 
 
 def patience_ns(target: Target) -> int:
-    """Return when a message expires: the duration of the longest schedule."""
+    """Return how long a message may wait before it expires: the length of the longest schedule."""
     return round(sum(PAUSES_NS[target]) * (1 + SPREAD))
 
 
 def asked_ns(wait_ns: int | None) -> int:
-    """Return the pause for a receiver that limits the rate."""
+    """Return how long (ns) to pause when a receiver limits the rate. `wait_ns`: the pause it asked for, if any."""
     return USUAL_WAIT_NS if wait_ns is None else min(max(wait_ns, SHORTEST_WAIT_NS), LONGEST_WAIT_NS)

@@ -12,7 +12,7 @@ from outcry.delivery.outbox_model import Message
 
 
 class Verdict(StrEnum):
-    """Meaning of an attempt."""
+    """What the outcome of an attempt means for the message, such as delivered, retry or failed."""
 
     ARRIVED = "arrived"
     LATER = "later"  # failed, and may succeed later
@@ -47,7 +47,7 @@ class SendResult:
 
 
 class Sender(Protocol):
-    """Sends to one kind of target. Used on the event loop."""
+    """Interface for sending messages to one kind of target. Used on the event loop."""
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
         """Send a message once, within 20 seconds.

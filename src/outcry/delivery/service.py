@@ -1,4 +1,4 @@
-"""Delivery as a service: delivers alerts beside the API, and checks URLs and sends tests for the pages.
+"""The delivery service: delivers alerts beside the API, and checks URLs and sends tests for the pages.
 
 A test is sent like alerts, once, and is logged. All requests are sent from one event loop.
 """
@@ -28,10 +28,10 @@ _ANEW_S = 1.0
 
 
 class Guarded(Protocol):
-    """Checks URLs, and is closed at the end."""
+    """Interface for checking URLs before requests are sent to them."""
 
     async def check(self, url: str) -> str:
-        """Return `ok`, `unverified`, or an `endpoint_*` code. Resolves the host."""
+        """Resolve the host of a URL; return `ok`, `unverified`, or the `endpoint_*` code of its fault."""
         ...
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class Delivery:
     # -- lifecycle
 
     async def start(self, report: Report) -> None:
-        """Start to deliver."""
+        """Start to deliver alerts, in a separate thread."""
         self._loop = asyncio.get_running_loop()
         self._dispatcher.report = report
         if self._delivers:
@@ -70,11 +70,11 @@ class Delivery:
 
     @property
     def failed(self) -> bool:
-        """Return whether delivery ended unexpectedly."""
+        """Whether delivery ended unexpectedly."""
         return self.running and self._delivers and not self._tasks
 
     def counted(self) -> Mapping[str, int]:
-        """Return the number of attempts by target and code, such as `https ok`."""
+        """Return the number of delivery attempts by target and code, such as `https ok`."""
         return {f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()}
 
     async def stop(self) -> None:
@@ -137,7 +137,7 @@ class Delivery:
         return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
 
     def _note(self, message: Message, sent: SendResult) -> None:
-        """Log a test. A successful one opens the queue; a failed one does not count as a failure."""
+        """Log the result of a test. A success ends a pause of the queue; a failure does not count as one."""
         now_ns = self._clock.now_ns()
         arrived = sent.verdict is Verdict.ARRIVED
         queue: Queue | None = queue_breaker.arrived(message.queue, now_ns) if arrived else None
@@ -148,7 +148,10 @@ class Delivery:
             self._dispatcher.report(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
 
     def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]], patience_s: float, late: T) -> T:
-        """Run a coroutine on the delivery loop; return `late` if it takes too long or the loop has ended."""
+        """Run a coroutine on the delivery loop from another thread.
+
+        Return `late` if it takes longer than `patience_s` or the loop has ended.
+        """
         loop = self._loop
         if loop is None:
             return late

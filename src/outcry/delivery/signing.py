@@ -13,7 +13,7 @@ from outcry.market.units import NANOS_PER_SECOND
 
 
 def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) -> dict[str, str]:
-    """Return the three headers of a message.
+    """Return the three HTTP headers that identify and sign a message.
 
     `secrets`: `whsec_` and Base64, newest first. Without secrets there is no signature.
     """

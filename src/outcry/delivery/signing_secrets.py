@@ -1,4 +1,4 @@
-"""Signing secrets of webhooks: the newest, and replaced ones that are still valid.
+"""Signing secrets of webhooks: the current one, and replaced ones that are still valid.
 
 URLs and secrets are encrypted for their subscription. A secret is displayed once, when it is created. A replaced secret
 still signs for a time that its owner chose, so that a receiver can switch without a gap.
@@ -23,22 +23,22 @@ _SHOWN = 4
 
 
 def new_secret() -> str:
-    """Return 256 random bits in the form of Standard Webhooks."""
+    """Return a new random secret of 256 bits in the form of Standard Webhooks."""
     return MARK + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def end_of(secret: str) -> str:
-    """Return the part of a secret that may be displayed."""
+    """Return the last characters of a secret, which may be displayed."""
     return secret[-_SHOWN:]
 
 
 def place_of(user_id: int, created_ns: int) -> str:
-    """Return the context that a subscription's URL and secrets are encrypted for."""
+    """Return the encryption context (associated data) that binds a URL or secret to its subscription."""
     return f"subscription:{user_id}:{created_ns}"
 
 
 def opened(encryptor: Encryptor, row: SubscriptionRow, now_ns: int) -> tuple[str, Sequence[str]]:
-    """Return a subscription's URL or email address, and its valid secrets, newest first."""
+    """Decrypt a subscription's URL or email address and its valid secrets, newest first."""
     place = place_of(row.user_id, row.created_ns)
     newest = [encryptor.decrypt(row.sealed_secret, place)] if row.sealed_secret is not None else []
     old = [secret for until_ns, secret in _old(encryptor, row) if now_ns < until_ns]
@@ -72,7 +72,7 @@ def rotated(
 
 
 def _old(encryptor: Encryptor, row: SubscriptionRow) -> list[tuple[int, str]]:
-    """Return replaced secrets, newest first, each with its expiry."""
+    """Decrypt the replaced secrets of a subscription, newest first, each with the time it expires."""
     if row.sealed_old_secret is None:
         return []
     lines = encryptor.decrypt(row.sealed_old_secret, place_of(row.user_id, row.created_ns)).splitlines()

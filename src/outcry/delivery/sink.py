@@ -1,4 +1,4 @@
-"""Webhook receiver of the demo: received requests, their signatures, and how it responds.
+"""Webhook receiver of the demo: stores received requests, verifies their signatures, and chooses how to respond.
 
 All data is in memory and bounded. A secret is used to verify signatures and never displayed again. Received data is
 displayed as text.
@@ -29,7 +29,7 @@ TOLERANCE_S = 5 * 60
 
 
 class Manner(StrEnum):
-    """How the receiver responds: well, or with a typical fault."""
+    """How the demo's receiver responds: correctly, or with a typical fault."""
 
     WELL = "well"
     ERROR = "error"  # 500
@@ -40,7 +40,7 @@ class Manner(StrEnum):
 
 
 class Signature(StrEnum):
-    """Verification of a signature with the known secrets."""
+    """Whether the signature of a received request matches one of the known secrets."""
 
     GOOD = "good"
     OLD = "old"  # valid, but too old or in the future
@@ -51,7 +51,7 @@ class Signature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A received request.
+    """A request that the demo's webhook receiver has stored.
 
     - `number`: from 1, in the order received.
     - `headers`: lower-case names, as received with undecodable bytes; headers beyond the limit are left out.
@@ -68,7 +68,7 @@ class Receipt:
     status: int | None
 
     def header(self, name: str) -> str:
-        """Return a header; empty if missing."""
+        """Return the value of a request header; empty if missing."""
         return next((value for known, value in self.headers if known == name), "")
 
 
@@ -88,7 +88,7 @@ class SecretRefused(ValueError):
 
 
 class Sink:
-    """Received requests and the response mode. `address`: URL of the receiver. Thread-safe."""
+    """The received requests and the response mode. `address`: URL of the receiver. Thread-safe."""
 
     def __init__(self, address: str, clock: Clock) -> None:
         self.address = address
@@ -130,7 +130,7 @@ class Sink:
         return manner
 
     def trust(self, secret: str) -> None:
-        """Verify signatures with this secret too. Raises `SecretRefused`."""
+        """Add a secret for verifying signatures. Raises `SecretRefused`."""
         try:
             key = base64.b64decode(secret.removeprefix(MARK), validate=True)
         except (binascii.Error, ValueError):
@@ -158,11 +158,11 @@ class Sink:
         return Signature.GOOD if apart_s <= TOLERANCE_S else Signature.OLD
 
     def clear(self) -> None:
-        """Delete all requests. Secrets stay."""
+        """Delete all received requests. Secrets stay."""
         with self._lock:
             self._receipts.clear()
 
 
 def _bytes_of(header: str) -> bytes:
-    """Return the bytes of a header's text."""
+    """Convert a header's text back to the bytes that were received."""
     return header.encode("utf-8", "surrogatepass")

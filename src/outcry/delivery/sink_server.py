@@ -41,7 +41,7 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A running receiver.
+    """A running webhook receiver of the demo.
 
     `host`: with its port, as an operator admits it. `authority`: file of the certificate's authority.
     """
@@ -53,7 +53,10 @@ class Receiver:
 
 @contextmanager
 def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Receiver]:
-    """Run the receiver. `folder`: stores its certificate. Raises `OSError`."""
+    """Run the webhook receiver of the demo until the block ends. Raises `OSError`.
+
+    folder: where its certificate is stored.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     context = _certified(folder, clock)
     with socket(AF_INET, SOCK_STREAM) as bound:
@@ -65,7 +68,7 @@ def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Re
 
 
 def _bind(bound: socket, kept: Path) -> None:
-    """Bind the port of the previous run, so that existing webhooks stay valid, or another if it is in use."""
+    """Bind the port of the previous run, so that existing webhooks stay valid, or a free port if it is in use."""
     before = kept.read_text() if kept.is_file() else ""
     bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections in TIME_WAIT do not block it
     try:
@@ -76,19 +79,19 @@ def _bind(bound: socket, kept: Path) -> None:
 
 
 class _Listener:
-    """Handles requests according to the response mode."""
+    """Request handler of the receiver; it responds as the response mode demands."""
 
     def __init__(self, sink: Sink, slow_s: float) -> None:
         self._sink, self._slow_s = sink, slow_s
 
     def application(self) -> web.Application:
-        """Return the application: one URL that receives deliveries."""
+        """Return the web application, which receives deliveries at one URL."""
         made = web.Application(client_max_size=LONGEST_BODY_BYTES)
         made.router.add_post(PATH, self.take)
         return made
 
     async def take(self, request: web.Request) -> web.Response:
-        """Handle one delivery. `client_max_size` gives 413 for a body that is too long."""
+        """Handle one delivery. A body longer than `client_max_size` gets status 413."""
         body = await request.read()
         manner = self._sink.take(list(request.headers.items()), body)
         status = STATUSES[manner]
@@ -111,7 +114,7 @@ class _Listener:
 
 @contextmanager
 def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Generator[None]:
-    """Serve in a separate thread until the context ends."""
+    """Serve in a separate thread until the block ends."""
     up, failures = threading.Event(), list[Exception]()
     end: list[Callable[[], object]] = []
 
@@ -147,7 +150,10 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
 
 
 def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
-    """Create a certificate, readable by its owner only. The authority's file is for programs that must trust it."""
+    """Create a certificate and its authority. The authority's file is for programs that must trust the receiver.
+
+    Only the file owner can read the certificate's key.
+    """
     now = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("Outcry demo"), _name(HOST)

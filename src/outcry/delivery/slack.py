@@ -1,7 +1,7 @@
-"""Sends alerts to a Slack channel through an incoming webhook.
+"""Send alerts to a Slack channel through an incoming webhook.
 
-Text from data is escaped as Slack requires, so it can contain no mention and no link. A text is never longer than
-Slack allows. A webhook is disabled at once when Slack reports that its channel is gone.
+Text from data is escaped as Slack requires, so it can contain no mention and no link. A text is never longer than Slack
+allows. A webhook is disabled at once when Slack reports that its channel is gone.
 """
 
 from outcry.delivery.chat_content import NOT_ADVICE, ChatContent, one_line, plain
@@ -38,7 +38,7 @@ class SlackSender(ChatSender):
     target = Target.SLACK
 
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """Return blocks, and text for notifications and clients without blocks."""
+        """Return the JSON of a Slack message: blocks, and a text for notifications and clients without blocks."""
         headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
         blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
         for alert in said.shown:
@@ -50,11 +50,11 @@ class SlackSender(ChatSender):
         return {**self.plain_payload(said), "blocks": blocks}
 
     def plain_payload(self, said: ChatContent) -> dict[str, object]:
-        """Return the JSON of the same content as plain text."""
+        """Return the JSON of a Slack message with the same content as plain text."""
         return {"text": plain(said, _escaped), "unfurl_links": False}
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """Interpret an HTTP response. Slack refuses with one word in the body."""
+        """Interpret Slack's HTTP response. Slack refuses with one word in the body."""
         word = reply.body[:100].decode("utf-8", "replace").strip()
         refused = 400 <= (reply.status or 0) < 500
         if refused and word in GONE:
@@ -69,7 +69,10 @@ def _section(text: str) -> dict[str, object]:
 
 
 def _text(text: str) -> dict[str, object]:
-    """Return a text object. `verbatim` prevents Slack from turning names and URLs into mentions and links."""
+    """Return a text object of Slack's format.
+
+    `verbatim` prevents Slack from turning names and URLs into mentions and links.
+    """
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 

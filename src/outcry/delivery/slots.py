@@ -1,4 +1,4 @@
-"""Limits how many requests run at once, by key."""
+"""Limit of how many requests run at once for each key, such as an IP address."""
 
 import asyncio
 from collections.abc import Collection
@@ -9,7 +9,10 @@ class NoSlotFree(Exception):
 
 
 class Slots:
-    """`limit` slots for each key. An unused key needs no memory. Used on one event loop."""
+    """Semaphores by key: at most `limit` slots are taken for each key. Used on one event loop.
+
+    An unused key needs no memory.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -26,7 +29,7 @@ class Slots:
         return True
 
     async def acquire(self, keys: Collection[str], timeout_s: float) -> str:
-        """Acquire one slot, of the first key that has one free; return the key. Raises `NoSlotFree`."""
+        """Wait for a free slot of one of these keys, and acquire it; return the key. Raises `NoSlotFree`."""
         for key in keys:
             if self.try_acquire(key):
                 return key
@@ -47,7 +50,7 @@ class Slots:
                 self._stop_waiting(key, slot)
 
     def release(self, key: str) -> None:
-        """Release a slot to the caller that has waited longest."""
+        """Release a slot of a key, and pass it to the caller that has waited longest."""
         for slot in self._waiting.get(key, ()):
             if not slot.done():
                 slot.set_result(key)

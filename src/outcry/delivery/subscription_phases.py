@@ -53,7 +53,7 @@ TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
 
 
 def moved_on(row: SubscriptionRow, sign: Sign, reason: str = "") -> SubscriptionRow:
-    """Return the subscription after a sign.
+    """Return the subscription after an event (`Sign`), in its new phase.
 
     `reason`: code of the new phase; empty keeps the reason if the phase stays.
     """

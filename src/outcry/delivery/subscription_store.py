@@ -1,4 +1,4 @@
-"""Stores webhook subscriptions and delivery attempts in SQLite or PostgreSQL, through SQLAlchemy Core.
+"""Store webhook subscriptions and delivery attempts in SQLite or PostgreSQL, through SQLAlchemy Core.
 
 Every statement names the owner, so that a user cannot read or change another user's rows. A changed URL resets the
 queue, and waiting entries follow the new settings.
@@ -82,7 +82,7 @@ class SqlSubscriptionStore:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """Return attempts for a subscription of this user, newest first."""
+        """Return delivery attempts of a user's subscription, newest first."""
         table = schema.attempts
         query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:
@@ -107,7 +107,10 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
 
 
 def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
-    """Apply changed settings to waiting entries. They are due now, and the next claim computes their time."""
+    """Apply a subscription's changed settings to its waiting entries.
+
+    They are due now, and the next claim computes their time.
+    """
     queues, outbox = schema.lanes, schema.outbox
     queue = update(queues).where(queues.c.subscription_id == before.id)
     waits = update(outbox).where(

@@ -1,8 +1,8 @@
-"""A user's webhook subscriptions: create, change, test and view. A `Deliverer` delivers.
+"""A user's webhook subscriptions: create, change, test and view them. A `Deliverer` delivers.
 
 A URL is checked when it is saved and when it is tested. A signing secret is displayed once, when it is created, and
-only an unusable part of a URL afterwards. Another user's subscription behaves like a missing one. Changes apply to
-the stored subscription, so none undoes another.
+only an unusable part of a URL afterwards. Another user's subscription behaves like a missing one. Changes apply to the
+stored subscription, so two changes at once do not undo each other.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new subscription.
+    """The result of creating a subscription.
 
     `secret`: of an `https` target, displayed once. `verdict`: `ok`, or `unverified` if the host cannot be resolved now.
     """
@@ -82,14 +82,17 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A changed subscription. `verdict`: as for a new one; `ok` if the URL or email address did not change."""
+    """The result of changing a subscription.
+
+    `verdict`: as for a new one; `ok` if the URL or email address did not change.
+    """
 
     row: SubscriptionRow
     verdict: str
 
 
 class Subscriptions:
-    """Subscriptions of users.
+    """Operations on users' webhook subscriptions.
 
     All methods may raise `StoreBusy`; those with a subscription id may raise `NoSubscription`.
     """
@@ -106,7 +109,7 @@ class Subscriptions:
 
     @property
     def admitted(self) -> Sequence[str]:
-        """Return the hosts that the operator allowed to be private."""
+        """Return the hosts to which deliveries are allowed although they may be private (set by the operator)."""
         return self._deliverer.admitted
 
     def of(self, user_id: int) -> Sequence[SubscriptionRow]:
@@ -176,7 +179,7 @@ class Subscriptions:
         return self._move(user_id, subscription_id, Sign.RESUMED)
 
     def confirm(self, user_id: int, subscription_id: int) -> bool:
-        """Record the reader's consent; return whether that changed anything."""
+        """Record that the reader of an email address agreed; return whether that changed anything."""
         return self._move(user_id, subscription_id, Sign.CONFIRMED)
 
     def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
@@ -200,11 +203,9 @@ class Subscriptions:
         return row
 
     def rotate(self, user_id: int, subscription_id: int, now_ns: int, overlap_ns: int = OVERLAP_NS) -> str:
-        """Sign with a new secret, and with the previous one for `overlap_ns`.
+        """Create a new signing secret and return it; the previous one stays valid for `overlap_ns`.
 
-        Return the new one; it is not displayed again.
-
-        Raises `SubscriptionRefused` if the target is not signed.
+        The new secret is not displayed again. Raises `SubscriptionRefused` if the target is not signed.
         """
         secret = new_secret()
 
@@ -242,13 +243,13 @@ class Subscriptions:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """Return attempts for a subscription of this user, newest first, optionally of one outcome."""
+        """Return delivery attempts of a user's subscription, newest first, optionally of one outcome."""
         return self._store.attempts(user_id, subscription_id, before, limit, outcome)
 
     # -- backlog and resending
 
     def queue(self, user_id: int, subscription_id: int) -> Queue:
-        """Return the queue state of a subscription of this user."""
+        """Return the delivery state of a user's subscription."""
         return self._outbox.queue(self.one(user_id, subscription_id).id)
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
@@ -256,13 +257,13 @@ class Subscriptions:
         return self._outbox.backlog(user_id, subscription_id)
 
     def standing(self, now_ns: int) -> DeliveryStatus:
-        """Return the status of all subscriptions, for the operator."""
+        """Return how many subscriptions are in each phase, failing, or late, for the operator."""
         return self._outbox.standing(now_ns)
 
     def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:
         """Resend the alerts of a message under its id; return their number.
 
-        Only alerts that the owner's scope sees now are included.
+        Only alerts that the owner may see now are included (`scope`).
         """
         count = self._outbox.resend_one(scope.user_id, subscription_id, message_id, now_ns, scope)
         return self._woken(count)
@@ -270,16 +271,15 @@ class Subscriptions:
     def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """Resend alerts that were held or failed since `since_ns`; return their number.
 
-        Only alerts that the owner's scope sees now are included.
+        Only alerts that the owner may see now are included (`scope`).
         """
         count = self._outbox.resend_failed(scope.user_id, subscription_id, since_ns, now_ns, scope)
         return self._woken(count)
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Send alerts recorded since `since_ns` while the subscription was paused or did not exist; return their
-        number.
+        """Send alerts since `since_ns` that the subscription missed while paused or not yet created.
 
-        Only alerts that the owner's scope sees are included.
+        Return their number. Only alerts that the owner may see now are included (`scope`).
         """
         return self._woken(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
 
@@ -295,7 +295,7 @@ class Subscriptions:
         return row
 
     def _address_of(self, row: SubscriptionRow) -> str | None:
-        """Return the URL or email address; None if it was encrypted with another secret."""
+        """Decrypt the URL or email address; None if it was encrypted with another secret."""
         try:
             return self._encryptor.decrypt(row.sealed_address, place_of(row.user_id, row.created_ns))
         except DecryptionFailed:
@@ -320,7 +320,7 @@ class Subscriptions:
         return phases[0] is not phases[1]
 
     def _check(self, wish: Wish, *, address_kept: bool = False) -> str:
-        """Return `ok` or `unverified`. Raises `SubscriptionRefused`."""
+        """Check a user's settings and URL; return `ok` or `unverified`. Raises `SubscriptionRefused`."""
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():
             raise SubscriptionRefused("label", "label")
         if address_kept:
@@ -332,5 +332,5 @@ class Subscriptions:
 
 
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
-    """Apply a successful test, unless the URL changed meanwhile."""
+    """Return the subscription after a successful test, unchanged if its URL changed meanwhile."""
     return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row

@@ -1,6 +1,6 @@
 """URLs and email addresses of targets: their required form, and the part that may be displayed.
 
-The displayed part is not enough to send to the target.
+The displayed part is too short to send anything to the target.
 """
 
 import re
@@ -64,7 +64,7 @@ def _shown_host(authority: str) -> str:
 
 
 def form_fault(target: Target, address: str) -> str:
-    """Return the code of the fault of a URL or email address for its target; empty if it is valid. Uses no network."""
+    """Return the code of the fault in the form of a URL or email address; empty if valid. Uses no network."""
     if not address:
         return "address_missing"
     if target is Target.EMAIL:

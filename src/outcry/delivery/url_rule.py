@@ -49,7 +49,7 @@ _PLAIN = "/?:@!$&'()*+,;=-._~%[]"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an accepted URL leads.
+    """The host that an accepted URL leads to.
 
     - `host`: a host name in A-labels, or an IP address without brackets; no final dot.
     - `ip`: the IP address, None for a name.
@@ -66,7 +66,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class UrlRule:
-    """The rule.
+    """The rule that decides which webhook URLs and IP addresses are allowed.
 
     `own_hosts`: hosts of this service. `admitted`: hosts with ports that need not be public. `denied_networks`: never
     connected to, even if public or admitted.
@@ -118,7 +118,7 @@ class UrlRule:
         return any(plain in network or ip in network for network in self.denied_networks)
 
     def may_connect(self, destination: Destination, ip: IpAddress) -> bool:
-        """Return whether a connection to `destination` may dial an IP address."""
+        """Return whether a request to `destination` may connect to an IP address."""
         return not self.is_denied(ip) if destination.admitted else self.is_public(ip)
 
     def _refuse(self, host: str, ip: IpAddress | None, port: int) -> str:
@@ -136,7 +136,7 @@ class UrlRule:
 
 
 def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> UrlRule:
-    """Return the rule for the settings of these names. Raises `ValueError` with the invalid entry."""
+    """Build the rule from the settings of these names. Raises `ValueError` with the invalid entry."""
     own = read_host(urlsplit(public_url).netloc) if public_url else None
     admitted: set[tuple[str, int]] = set()
     for entry in _entries(private_hosts):
@@ -192,7 +192,7 @@ def translation_networks(answers: Iterable[IpAddress]) -> tuple[IPv6Network, ...
 
 
 def _name(text: str) -> str | None:
-    """Return a host name in lower-case A-labels (UTS 46, non-transitional), or None if it is invalid."""
+    """Return a host name in lower-case A-labels (UTS 46, non-transitional); None if it is invalid."""
     try:
         folded = text.lower() if text.isascii() else idna.uts46_remap(text, std3_rules=True)
         labels = [_label(label) for label in folded.removesuffix(".").split(".")]
@@ -218,7 +218,10 @@ def _ip_of(kind: type[IpAddress], text: str) -> IpAddress | None:
 
 
 def _is_isatap(ip: IPv6Address) -> bool:
-    """Return whether the last 32 bits are an IPv4 address of a site (RFC 5214, 6.1), with either universal bit."""
+    """Return whether the last 32 bits of an IPv6 address are an IPv4 address after an ISATAP prefix.
+
+    RFC 5214, 6.1, with the universal bit set or not.
+    """
     return (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 
 

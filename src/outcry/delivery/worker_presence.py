@@ -1,4 +1,4 @@
-"""Detects delivery workers that ended, by PostgreSQL advisory locks.
+"""Detect delivery workers that ended, by PostgreSQL advisory locks.
 
 Each worker holds a lock on a dedicated connection. The server releases it when the connection ends. A worker whose
 network stalls keeps its lock and counts as alive. With SQLite, and if a machine disappears without closing its
@@ -33,7 +33,7 @@ _HELD = text(
 
 
 class WorkerPresence:
-    """The lock of this worker, and the locks of others. Thread-safe."""
+    """The lock that shows that this worker is alive, and a view of the locks of others. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,9 +42,9 @@ class WorkerPresence:
         self._missed_ns: dict[str, int] = {}
 
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
-        """Acquire this worker's lock.
+        """Acquire this worker's lock if needed, and return the workers that have ended.
 
-        Return the workers with leased queues that have had no lock for `GONE_AFTER_NS`. Raises `StoreBusy`.
+        These have leased queues but have had no lock for `GONE_AFTER_NS`. Raises `StoreBusy`.
         """
         with self._looking:
             try:
@@ -67,7 +67,7 @@ class WorkerPresence:
         return seat
 
     def leave(self) -> None:
-        """Release the lock."""
+        """Release this worker's lock."""
         seat, self._seat = self._seat, None
         if seat is not None:
             seat.invalidate()
@@ -75,7 +75,7 @@ class WorkerPresence:
 
 
 def let_go(connection: Connection, workers: Sequence[str], now_ns: int) -> int:
-    """Release the queues leased by these workers, due now; return their number."""
+    """Release the queues that these workers lease, due now; return their number."""
     theirs = (
         select(_QUEUES.subscription_id)
         .where(*_held(now_ns), _holder().in_(workers))
@@ -93,12 +93,15 @@ def _number(worker: str) -> int:
 
 
 def _holder() -> Any:
-    """Return the worker of a queue's claim, which is named `worker/…`."""
+    """Return the SQL expression for the worker in a queue's claim, which is named `worker/…`."""
     return func.split_part(_QUEUES.worker, "/", 1)
 
 
 def _holding(now_ns: int) -> Any:
-    """Query workers with unexpired leases. Their queues are due when the lease expires, so the index finds them."""
+    """Query workers with unexpired leases.
+
+    A leased queue is due when its lease expires, so an index finds these.
+    """
     return select(_holder()).where(*_held(now_ns)).distinct()
 
 

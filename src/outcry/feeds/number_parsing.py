@@ -1,7 +1,7 @@
 """Converts vendors' prices and lots to integers.
 
 The magnitude is checked before the conversion: ten characters such as `1e99999999` would expand to millions of digits
-and block the event loop. A price is rounded to 10⁻⁹, because a double has more digits than a price.
+and block the event loop. Prices are rounded to 10⁻⁹, because a double can have more digits than the price.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -33,7 +33,10 @@ def parse_lots(value: VendorNumber) -> int:
 
 
 def _number(value: VendorNumber) -> Decimal:
-    """Return a number of limited length. A float becomes its shortest decimal, because the vendor sent that decimal."""
+    """Parse a number of limited length as a decimal.
+
+    A float becomes its shortest decimal, because the vendor sent that decimal.
+    """
     try:
         number = value if isinstance(value, Decimal) else Decimal(str(value))
     except InvalidOperation:

@@ -1,8 +1,8 @@
-"""Queue of one contract between a pushing program and its reader, which may be on different threads and event loops.
+"""Queue of one contract's pushed events, between the program that pushes and the reader of the stream.
 
-An event counts as taken once its reader requests the next one. If it is unknown whether an event was processed, a new
-reader receives it again. Before that it receives the trades of the last seconds, by which it recognises duplicates.
-While the pusher is idle, nothing is delivered.
+Both may be on different threads and event loops. An event counts as taken once its reader requests the next one. If it
+is unknown whether an event was processed, a new reader receives it again. Before that it receives the trades of the
+last seconds, by which it recognises duplicates. While the pusher is idle, nothing is delivered.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def _complete(waiting: asyncio.Future[None]) -> None:
 
 
 class PushQueue:
-    """Events of one contract and run that were pushed and not yet taken. All state is guarded by `lock`.
+    """Events of one contract and run that were pushed and not yet taken by the reader. All state is guarded by `lock`.
 
     taken: number of the first event not taken. over: reason why the queue ended, empty while it is open. handed: the
     oldest event was delivered, and it is unknown whether it was processed. origin: type of pusher. replaces: the run
@@ -88,7 +88,7 @@ class PushQueue:
 
     @property
     def forgotten(self) -> bool:
-        """Return whether the run has expired."""
+        """Return whether the run has been idle for so long that it can be removed."""
         return self.idle_s >= EXPIRY_S
 
     def finish(self, why: str) -> None:
@@ -99,7 +99,7 @@ class PushQueue:
             self.bell.ring()
 
     def occupy(self) -> None:
-        """Begin a push. Raises `Occupied` while another one is in progress."""
+        """Mark a push as in progress. Raises `Occupied` if another one is."""
         with self.lock:
             if self.busy:
                 raise Occupied("rate_limited.ingest", retry_after_ms=500)
@@ -108,7 +108,7 @@ class PushQueue:
             self.bell.ring()
 
     def release(self) -> None:
-        """End a push."""
+        """Mark the push in progress as ended."""
         with self.lock:
             self.busy = False
 
@@ -150,8 +150,8 @@ class PushQueue:
     def begin(self, reader: object) -> tuple[list[Trades], Again]:
         """Attach a reader, which replaces the previous one.
 
-        Returns the trades to repeat, and up to where events may be duplicates and history was complete. The last
-        seconds are always repeated, because the reader recognises duplicates by counting equal rows.
+        Return the trades to repeat, and up to where events may be duplicates and history was complete. The last seconds
+        are always repeated, because the reader recognises duplicates by counting equal rows.
         """
         with self.lock:
             self.reader = reader
@@ -195,7 +195,10 @@ class PushQueue:
             await asyncio.wait([waiting], timeout=left_s)
 
     def _is_through(self, reader: object) -> bool:
-        """Return whether the feed was closed. Raises `FeedLost` for a replaced reader, `FeedRefused` at its end."""
+        """Return whether the feed was closed, so the reader must stop.
+
+        Raises `FeedLost` for a replaced reader, `FeedRefused` at its end.
+        """
         if self.reader is not reader:
             raise FeedLost("superseded")
         if self.over and self.over not in {CLOSED, STOPPING}:

@@ -88,7 +88,7 @@ class PushedFeed:
 
 
 def _since(event: Event, since_ns: int) -> Event | None:
-    """Drop rows before the cursor, and bars that end before it; return None if no rows are left."""
+    """Return an event without rows before the cursor and bars that end before it; None if no rows are left."""
     if isinstance(event, Trades | Bars):
         length_ns = event.quality.length_ns if isinstance(event, Bars) else 0
         late = event.rows["ts_event"] + length_ns < since_ns
@@ -124,7 +124,7 @@ class PushedFeeds:
         self._closed = False
 
     def subscribe(self, listener: FeedListener) -> None:
-        """Call `listener(owner, feed, contract)` for each contract a run starts to push, and for the present ones.
+        """Call `listener(owner, feed, contract)` for each contract that runs push now or start to push later.
 
         It runs on the push's thread and must not block. It is called again with a new `PushedFeed` when another run
         takes over; the former run's streams are refused by then.
@@ -165,7 +165,7 @@ class PushedFeeds:
         return None if self._quotas is None or owner == OPERATOR else await self._quotas.usage(owner)
 
     async def _logged(self, key: StreamKey, deadline_s: float) -> None:
-        """Wait until events are in the log, because a pusher discards acknowledged ones.
+        """Wait until pushed events are in the log, because a pusher discards acknowledged events.
 
         Raises `StoreUnavailable` after the deadline; the pusher may repeat the push.
         """
@@ -209,7 +209,7 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     async def _connected(self, owner: int) -> Collection[str]:
-        """Return names of an owner's broker connections; reads the store, once per run."""
+        """Return the feed names of an owner's broker connections, read from the database once per run."""
         return () if self._reserved_of is None else await asyncio.to_thread(self._reserved_of, owner)
 
     def _is_new(self, owner: int, feed: str, push: Push) -> bool:
@@ -246,7 +246,7 @@ class PushedFeeds:
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
-        """Create a queue, replacing one that has ended or is idle."""
+        """Create the queue of a run that starts to push. It replaces a queue that has ended or is idle."""
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
         if origin is Origin.RUNNER:
@@ -267,7 +267,7 @@ class PushedFeeds:
         return run
 
     def _limit(self, place: tuple[int, str, Contract]) -> None:
-        """Raise `InvalidRequest` if an owner pushes too many contracts."""
+        """Raise `InvalidRequest` if an owner already pushes the maximum number of contracts."""
         owner, feed, contract = place
         if sum(other == owner for other, _, _ in self._inlets) >= MAX_PUSH_QUEUES:
             raise refused("too_many")

@@ -52,7 +52,10 @@ class RecordedRun:
 def record(
     readings: Iterable[Reading], calendar: Calendar, stopping: Callable[[], bool] = lambda: False
 ) -> "Recording":
-    """Read all files once. Raises `FileRefused`, `FeedRefused`, `OSError`, and `FeedLost` if `stopping()`."""
+    """Read all files once and store their rows for replay.
+
+    Raises `FileRefused`, `FeedRefused`, `OSError`, and `FeedLost` if `stopping()`.
+    """
     kept = _Spool()
     try:
         _fill(kept, readings, stopping)
@@ -73,7 +76,7 @@ def _fill(kept: "_Spool", readings: Iterable[Reading], stopping: Callable[[], bo
 
 
 class _Spool:
-    """Rows as read, by contract, quality, UTC day and file. Spans are half-open."""
+    """Temporary store of rows as read, by contract, quality, UTC day and file. Spans are half-open."""
 
     def __init__(self) -> None:
         self.rows: dict[Contract, int] = {}
@@ -131,7 +134,7 @@ class _Spool:
 
 
 class Recording:
-    """Files read through. Times are ns UTC.
+    """The content of all files, ready for replay. Times are ns UTC.
 
     contracts: in order; rows: number of rows read for each. origin_ns: where replayed time begins. timeline: the
     replayed stretches: recorded trading hours, and `TAIL_NS` after each close.
@@ -150,7 +153,7 @@ class Recording:
         self.timeline = Timeline(merged(part for played in self._played.values() for part in played))
 
     def _whole(self, root: str) -> tuple[Span, ...]:
-        """Return the recorded spans of a product in any quality."""
+        """Return the time spans of a product that were recorded, in any quality."""
         return joined(span for (name, _), spans in self._finer.items() if name == root for span in spans)
 
     def end_ns(self, root: str) -> int:
@@ -158,7 +161,7 @@ class Recording:
         return self._played[root][-1][1]
 
     def quality(self, contract: Contract) -> Quality:
-        """Return a contract's lowest quality."""
+        """Return the lowest data quality recorded for a contract: bars below trades."""
         return max(
             (q for one, _, q in self._spool.chunks if one == contract), key=lambda quality: quality.rank
         )
@@ -197,7 +200,7 @@ class Recording:
 
 
 def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
-    """Cut runs of several qualities so that they do not overlap."""
+    """Cut the runs of several qualities so that no two cover the same time."""
     if len(runs) < 2:
         yield from runs
         return
@@ -213,7 +216,7 @@ def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
 
 
 def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Segment]:
-    """Return the segments of sessions that overlap the recorded spans, each with its session's open and close."""
+    """Return the trading hours that overlap the recorded spans, each with the open and close of its session."""
     first = EPOCH.date() + timedelta(days=spans[0][0] // NANOS_PER_DAY - 1)
     last = EPOCH.date() + timedelta(days=spans[-1][1] // NANOS_PER_DAY + LONGEST_CLOSURE_DAYS)
     sessions = calendar.sessions(root, first, last)
@@ -222,7 +225,7 @@ def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Seg
 
 
 def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """Extend recorded spans that begin or end within the grace period of an open or close to that open or close."""
+    """Extend a span that begins shortly after an open, or ends shortly before a close, to that open or close."""
     found: list[Segment] = []
     for first, last in spans:
         start = next((o for o, c in trading if o < first < c and first - o <= GRACE_NS), first)
@@ -232,7 +235,10 @@ def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segme
 
 
 def _played(spans: tuple[Segment, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """Return the replayed stretches of a product. A span entirely outside its trading hours stays unchanged."""
+    """Return the stretches of time that are replayed for a product.
+
+    A span entirely outside its trading hours stays unchanged.
+    """
     parts = [part for start, end in spans for part in clipped(trading, start, end)]
     parts += [
         (close, close + TAIL_NS) for start, end in spans for _, close in trading if start < close <= end

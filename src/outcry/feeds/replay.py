@@ -57,7 +57,7 @@ _BACKFILL = {
 def readings_of(
     library: "FileLibrary", universe: Universe, paths: Iterable[Path], options: ReadOptions
 ) -> list[Reading]:
-    """Open files and folders, without files that contain no trades. Raises `FileRefused`."""
+    """Open files and folders of recordings; leave out files without trades. Raises `FileRefused`."""
     files = [file for path in paths for file in library.expand(path)]
     found = [library.open(file, universe, options) for file in files]
     return [reading for reading in found if reading is not None]
@@ -65,7 +65,10 @@ def readings_of(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """An event between rows, sent at `at_ns`: after all rows known by `limit_ns`, before later ones."""
+    """A heartbeat or gap event between rows, sent at `at_ns`.
+
+    It follows all rows known by `limit_ns` and precedes later ones.
+    """
 
     limit_ns: int
     at_ns: int
@@ -94,7 +97,7 @@ class ReplayFeed:
         return list((await self.recording()).contracts)
 
     async def recording(self) -> Recording:
-        """Return the files' content, to see how far it reaches. Raises as `contracts` does."""
+        """Return the content of the files, for example to see how far it reaches. Raises as `contracts` does."""
         async with self._reading:
             if self._recording is None:
                 found = await self._read()
@@ -187,11 +190,14 @@ class ReplayFeed:
             yield Ended(end)
 
     def _stop(self, run: RecordedRun, first: int, limit_ns: int) -> int:
-        """Return the end of a batch that begins at `first`: rows known by `limit_ns`, up to the batch size."""
+        """Return where a batch of rows that begins at `first` ends: at `limit_ns`, or at the batch size."""
         return min(first + self._batch_rows, int(np.searchsorted(run.known_ns, limit_ns, "right")))
 
     def _marks(self, recording: Recording, root: str, start: int, end: int) -> Iterator[_Mark]:
-        """Return heartbeats and gaps after the start, in order; a gap is reported at its end, before later rows."""
+        """Return the heartbeats and gaps after the start, in order.
+
+        A gap is reported at its end, before later rows.
+        """
         holes = recording.holes(root, start)
         gaps = (_Mark(b - 1, b, Gap(a, b, NOT_RECORDED)) for a, b in holes if b <= end)
         beats = recording.timeline.beats(start, end, self._pace.step_ns)

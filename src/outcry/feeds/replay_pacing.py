@@ -24,7 +24,7 @@ _NEVER = 2**63 - 1
 
 
 class Timeline:
-    """The replayed stretches of time: half-open windows (ns UTC), in order and disjoint."""
+    """The stretches of time that are replayed: half-open windows (ns UTC), in order and disjoint."""
 
     def __init__(self, stretches: tuple[Segment, ...]) -> None:
         self.stretches = stretches
@@ -32,7 +32,7 @@ class Timeline:
         self._before = [0, *accumulate(end - start for start, end in stretches)]
 
     def played(self, at_ns: int) -> int:
-        """Return the replayed time before `at_ns` (ns)."""
+        """Return how much replayed time lies before `at_ns` (ns)."""
         index = bisect_right(self._starts, at_ns) - 1
         if index < 0:
             return at_ns - self._starts[0]  # a cursor before everything: negative
@@ -40,12 +40,12 @@ class Timeline:
         return self._before[index] + min(at_ns, end) - start
 
     def at(self, played_ns: int) -> int:
-        """Return the latest time (ns UTC) with `played_ns` of replayed time before it."""
+        """Return the latest time (ns UTC) that has `played_ns` of replayed time before it."""
         index = min(max(bisect_right(self._before, played_ns) - 1, 0), len(self._starts) - 1)
         return self._starts[index] + played_ns - self._before[index]
 
     def beats(self, after_ns: int, until_ns: int, step_ns: int) -> Iterator[int]:
-        """Yield heartbeat times after `after_ns` up to `until_ns` inclusive (ns UTC).
+        """Yield the times of heartbeats after `after_ns` up to `until_ns` inclusive (ns UTC).
 
         These are the multiples of the step within the stretches, each stretch's begin and end, and `until_ns`.
         """
@@ -83,7 +83,7 @@ class Pacer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Release every waiting stream at once."""
+        """Let every waiting stream continue at once, to end the replay."""
         ...
 
 
@@ -119,7 +119,7 @@ class FreePacer:
             self._let_go()
 
     async def reach(self, at_ns: int) -> int:
-        """Wait until it is this stream's turn; return the largest time."""
+        """Wait until this stream is the furthest behind; return the largest time, because speed is unlimited."""
         await asyncio.sleep(0)
         self._asked += 1
         mine = at_ns, self._asked, asyncio.get_running_loop().create_future()
@@ -134,12 +134,12 @@ class FreePacer:
         return _NEVER
 
     def stop(self) -> None:
-        """Release every waiting stream at once."""
+        """Let every waiting stream continue at once, to end the replay."""
         self._stopped = True
         self._let_go()
 
     def _let_go(self) -> None:
-        """Release the stream that is furthest behind, once every stream waits."""
+        """Let the stream that is furthest behind continue, once every stream waits."""
         while self._waiting and (self._stopped or len(self._waiting) >= self._streams):
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():
@@ -147,7 +147,7 @@ class FreePacer:
 
 
 class WallClockPacer:
-    """A multiple of real time. If the clock is set back, replayed time continues without a jump."""
+    """Replay at a multiple of real time. If the clock is set back, replayed time continues without a jump."""
 
     def __init__(
         self, clock: Clock, speed: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -183,7 +183,7 @@ class WallClockPacer:
         return max(at_ns, self._timeline.at(played))
 
     def stop(self) -> None:
-        """Release every waiting stream at once."""
+        """Let every waiting stream continue at once, to end the replay."""
         self._stopped = True
 
     def _played(self) -> int:
@@ -194,7 +194,7 @@ class WallClockPacer:
 
 
 class StepPacer:
-    """Step by step, for tests: the feed advances to a given time and then waits."""
+    """Replay step by step, for tests: the feed advances to a given time and then waits."""
 
     def __init__(self, step_ns: int = NANOS_PER_SECOND) -> None:
         self.step_ns = step_ns
@@ -218,7 +218,7 @@ class StepPacer:
             self._poke()
 
     async def reach(self, at_ns: int) -> int:
-        """Wait until `advance` releases a time; return the latest time released."""
+        """Wait until `advance` allows the time `at_ns`; return the latest time allowed."""
         self._held.append(at_ns)
         self._poke()
         try:
@@ -229,14 +229,14 @@ class StepPacer:
         return max(at_ns, self._until - 1)
 
     async def advance(self, until_ns: int) -> None:
-        """Release everything before a time (ns UTC); return once every stream being read waits again."""
+        """Replay everything before a time (ns UTC); return once every stream being read waits again."""
         self._until = max(self._until, until_ns)
         self._poke()
         while len(self._held) < self._streams or any(held < self._until for held in self._held):
             await self._changed.wait()
 
     def stop(self) -> None:
-        """Release every waiting stream at once."""
+        """Let every waiting stream continue at once, to end the replay."""
         self._stopped = True
         self._poke()
 

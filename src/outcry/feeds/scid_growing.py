@@ -1,7 +1,7 @@
 """Reads a Sierra Chart file that is still being written, up to its last complete record.
 
-An incomplete record or bar is read once it is complete. If the file is replaced, shortened or rewritten, the feed is
-lost and reading does not continue from the middle.
+An incomplete record or bar is read once it is complete. If the file is replaced, shortened or rewritten, the feed ends
+with an error instead of continuing from the middle.
 """
 
 import os
@@ -41,7 +41,10 @@ _MARGIN_NS = 60 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """Result of one read. more: further data is available. reached_ns: all that ended before it was read."""
+    """Rows from one read of a growing file.
+
+    more: further data is available. reached_ns: all that ended before it was read.
+    """
 
     batches: list[Batch]
     more: bool
@@ -49,7 +52,7 @@ class PollResult:
 
 
 class GrowingScid:
-    """The open file and the read position. Used by one thread at a time."""
+    """A Sierra Chart file that is being written, and the read position in it. Used by one thread at a time."""
 
     def __init__(self, file: CountedFile, contract: Contract, tick_e9: int, since_ns: int) -> None:
         self._file, self._contract, self._tick_e9, self._since_ns = file, contract, tick_e9, since_ns
@@ -70,12 +73,15 @@ class GrowingScid:
         self._last = self._before()
 
     def close(self) -> None:
-        """Close the file after a read in progress."""
+        """Close the file. Waits for a read in progress."""
         with self._lock:
             self._file.close()
 
     def look(self, settled_ns: int) -> PollResult:
-        """Read one more chunk. settled_ns: nothing earlier will be written any more (ns UTC)."""
+        """Read the next chunk of complete records.
+
+        settled_ns: nothing earlier will be written any more (ns UTC).
+        """
         with self._lock, feed_errors():
             whole = self._whole()
             self._refuse_another()
@@ -96,9 +102,9 @@ class GrowingScid:
             return self._read(batches, settled_ns, limit_ns, more=more)
 
     def not_held(self, until_ns: int) -> Gap | None:
-        """Return the gap between the cursor and the first record; None if it is shorter than the grace period.
+        """Return the gap between the cursor and the first record of the file; None if it is short.
 
-        The grace period covers the first minutes of a session without a trade.
+        A gap within the grace period counts as short: the first minutes of a session may pass without a trade.
         """
         with self._lock, feed_errors():
             start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
@@ -125,7 +131,7 @@ class GrowingScid:
         return int(unix_ns(self._records(number, 1)).max(initial=0))
 
     def _before(self) -> bytes:
-        """Return the last record read, from the current content of the file."""
+        """Read the record before the read position again, to detect changes of the file."""
         return self._records(self._done - 1, 1).tobytes() if self._done else b""
 
     def _refuse_another(self) -> None:
@@ -138,7 +144,7 @@ class GrowingScid:
             raise FeedLost("file_replaced", f"{self._file.path.name} was replaced by another file")
 
     def _told(self) -> ScidDecoder | None:
-        """Return the decoder; None until the file has enough records to detect the format."""
+        """Return the decoder of the file's records; None until the file has enough of them to detect the format."""
         if self._decoder is None:
             sample = read_sample(self._file, self._start)
             if is_conclusive(sample, self._tick_e9):
@@ -169,7 +175,10 @@ class GrowingScid:
 
 @contextmanager
 def feed_errors() -> Generator[None]:
-    """Convert errors of reading a file to `FeedLost`, because a record may be read while it is written."""
+    """Convert errors of reading a file to `FeedLost` within the block.
+
+    A record may be read while it is written.
+    """
     try:
         yield
     except FileRefused as problem:

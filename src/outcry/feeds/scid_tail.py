@@ -39,9 +39,9 @@ FLUSH_S = 5.0
 
 
 def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidTail":
-    """Return a tail for the contract in the file name; a short year means the one nearest to `today`.
+    """Create the feed of a growing file, for the contract in the file name.
 
-    Raises `FileRefused` if the name contains no contract.
+    A short year means the contract nearest to `today`. Raises `FileRefused` if the name contains no contract.
     """
     contract = ContractNames(universe).in_file_name(path, today)
     if contract is None:

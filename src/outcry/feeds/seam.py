@@ -62,7 +62,7 @@ async def join_history_and_live(
 
 
 def _before(page: Trades | Bars, cut: int) -> Trades | Bars | None:
-    """Return the rows of a page of history before the cut; None if there are none."""
+    """Return the rows of a history page that were traded before the cut; None if there are none."""
     rows = page.rows[page.rows["ts_event"] < cut]
     if not len(rows):
         return None
@@ -73,7 +73,7 @@ def _before(page: Trades | Bars, cut: int) -> Trades | Bars | None:
 
 
 def _after(event: Event, cut: int) -> Event | None:
-    """Return a live event without rows before the cut, which history has; None if no rows are left."""
+    """Return a live event without rows before the cut, because history contains those; None if no rows are left."""
     if not isinstance(event, Trades | Bars):
         return event
     recent = event.rows["ts_event"] >= cut
@@ -97,7 +97,10 @@ class _LiveBuffer:
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        """Buffer events until `events` takes over; the event being awaited then is the last one buffered."""
+        """Buffer live events until `events` takes over.
+
+        The event that is awaited at that moment is the last one buffered.
+        """
         try:
             while self._buffering and (event := await anext(self._live, None)) is not None:
                 self._take(event)
@@ -121,7 +124,7 @@ class _LiveBuffer:
             raise FeedLost("closed", "the live stream ended before the subscription was confirmed")
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for other work while buffering. Raises the live stream's error at once."""
+        """Wait for other work while buffering live events. Raises the live stream's error at once."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._task}, return_when=asyncio.FIRST_COMPLETED)

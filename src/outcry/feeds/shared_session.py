@@ -45,7 +45,7 @@ S = TypeVar("S", bound=VendorSession)
 
 
 class SharedSession(Generic[S]):
-    """Returns the current session, signing in if there is none.
+    """A provider of the current session with a vendor, which signs in if there is none.
 
     sign_in: creates a session. It may raise `CredentialsRejected`, `FeedLost` and `FeedRefused`; `OSError` and
     `TimeoutError` become `FeedLost("unreachable")`. speedup: pauses are divided by this factor.
@@ -107,11 +107,11 @@ class SharedSession(Generic[S]):
             raise
 
     def worked(self) -> None:
-        """Report that the session delivered data, which resets the count of rejections."""
+        """Note that the session delivered data, which resets the count of rejected logins."""
         self._refusals = 0
 
     def rejected(self, problem: CredentialsRejected) -> FeedLost:
-        """Report that the vendor rejected a session's credentials, and return the error to raise.
+        """Note that the vendor rejected a session's credentials, and return the error to raise.
 
         It is `LoginRefused` from the second rejection on. Reports of several streams of a session count once. The next
         call of `session` signs in again.
@@ -135,7 +135,7 @@ class SharedSession(Generic[S]):
         self._again_s = asyncio.get_running_loop().time() + self._backoff.next_s()
 
     async def _let_go(self, now_s: float) -> None:
-        """Close a broken session; after a long one, reset the backoff."""
+        """Close a broken session. If it lasted long, reset the pause before the next login."""
         session, self._session = self._session, None
         if now_s - self._began_s > GOOD_SESSION_S / self._speedup:
             self._backoff.reset()

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class StreamChannel(Inbox[Event]):
-    """The queue of one stream's events."""
+    """The queue of events between a shared connection and one stream."""
 
     def __init__(self) -> None:
         super().__init__(BUFFER_LIMIT)
@@ -48,7 +48,7 @@ class StreamChannel(Inbox[Event]):
             yield await self.take()
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for other work; raise the channel's error at once if the channel ends meanwhile."""
+        """Wait for other work. If the channel ends meanwhile, raise its error at once."""
         task = asyncio.ensure_future(work)
         over = asyncio.ensure_future(self._over.wait())
         try:
@@ -65,7 +65,7 @@ class StreamChannel(Inbox[Event]):
 
 
 class ChannelRegistry:
-    """The channels of a connection by the vendor's symbol."""
+    """The open channels of a connection, by the vendor's symbol."""
 
     def __init__(self) -> None:
         self._channels: dict[str, list[StreamChannel]] = {}
@@ -95,7 +95,7 @@ class ChannelRegistry:
                 channel.put(Heartbeat(at_ns))
 
     def fail(self, problem: FeedLost, symbol: str | None = None) -> None:
-        """End the channels of a symbol, or with None all of them and the connection."""
+        """End the channels of a symbol with an error, or with None all of them and the connection."""
         if symbol is None:
             self.problem = self.problem or problem
         for name, channels in self._channels.items():
@@ -105,7 +105,7 @@ class ChannelRegistry:
 
 
 class DeliveryLag:
-    """Delay between trade time and receipt, including the difference between the vendor's clock and ours."""
+    """Measured delay between a trade and its receipt, including the difference between the vendor's clock and ours."""
 
     def __init__(self) -> None:
         self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
@@ -115,7 +115,7 @@ class DeliveryLag:
         self._delays_ns.append(received_ns - made_ns)
 
     def before(self, now_ns: int) -> int:
-        """Return the time up to which all trades have arrived (ns UTC, the vendor's clock)."""
+        """Return the time before which all trades have arrived by `now_ns` (ns UTC, the vendor's clock)."""
         late_ns = max(self._delays_ns, default=0)
         return now_ns - min(max(late_ns + MIN_LAG_NS // 2, MIN_LAG_NS), MAX_LAG_NS)
 

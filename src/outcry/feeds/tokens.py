@@ -29,7 +29,7 @@ class Token:
 
 
 class TokenSource:
-    """Returns a valid token. renew: receives the last token or None; raises like `SharedSession`'s `sign_in`."""
+    """Provides a valid token. renew: receives the last token or None; raises like `SharedSession`'s `sign_in`."""
 
     def __init__(self, renew: Callable[[Token | None], Awaitable[Token]], clock: Clock) -> None:
         self._renew, self._clock = renew, clock

@@ -1,16 +1,17 @@
-"""The owner and epoch of each partition of limits, as a replica knows them.
+"""Which process currently counts each partition of request limits, as seen by one replica.
 
-After a new epoch, the replica never accepts the previous one again.
+An epoch is one ownership term of a partition. After a replica has accepted a new epoch, it rejects answers from the
+previous one.
 """
 
 from collections.abc import Iterable
 
 
 class OwnerEpochs:
-    """Track the current owner and epoch of each partition.
+    """Track the current owner and epoch (ownership term) of each partition of request limits.
 
-    known: the epoch of each partition whose owner has received our history; lost: partitions whose owner did not
-    respond.
+    known: the epoch of each partition whose owner has received the history of this replica; lost: partitions whose
+    owner did not respond.
     """
 
     def __init__(self) -> None:
@@ -21,11 +22,14 @@ class OwnerEpochs:
         self._former: dict[int, str] = {}
 
     def home(self, partition: int) -> str | int:
-        """Return the owner's name, or the partition while it is unknown; equal results share messages."""
+        """Return the name of a partition's owner, or the partition number while the owner is unknown.
+
+        Reports on partitions with the same result can share one message.
+        """
         return self._homes.get(partition, partition)
 
     def accept(self, partition: int, epoch: str, owner: str) -> None:
-        """Accept an epoch: its owner has received our history and counts from now on."""
+        """Accept a new epoch, because its owner has received the history of this replica."""
         last = self._last.get(partition)
         if last is not None and last != epoch:
             self._former[partition] = last
@@ -33,7 +37,7 @@ class OwnerEpochs:
         self._homes[partition] = owner
 
     def holds(self, partition: int, epoch: str, owner: str, *, told: bool) -> bool:
-        """Return whether an answer of this epoch is valid. `told`: the request carried our history."""
+        """Return whether an answer from this epoch is valid. `told`: the request included our history."""
         if not epoch or epoch == self._former.get(partition):
             return False
         if told and partition not in self.known:
@@ -41,15 +45,15 @@ class OwnerEpochs:
         return self.known.get(partition) == epoch
 
     def leave(self, partitions: Iterable[int]) -> None:
-        """Forget the owners of partitions, so that each is located separately."""
+        """Forget who owns these partitions, so that the next requests find each owner again."""
         for partition in partitions:
             self._homes.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Forget the epochs of partitions, so that the next request carries our history."""
+        """Forget the epochs of these partitions, so that the next request includes our history."""
         for partition in partitions:
             self.known.pop(partition, None)
 
     def lose(self, partitions: Iterable[int]) -> None:
-        """Mark partitions as having no responding owner."""
+        """Record that the owners of these partitions do not respond."""
         self.lost.update(partitions)

@@ -1,7 +1,8 @@
-"""Messages between replicas and the owners of limits.
+"""Messages between replicas, which apply request limits, and the owners of limits, which count the requests.
 
-A message may be lost or repeated. Passes are numbered, so the owner counts each once. Every message carries its
-sender's monotonic time, so clocks need not agree. The newest message of a replica defines its leases.
+A pass is an allowed request; a lease is a number of requests that a replica may allow without asking. A message may be
+lost or repeated, so passes are numbered and the owner counts each once. Every message carries its sender's monotonic
+time, so clocks need not agree. The newest message of a replica defines its leases.
 """
 
 import msgspec
@@ -12,10 +13,12 @@ LEASE_NS = 10_000_000_000
 
 
 class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
-    """A replica's report on one subject.
+    """A replica's report on one subject, that is, on whatever one limit applies to, such as an API key.
 
     asks: number of requests that wait for a verdict.
-    first, unreported: number of the first pass no owner has counted, and the times of all of them (packed).
+
+    first, unreported: number of the first pass no owner has counted, and the times of all such passes (packed).
+
     leased: leased requests that are left; wants_lease: whether the replica wants a lease.
     """
 
@@ -29,7 +32,7 @@ class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PassHistory(msgspec.Struct, array_like=True, frozen=True):
-    """The passes of a subject at a replica, for a new owner. The replica has returned its lease.
+    """The requests of one subject that a replica has allowed, for a new owner. The replica has returned its lease.
 
     known: times of passes that the previous owner counted (packed). first, unreported: see `SubjectReport`.
     """
@@ -41,10 +44,10 @@ class PassHistory(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
-    """All reports of a replica to one owner in one message.
+    """All reports of a replica to one owner, in one message.
 
-    epochs: the replica's known epoch of each partition in the message, empty if unknown. histories: the history
-    of the partitions with an unknown epoch.
+    epochs: the epoch (ownership term) of each partition in the message as the replica knows it, empty if unknown.
+    histories: the history of the partitions with an unknown epoch.
     """
 
     replica: str
@@ -56,11 +59,11 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
-    """An owner's answer to one report.
+    """An owner's answer to one `SubjectReport`.
 
-    passed: number of its requests that may pass. lease_added: requests added to the replica's lease. left:
-    requests left in the window, leased ones included. reset_ns: time until the window is empty. retry_ns: time
-    until a request would pass again, 0 if all may pass.
+    passed: number of its requests that may pass. lease_added: requests added to the replica's lease. left: requests
+    left in the window, leased ones included. reset_ns: time until the window is empty. retry_ns: time until a request
+    would pass again, 0 if all may pass.
     """
 
     passed: int
@@ -71,7 +74,7 @@ class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """An owner's answer to a batch: one decision for each report, None for no verdict.
+    """An owner's answer to a `Batch`: one decision for each report, or None where it cannot decide.
 
     epochs: the owner's epoch of each partition; empty if it owns none or needs the replica's history first.
     """
@@ -82,7 +85,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
-    """A recall: an owner requests the leases of subjects back, or all history in a new epoch."""
+    """An owner's demand that replicas return the leases of some subjects, or send their history for a new epoch."""
 
     owner: str
     partition: int
@@ -91,7 +94,7 @@ class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RecallReply(msgspec.Struct, array_like=True, frozen=True):
-    """A replica's answer to a recall, after it has returned its leases."""
+    """A replica's answer to a `LeaseRecall`, after it has returned its leases."""
 
     now_ns: int
     number: int
@@ -106,15 +109,15 @@ read_recall_reply = msgspec.msgpack.Decoder(RecallReply).decode
 
 
 def owner_name(partition: int) -> str:
-    """Return the call name of the owner of a partition's limits."""
+    """Return the name under which the owner of a partition of limits receives calls."""
     return f"limit.{partition}"
 
 
 def replica_name(name: str) -> str:
-    """Return the call name at which a replica answers recalls."""
+    """Return the name under which a replica receives lease recalls."""
     return f"limit.held.{name}"
 
 
 def peer_name(name: str) -> str:
-    """Return the call name at which a replica reports its counts to other replicas."""
+    """Return the name under which a replica receives questions from other replicas about its counts."""
     return f"limit.passed.{name}"

@@ -1,8 +1,11 @@
-"""The owner of limits: one log of each subject's passes, and the leases of replicas.
+"""The owner of request limits: it counts each subject's requests and grants leases to replicas.
 
-The passes of the last 60 seconds and the leased requests together never exceed the limit. The owner recalls
-leases before it refuses a request. A pass counts from its own time or later, never from an earlier time. An
-expired lease without a report counts as used.
+A subject is what a limit applies to, such as an API key. A pass is an allowed request. A lease lets a replica allow
+some requests without asking.
+
+The passes of the last 60 seconds and the leased requests together never exceed the limit. The owner recalls leases
+before it refuses a request. A pass counts from its own time or later, never from an earlier time. If a lease expires
+without a report, all of its requests count as used.
 """
 
 import asyncio
@@ -49,9 +52,9 @@ _SILENT = (BusDown, CallRefused, msgspec.DecodeError)
 
 
 class _Lease:
-    """The lease of one replica for a subject.
+    """The number of requests that one replica may allow for a subject without asking the owner.
 
-    number: its newest message. seen: number of passes it has reported. unresponsive: it did not answer a
+    number: the replica's newest message. seen: number of passes it has reported. unresponsive: it did not answer a
     recall.
     """
 
@@ -63,7 +66,7 @@ class _Lease:
 
 
 class _SubjectLog:
-    """The passes and leases of one subject. No lease is granted before `scarce_until_ns`."""
+    """The allowed requests (passes) and the leases of one subject. No lease is granted before `scarce_until_ns`."""
 
     __slots__ = ("holders", "passes", "scarce_until_ns")
 
@@ -81,7 +84,7 @@ class _SubjectLog:
                 holder.leased = 0
 
     def hear(self, replica: str, number: int, first: int, unreported: bytes, later_ns: int) -> _Lease:
-        """Count the passes that a replica reports and has not reported before; return its lease."""
+        """Count the passes that a replica reports for the first time; return the replica's lease."""
         holder = self.holders.get(replica)
         if holder is None:
             holder = self.holders[replica] = _Lease()
@@ -93,7 +96,7 @@ class _SubjectLog:
         return holder
 
     def forget(self, now_ns: int) -> None:
-        """Forget replicas without a lease that have not reported for a window."""
+        """Forget replicas that have no lease and have sent no report for the length of the window."""
         gone = [
             name for name, one in self.holders.items() if not one.leased and one.until_ns < now_ns - WINDOW_NS
         ]
@@ -115,7 +118,7 @@ class _SubjectLog:
 
 
 class _Epoch:
-    """The ownership term of one partition at this process. `heard`: replicas that have sent their history."""
+    """One ownership term of a partition at this process. `heard`: replicas that have sent their history."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -124,7 +127,7 @@ class _Epoch:
         self.ready = asyncio.Event()
 
     def of(self, subject: str, now_ns: int) -> _SubjectLog:
-        """Return a subject, with its window ending now."""
+        """Return the log of a subject, after removing passes that have left the window."""
         if self.subjects.turn(now_ns):
             for _, one in self.subjects:
                 one.forget(now_ns)
@@ -135,7 +138,7 @@ class _Epoch:
     def admit(
         self, replica: str, number: int, histories: Sequence[PassHistory], now_ns: int, later_ns: int
     ) -> None:
-        """Count the passes of a replica before this epoch; its leases of the previous epoch have ended."""
+        """Count the requests that a replica allowed before this epoch. Its leases of the previous epoch have ended."""
         known = replica in self.heard
         for history in histories:
             counted = self.of(history.subject, now_ns)
@@ -148,7 +151,7 @@ class _Epoch:
 
 
 class LimitOwner:
-    """Count the requests of all replicas in the partitions it serves, on one event loop.
+    """Count the requests of all replicas, for the partitions that this process owns, on one event loop.
 
     roles: roles of the processes that apply limits. now_ns: a monotonic clock.
     """
@@ -164,9 +167,9 @@ class LimitOwner:
 
     @asynccontextmanager
     async def serve(self, partition: int) -> AsyncGenerator[None]:
-        """Count for a partition until the block ends.
+        """Count the requests of a partition until the block ends.
 
-        Collect the history of all replicas first. A replica that does not respond within a second sends its history
+        First collect the history of all replicas. A replica that does not respond within a second sends its history
         with its next request.
         """
         epoch = _Epoch(f"{self._presence.name}#{next(self._count)}")
@@ -234,7 +237,10 @@ class LimitOwner:
         return encode(Answer(self._presence.name, said, decisions))
 
     def _admitted(self, batch: Batch, epochs: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
-        """Return the partitions this replica gets decisions for: it knows the epoch and has sent its history."""
+        """Return the partitions whose reports in this batch can be decided.
+
+        For these the replica knows the current epoch and has sent its history.
+        """
         known: dict[int, _Epoch] = {}
         for partition, epoch in epochs.items():
             if epoch is None or not epoch.ready.is_set():
@@ -248,7 +254,7 @@ class LimitOwner:
         return known
 
     def _rule(self, counted: _SubjectLog, batch: Batch, line: SubjectReport, now_ns: int) -> LimitDecision:
-        """Count the passes of one report and decide on its requests without recalling leases."""
+        """Count the requests in one report, and decide on its waiting requests without recalling leases."""
         holder = counted.hear(batch.replica, batch.number, line.first, line.unreported, now_ns - batch.now_ns)
         newest = batch.number > holder.number
         if newest:
@@ -269,7 +275,10 @@ class LimitOwner:
         return _decision(counted, line, passed, lease_added, now_ns)
 
     async def _recall(self, batch: Batch, short: dict[int, _SubjectLog]) -> None:
-        """Recall the leases of subjects with too few requests left. A replica that does not answer keeps its lease."""
+        """Recall the leases of subjects that have too few requests left.
+
+        A replica that does not answer keeps its lease.
+        """
         wanted: dict[str, dict[str, _SubjectLog]] = {}
         for at, counted in short.items():
             for name in counted.other_holders(batch.replica):
@@ -295,7 +304,7 @@ class LimitOwner:
 def _grant_more(
     counted: _SubjectLog, line: SubjectReport, decision: LimitDecision | None, now_ns: int
 ) -> LimitDecision | None:
-    """Let more requests of a report pass with the recalled leases."""
+    """Allow more of a report's waiting requests after other replicas have returned their leases."""
     if decision is None:
         return None
     spare = max(0, line.limit - counted.passes.live(now_ns) - counted.leased)

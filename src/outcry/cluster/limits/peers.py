@@ -1,7 +1,7 @@
-"""Counts that replicas exchange while a subject has no owner, so that they can divide the remaining requests.
+"""Exchange of counts between replicas while the owner of a limit is unavailable, so that they divide what is left.
 
-A replica divides once a window: it subtracts what all others claim from the limit and takes one equal share. So
-all shares together never exceed the remainder, regardless of which replica divides first.
+A replica divides once a window: it subtracts from the limit what all others claim, and takes an equal share of the
+rest. So all shares together never exceed the remainder, regardless of which replica divides first.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _read_counts = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Peers:
-    """The other replicas. `find`: looks up the state of a subject at this replica."""
+    """The other processes that apply limits (replicas). `find`: looks up the state of a subject at this replica."""
 
     def __init__(
         self, calls: Calls, presence: Presence, roles: Sequence[str], find: Callable[[str], SubjectState | None],
@@ -41,7 +41,10 @@ class Peers:
         return {self._presence.name, *(name for role in self._roles for name in self._presence.members(role))}
 
     async def divide(self, state: SubjectState) -> None:
-        """Take a share of the remaining requests, unless that was done in this window or a replica does not respond."""
+        """Reserve this replica's share of a subject's remaining requests, by asking the others what they claim.
+
+        Does nothing if that was done in this window, or while a replica does not respond.
+        """
         now_ns = self._now_ns()
         if now_ns - state.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:
             return
@@ -51,7 +54,7 @@ class Peers:
         await asyncio.shield(self._asking)
 
     async def answer(self, body: bytes) -> bytes:
-        """Return the number of claimed requests of each requested subject."""
+        """Answer another replica: how many requests this replica claims of each subject in the message."""
         now_ns = self._now_ns()
         found = (self._find(subject) for subject in _read_subjects(body))
         return encode([0 if state is None else state.claimed(now_ns) for state in found])

@@ -1,9 +1,9 @@
-"""A replica's side of limits that several processes share.
+"""A limiter for one of several processes (a replica), which together apply one limit to each subject.
 
-A request passes at once while the replica has a lease of its subject. Otherwise it waits for one message to the owner,
-which all requests of the same event-loop turn share. A request waits for at most `PATIENCE_S`, and not at all for an
-owner that did not respond to the previous message. Without an owner a replica allows its share of the limit, less the
-known passes at other replicas.
+A subject is what a limit applies to, such as an API key. While the replica has a lease of the subject, a request passes
+at once. Otherwise the request waits for one message to the owner, which all requests of the same event-loop turn share.
+It waits for at most `PATIENCE_S`, and not at all for an owner that did not respond to the previous message. Without an
+owner a replica allows its share of the limit, less the known passes at other replicas.
 """
 
 import asyncio
@@ -52,10 +52,10 @@ _PREPARED = len(PASSED)
 
 
 class SharedLimiter:
-    """Implements `Limiter` with the owners of its subjects (`LimitOwner`) while `run` runs, on one event loop.
+    """Implements `Limiter` by asking the owners of limits (`LimitOwner`), on one event loop while `run` runs.
 
-    roles: roles of the processes that apply limits. now_ns: a monotonic clock. max_subjects: number of subjects
-    in memory.
+    roles: roles of the processes that apply limits. now_ns: a monotonic clock. max_subjects: number of subjects in
+    memory.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SharedLimiter:
 
     @property
     def degraded(self) -> bool:
-        """Whether some subjects have no responding owner, so only a share of their limits passes here."""
+        """Whether some subjects have no responding owner. Only a share of their limits passes here meanwhile."""
         return bool(self._epochs.lost) or not self._presence.connected
 
     @property
@@ -88,7 +88,7 @@ class SharedLimiter:
         return len(self._subjects)
 
     def take(self, subject: str, limit: int) -> Verdict | None:
-        """Use the lease or the cached refusal of a subject; return None if its owner must decide."""
+        """Count a request against the lease, or refuse it by a cached refusal; return None if the owner must decide."""
         state = self._young.get(subject)
         if state is None or state.limit != limit:
             return None
@@ -104,7 +104,7 @@ class SharedLimiter:
         return state.refusal(now_ns) if now_ns < state.refused_until_ns else None
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """Request one pass from the subject's owner, or decide without it while it is unavailable."""
+        """Ask the subject's owner whether one request may pass; decide locally while the owner is unavailable."""
         state = self._of(subject)
         if state.limit != limit:  # the lease belongs to the previous limit
             state.drop(next(self._numbers))
@@ -123,7 +123,7 @@ class SharedLimiter:
         return verdict
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """Return how long ago (ns) each subject with this prefix last passed here, within the window."""
+        """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
         now_ns = self._now_ns()
         found = ((name, state.own(now_ns)) for name, state in self._subjects if name.startswith(prefix))
         return {name: now_ns - own[-1] for name, own in found if own}
@@ -201,7 +201,7 @@ class SharedLimiter:
         self._send_grouped([*asking, *due[:_LINES]], self._deadline_s(), _TRIES)
 
     def _send_grouped(self, subjects: Sequence[SubjectState], deadline_s: float, tries: int) -> None:
-        """Send reports on subjects, one message for each owner."""
+        """Send reports on subjects, one message for each owner process."""
         groups: dict[int | str, list[SubjectState]] = {}
         for state in subjects:
             if state.partition in self._epochs.lost:
@@ -228,7 +228,7 @@ class SharedLimiter:
     async def _send(
         self, subjects: Sequence[SubjectState], partitions: set[int], deadline_s: float, tries: int = 1
     ) -> None:
-        """Send one message and apply the answer. Partitions of unknown epoch send their history with it."""
+        """Send one message to an owner and apply its answer. It includes the history of partitions of unknown epoch."""
         sent_ns, number = self._now_ns(), next(self._numbers)
         unknown = partitions - self._epochs.known.keys()
         histories = {partition: self._history(partition, number) for partition in unknown}
@@ -269,7 +269,7 @@ class SharedLimiter:
     def _land(
         self, pending: Sequence[PendingLine], decisions: Sequence[LimitDecision | None], holding: set[int]
     ) -> list[SubjectState]:
-        """Apply the decisions of valid owners; return the subjects without a decision."""
+        """Apply an owner's decisions where its epoch is valid; return the subjects that still need a decision."""
         now_ns, without = self._now_ns(), list[SubjectState]()
         for one, decision in zip(pending, decisions, strict=True):
             state = one.state
@@ -284,7 +284,7 @@ class SharedLimiter:
         return without
 
     def _untold(self, partition: int) -> list[SubjectState]:
-        """Return subjects with unreported passes of a lost partition, as many as fit in one message."""
+        """Return subjects of a partition without an owner that have unreported passes, as many as one message holds."""
         if partition not in self._epochs.lost:
             return []
         state = (
@@ -295,7 +295,7 @@ class SharedLimiter:
         return list(islice(state, _LINES))
 
     def _recovered(self, partitions: set[int]) -> None:
-        """Note that the owners of partitions respond; report the passes since they were lost."""
+        """Note that the owners of these partitions respond again, and report the requests allowed meanwhile."""
         for partition in partitions & self._epochs.lost:
             for state in self._untold(partition):
                 self._enqueue(state)
@@ -304,7 +304,7 @@ class SharedLimiter:
                 state.undivided()
 
     def _serve_waiting(self, state: SubjectState) -> None:
-        """Decide the requests that arrived while a message was in flight, as far as the new lease or refusal allows."""
+        """Decide requests that arrived while a message was in flight, as far as the new lease or refusal allows."""
         waiting, state.waiting = state.waiting, []
         for waiter in waiting:
             verdict = self.take(state.subject, state.limit)
@@ -316,7 +316,7 @@ class SharedLimiter:
             self._enqueue(state, soon=True)
 
     def _history(self, partition: int, number: int) -> list[PassHistory]:
-        """Return all passes here of a partition's subjects, and return their leases."""
+        """Return every allowed request of a partition's subjects here, and return their leases."""
         now_ns = self._now_ns()
         for state in self._by_partition[partition].values():
             state.drop(number)
@@ -325,7 +325,7 @@ class SharedLimiter:
         return [history for history in histories if history.known or history.unreported]
 
     async def _recalled(self, body: bytes) -> bytes:
-        """Answer a recall: return the leases of subjects, or the history of a partition to its new owner."""
+        """Answer a recall: return the leases of subjects, or send the history of a partition to its new owner."""
         recall, number = read_recall(body), next(self._numbers)
         if recall.epoch:
             self._epochs.accept(recall.partition, recall.epoch, recall.owner)
@@ -342,7 +342,7 @@ class SharedLimiter:
     # -- leases
 
     def _renew_leases(self) -> None:
-        """Report on subjects whose lease ends soon; those used in the meantime receive a new lease."""
+        """Report on subjects whose lease ends soon; the owner renews the leases used in the meantime."""
         horizon_ns = self._now_ns() + _EARLY_NS
         while self._leases and self._leases[0][0] <= horizon_ns:
             until_ns, state = self._leases.popleft()
@@ -350,7 +350,7 @@ class SharedLimiter:
                 self._enqueue(state)
 
     async def _return_leases(self) -> None:
-        """Return every lease and report every pass."""
+        """Return every lease to its owner, and report every request allowed here."""
         subjects = [
             state for _, state in self._subjects if (state.left or state.unreported) and not state.in_flight
         ]

@@ -1,6 +1,7 @@
-"""The state of one subject at a replica: its recent requests, its lease and the requests that wait for a verdict.
+"""The state of one subject (what a limit applies to, such as an API key) at a replica.
 
-A lease is used, returned or dropped. After a message has reported it returned, no request passes on it.
+It consists of the recent requests, the lease, and the requests that wait for a verdict. A lease is used, returned or
+dropped. After a message has reported it returned, no request passes on it.
 """
 
 import asyncio
@@ -16,21 +17,21 @@ _SOON_NS = 1_000_000_000
 
 
 class SubjectState:
-    """One subject at this replica.
+    """The counts, lease and waiting requests of one subject at this replica.
 
-    left, until_ns: leased requests that are left, and when the lease ends. low: the number at which to renew
-    it. remaining: requests left in the window, as far as known.
+    left, until_ns: leased requests that are left, and when the lease ends. low: renew the lease when `left` falls to
+    this number. remaining: requests left in the window, as far as known.
 
-    known: passes that the owner has counted. unreported: passes not reported yet; `told` is the number of the
-    first.
+    known: passes (allowed requests) that the owner has counted. unreported: passes not reported yet; `told` is the
+    number of the first.
 
     passed_elsewhere, reported_at_ns: passes at other replicas, and when the owner reported that number.
     refused_until_ns: the owner refuses every earlier request. reset_ns: when the window is empty.
 
-    share, divided_ns: our remaining share of the window without an owner, and when it was computed.
+    share, divided_ns: the remaining share of this replica while there is no owner, and when it was computed.
 
-    number: our newest message about the subject. waiting: requests without a verdict. in_flight: a message is
-    unanswered.
+    number: this replica's newest message about the subject. waiting: requests without a verdict. in_flight: a message
+    is unanswered.
     """
 
     __slots__ = (
@@ -75,20 +76,20 @@ class SubjectState:
             self.told += over
 
     def own(self, now_ns: int) -> list[int]:
-        """Return the times (ns) of the passes here in the window that ends now, sorted."""
+        """Return the times (ns) at which requests were allowed here within the window, sorted."""
         self.advance(now_ns)
         return sorted((*self.known[self.known.head :], *self.unreported))
 
     def others(self, now_ns: int) -> int:
-        """Return the number of passes at other replicas, as last reported; 0 once that is older than the window."""
+        """Return the number of requests allowed at other replicas, as last reported; 0 if that report is too old."""
         return self.passed_elsewhere if now_ns - self.reported_at_ns < WINDOW_NS else 0
 
     def drop(self, number: int) -> None:
-        """Drop the lease. Message `number` reports that, and answers to earlier messages cannot renew it."""
+        """Give up the lease. Message `number` reports that, so answers to earlier messages cannot renew it."""
         self.left, self.number = 0, number
 
     def line(self, now_ns: int) -> SubjectReport:
-        """Return the report to the owner. An unused lease is returned if it has ended or nothing was used."""
+        """Return the report on this subject for its owner. Return the lease if it has ended or was not used."""
         self.advance(now_ns)
         wants_lease = bool(self.waiting or self.unreported)
         if now_ns >= self.until_ns or not wants_lease:
@@ -99,9 +100,9 @@ class SubjectState:
         )
 
     def history(self, now_ns: int, *, whole: bool) -> PassHistory:
-        """Return the passes that no owner has counted.
+        """Return the requests allowed here that no owner has counted.
 
-        whole: include the passes that the previous owner counted.
+        whole: include those that the previous owner counted.
         """
         self.advance(now_ns)
         return PassHistory(
@@ -111,7 +112,7 @@ class SubjectState:
     def hear(
         self, line: SubjectReport, decision: LimitDecision, number: int, sent_ns: int, now_ns: int
     ) -> list[Verdict]:
-        """Apply the owner's answer to message `number`; return the verdicts of the requests in it."""
+        """Apply the owner's answer to message `number`; return a verdict for each request that it asked about."""
         newly = line.first + len(line.unreported) // self.unreported.itemsize - self.told
         if newly > 0:
             self.known.note(self.unreported[:newly])
@@ -135,30 +136,33 @@ class SubjectState:
         return verdicts
 
     def refusal(self, now_ns: int) -> Verdict:
-        """Return the owner's cached refusal."""
+        """Return a refusal that repeats the owner's last one."""
         reset_ms, retry_ms = until_ms(self.reset_ns, now_ns), until_ms(self.refused_until_ns, now_ns)
         return Verdict(allowed=False, remaining=0, reset_ms=max(0, reset_ms), retry_after_ms=max(1, retry_ms))
 
     def claimed(self, now_ns: int) -> int:
-        """Return how many requests passed here in the window or may pass without the owner."""
+        """Return how many requests this replica allowed in the window or may still allow without the owner."""
         held = self.left if now_ns < self.until_ns else 0
         return len(self.own(now_ns)) + held + self.share
 
     def divide(self, others: int, replicas: int, now_ns: int) -> None:
-        """Reserve an equal share of the remainder, once a window. `others`: requests that other replicas claim."""
+        """Reserve an equal share of the remaining requests, once a window.
+
+        `others`: requests that other replicas claim.
+        """
         if now_ns - self.divided_ns >= WINDOW_NS:
             rest = self.limit - self.claimed(now_ns) - others
             self.share, self.divided_ns = max(0, rest // replicas), now_ns
 
     def undivided(self) -> None:
-        """Release the share: the subject has an owner again."""
+        """Release the reserved share, because the subject has an owner again."""
         self.share, self.divided_ns = 0, -WINDOW_NS
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
-        """Return a verdict without an owner.
+        """Decide on a request without an owner, and count it if it passes.
 
-        If the remainder was divided, it limits the requests. Otherwise `share` of the limit does. Together with
-        the known passes at other replicas the limit is never exceeded.
+        If the remainder was divided, the reserved share limits the requests. Otherwise `share` of the limit does.
+        Together with the known passes at other replicas the limit is never exceeded.
         """
         own = self.own(now_ns)
         divided = now_ns - self.divided_ns < WINDOW_NS
@@ -180,7 +184,7 @@ class SubjectState:
         )
 
     def standing(self, limit: int, now_ns: int) -> Verdict:
-        """Return the state of the window as far as known, without counting a request."""
+        """Return how much of the limit is left, as far as known here, without counting a request."""
         if now_ns < self.refused_until_ns and limit == self.limit:
             return self.refusal(now_ns)
         own, others = self.own(now_ns), self.others(now_ns)
@@ -202,7 +206,7 @@ class SubjectState:
 
 
 class PendingLine:
-    """The report on one subject in a message, and the requests that wait for the answer."""
+    """The report on one subject in a message in flight, and the requests that wait for the owner's answer."""
 
     __slots__ = ("_number", "_sent_ns", "line", "state", "waiting")
 
@@ -213,7 +217,7 @@ class PendingLine:
         state.number, state.in_flight = number, True
 
     def land(self, decision: LimitDecision, now_ns: int) -> None:
-        """Apply the answer and give the waiting requests their verdicts."""
+        """Apply the owner's answer to the subject, and give the waiting requests their verdicts."""
         state, asked = self.state, self.waiting
         state.in_flight = False
         verdicts = state.hear(self.line, decision, self._number, self._sent_ns, now_ns)

@@ -1,4 +1,4 @@
-"""Access to the limiter of an event loop from other threads, which may block."""
+"""Access from other threads, which may block, to a limiter that belongs to an event loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,15 +21,15 @@ class ThreadSafeLimiter:
         self._limiter, self._loop = limiter, loop
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """Request one pass for a subject and wait for the verdict."""
+        """Count one request of a subject and wait for the verdict."""
         return self._there(self.ask(subject, limit))
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """Request one pass for a subject. Call it on the loop."""
+        """Count one request of a subject and await the verdict. Call it on the loop."""
         return self._limiter.take(subject, limit) or await self._limiter.ask(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """Return how long ago (ns) each subject with this prefix last passed here, within the window."""
+        """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
 
         async def there() -> Mapping[str, int]:
             return self._limiter.recent(prefix)

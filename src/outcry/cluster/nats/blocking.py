@@ -1,4 +1,4 @@
-"""Blocking access to NATS from other threads, with retries for a limited time."""
+"""Run work on NATS from other threads and wait for it, with retries for a limited time."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ _PAUSE_S = 0.05
 
 
 class BlockingBus:
-    """Run work on the NATS thread, with retries for `PATIENCE_S`. `what`: for errors."""
+    """Run work on the NATS thread and wait, with retries for `PATIENCE_S`. `what` names the work in errors."""
 
     def __init__(self, thread: LinkThread, what: str) -> None:
         self._thread, self._what = thread, what
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run work that may be repeated on the link's loop and return its result. Raises `StoreBusy`."""
+        """Run work on the NATS event loop and return its result; it may run twice. Raises `StoreBusy`."""
         try:
             return self._thread.call(self._again(work), PATIENCE_S + 1)
         except (BusDown, BusRefused) as problem:

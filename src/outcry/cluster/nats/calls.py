@@ -1,6 +1,6 @@
-"""Calls between processes over NATS: a request, and the reply of the one process that serves the name.
+"""Calls between processes over NATS: a request, and the reply of the one process that registered the name.
 
-The caller learns at once if no process serves the name, or if the serving process has just ended.
+The caller learns at once if no process has registered the name, or if that process has just ended.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _HEADER = "Outcry-Answer"
 
 
 class _Kind(StrEnum):
-    """Kinds of replies other than an answer."""
+    """Kinds of replies to a call that carry no answer."""
 
     REFUSED = "refused"
     GONE = "gone"
@@ -34,7 +34,7 @@ class NatsCalls:
         self._link, self._report = link, report
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
-        """Call the process that serves a name, and return its answer.
+        """Call the process that registered a name, and return its answer.
 
         A request that exceeds the server's message size is refused as `too_long_for_bus`.
         """
@@ -52,7 +52,7 @@ class NatsCalls:
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
-        """Serve a name until the block ends; unanswered callers then receive `NobodyServes`."""
+        """Answer calls to a name until the block ends; unanswered callers then receive `NobodyServes`."""
         under_way: dict[asyncio.Task[None], Msg] = {}
         ended = False
 

@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Transport(TcpTransport):
-    """A transport that closes at once: the library would wait until an unresponsive peer has read its data."""
+    """A network transport that closes at once: the library would wait until an unresponsive peer has read its data."""
 
     def __bool__(self) -> bool:
         return True  # or the library would create its own transport
@@ -81,7 +81,7 @@ class ReconnectingClient(Client):
                 return
 
     async def shut(self) -> None:
-        """Close the connection or stop connecting."""
+        """Close the connection, or stop trying to connect."""
         if self._flush_queue is not None:  # `connect` was called
             await self.close()
 
@@ -106,7 +106,7 @@ class ReconnectingClient(Client):
     async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
         """Send a ping after all queued messages.
 
-        The library's ping overtakes them, so `flush` would return before the server has received them.
+        The library would send it before them, so `flush` would return before the server has received the messages.
         """
         self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
         await self._send_command(PING_PROTO)

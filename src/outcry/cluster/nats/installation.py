@@ -1,7 +1,7 @@
-"""The check that a NATS account belongs to this installation.
+"""The check that a NATS account is not used by another installation.
 
-The first process writes the mark of its installation, which is permanent. A process with another mark does not
-take part, because two installations on one account would acquire each other's streams.
+The first process stores the id of its installation in NATS for good. A process with another id does not take part,
+because two installations on one account would acquire each other's streams.
 """
 
 import asyncio
@@ -23,7 +23,10 @@ _ANOTHERS = (
 
 
 async def claim_bus(link: Link, mark: str, report: Report) -> None:
-    """Wait until NATS has our mark, and write it if there is none. Report each new reason for waiting."""
+    """Wait until NATS stores the id of our installation, and store it if there is none.
+
+    Report each new reason for waiting.
+    """
     kept, told = MessageStore(link, STREAM), ""
     while True:
         try:
@@ -40,7 +43,7 @@ async def claim_bus(link: Link, mark: str, report: Report) -> None:
 
 
 async def _mark(kept: MessageStore, mark: str) -> str:
-    """Return the current mark, after writing ours if there was none."""
+    """Return the installation id that NATS stores, after storing ours if there was none."""
     newest = await kept.newest(_SUBJECT)
     if newest is None:
         with suppress(WriteConflict):

@@ -1,9 +1,9 @@
-"""Latest states in a JetStream stream in memory, with one message for each stream of trades.
+"""The latest states of live streams, in a JetStream stream in memory with one message for each live stream.
 
-A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order
-must be smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The
-server delivers in order. So the initial states are complete once the sequence number that was the newest at the
-start has passed. (Its count of pending messages may be too large while states are replaced.)
+A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order must be
+smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The server delivers
+in order. So the initial states are complete once the sequence number that was the newest at the start has passed. (Its
+count of pending messages may be too large while states are replaced.)
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class JetStreamLatest:
         return refused
 
     async def _put(self, state: Latest) -> Order | None:
-        """Put a state; return the order of the stored one if that is newer."""
+        """Store one state; return the order of the stored state if that is newer."""
         subject = subject_of(_PREFIX, state.key)
         body = _ORDER.pack(*state.order) + state.body
         while True:
@@ -82,7 +82,7 @@ class JetStreamLatest:
                 return None
 
     async def _look(self, subject: str) -> tuple[int, Order]:
-        """Return the sequence number and order of the stored state."""
+        """Return the sequence number and the order of the state stored under a subject."""
         try:
             there = await self._kept.newest(subject)
         except BusRefused as problem:
@@ -126,7 +126,7 @@ class JetStreamLatest:
 
 
 class _Pull:
-    """Receive messages of our consumer in batches."""
+    """Receive the messages of our JetStream consumer in batches."""
 
     def __init__(self, link: Link, consumer: str) -> None:
         self._link, self._consumer = link, consumer
@@ -147,7 +147,7 @@ class _Pull:
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
     async def next(self) -> tuple[int, Latest | None]:
-        """Return the sequence number up to which everything was received, and its state if there is one.
+        """Wait for progress; return the sequence number received so far, and the state at it if there is one.
 
         Raises `BusDown`.
         """

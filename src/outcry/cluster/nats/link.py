@@ -33,7 +33,7 @@ _NOT_YET = frozenset({10005, 10023})
 
 
 class BusRefused(Exception):
-    """JetStream refuses the request, and would refuse a retry. `code` is JetStream's error code."""
+    """JetStream refuses the request and would refuse it again. `code` is JetStream's error code."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class BusRefused(Exception):
 
 @contextmanager
 def bus_errors() -> Generator[None]:
-    """Raise the library's errors as `BusDown` and `BusRefused`."""
+    """Convert errors of the NATS library to `BusDown` and `BusRefused` within the block."""
     try:
         yield
     except APIError as problem:
@@ -107,7 +107,7 @@ class Link:
     def heard_s(self) -> float:
         """Time of the server's last answer by `time.monotonic`; 0 before the first.
 
-        Pings are sent twice a second.
+        The link pings the server twice a second.
         """
         return self._client.heard_s
 
@@ -169,7 +169,7 @@ class Link:
             del self._waiting[token]
 
     async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
-        """Send a request and return its answers; the last one only marks the end.
+        """Send a request and return its several answers. The last message only marks the end and is left out.
 
         Raises the errors of `request`.
         """
@@ -305,6 +305,6 @@ def answered(message: Msg) -> Any:
 
 
 def _judged(status: int, code: int, why: str) -> BusDown | BusRefused:
-    """Return the exception of a JetStream error: `BusDown` if a retry may succeed, else `BusRefused`."""
+    """Convert a JetStream error to an exception: `BusDown` if a retry may succeed, else `BusRefused`."""
     cannot_now = code in _NOT_YET or (status >= 500 and code != _FIXED)
     return BusDown(why) if cannot_now else BusRefused(code, why)

@@ -1,6 +1,6 @@
-"""The trade log in JetStream: one subject for each stream, such as `log.17.0.demo.ESZ2026`.
+"""The log of received trades in JetStream: one subject for each live stream, such as `log.17.0.demo.ESZ2026`.
 
-One message of a stream is in flight at a time, and it names the previous one, so two processes never both append.
+One message of a live stream is in flight at a time, and it names the previous one, so two processes never both append.
 Frames that arrive in the meantime go into the next message. The newest message of a stream is never removed.
 """
 
@@ -93,7 +93,7 @@ class JetStreamLog:
             return stream.last
 
     def check_ownership(self, key: str) -> None:
-        """Return if no other process has written to the stream. Raises `LogTakenOver`, `StoreBusy`."""
+        """Check that no other process has written to the stream. Raises `LogTakenOver`, `StoreBusy`."""
         stream = self._found(key)
         known = stream.seq  # a message acknowledged after this line is recognised by its name
         newest = self._asked(lambda: self._kept.newest(stream.subject))
@@ -102,7 +102,7 @@ class JetStreamLog:
             raise LogTakenOver(key)
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Yield the frames from a position on; entries not yet acknowledged come from memory.
+        """Yield the frames of a stream from a position on. Entries not yet acknowledged come from memory.
 
         Raises `StoreBusy`, also during the iteration.
         """
@@ -137,7 +137,7 @@ class JetStreamLog:
         return ()
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Return nothing: the servers check stored messages and repair them from each other."""
+        """Return nothing: the servers check stored messages, and repair them from each other."""
         return ()
 
     def quarantine(self, key: str) -> None:
@@ -181,7 +181,7 @@ class JetStreamLog:
                 raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
 
     def _found(self, key: str) -> LogStream:
-        """Return a stream, after reading its position from the log the first time."""
+        """Return the state of a stream; the first time, read its position from JetStream."""
         stream = self._streams.get(key)
         if stream is None:
             self.last(key)
@@ -189,7 +189,7 @@ class JetStreamLog:
         return stream
 
     def _settle(self, stream: LogStream, before: int | None = None) -> None:
-        """Wait until a stream has no unacknowledged entries, or none before a position."""
+        """Wait until all entries of a stream, or all before a position, are acknowledged."""
 
         def settled() -> bool:
             return not stream.writing or (before is not None and stream.kept_to >= before)
@@ -199,7 +199,7 @@ class JetStreamLog:
                 raise StoreBusy("the bus does not acknowledge what was logged")
 
     async def _look(self, subject: str) -> tuple[int, int]:
-        """Return the position after the newest entry, and the sequence number of the newest message."""
+        """Return the position after a stream's newest entry, and the sequence number of its newest message."""
         newest = await self._kept.newest(subject)
         if newest is None:
             return 0, 0
@@ -212,7 +212,10 @@ class JetStreamLog:
     # -- appending
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Append entries, which are acknowledged later. Raises `OSError`, `LogTakenOver`, `ValueError`."""
+        """Queue entries for writing.
+
+        JetStream acknowledges them later. Raises `OSError`, `LogTakenOver`, `ValueError`.
+        """
         try:
             stream = self._found(key)
         except StoreBusy as problem:
@@ -249,7 +252,7 @@ class JetStreamLog:
             )
 
     def cut(self, key: str) -> None:
-        """Start a new message with the next entry."""
+        """Begin a new message with the next entry of a stream."""
         stream = self._found(key)
         with self._turn:
             if stream.writing:
@@ -271,7 +274,7 @@ class JetStreamLog:
         return waiter
 
     def stalled(self, key: str) -> str | None:
-        """Return why nothing of a stream was acknowledged for two seconds although entries wait.
+        """Return why a stream's entries have waited for two seconds without an acknowledgement, or None.
 
         A lost connection does not count here: replicas then miss the heartbeats.
         """

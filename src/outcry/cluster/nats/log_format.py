@@ -1,4 +1,4 @@
-"""The format of the trade log in JetStream: subjects, and frames in a message.
+"""The format of the trade log in JetStream: subjects, and the frames (batches of entries) of a message.
 
 A message: format version (u8), then for each frame: first entry (u64), number of entries (u32), length of the blob
 (u32), the blob; little-endian. A message without frames means that the stream was deleted.

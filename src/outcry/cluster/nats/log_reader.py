@@ -28,10 +28,10 @@ class BlockingCall(Protocol):
 
 
 async def place_of(kept: MessageStore, subject: str, position: int, newest: int) -> int:
-    """Return the sequence number of the message that contains an entry, searching up to `newest`.
+    """Return the sequence number of the message that contains an entry, searching up to message `newest`.
 
-    If the entry was dropped, this is the oldest message. A replica that is behind may yield an older message.
-    Raises `BusDown`.
+    If the entry was dropped, this is the oldest message. A replica of JetStream that is behind may yield an older
+    message. Raises `BusDown`.
     """
     oldest = await kept.some(subject, 1, 1)
     if not oldest:
@@ -71,10 +71,10 @@ class LogReader:
         self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun
 
     def frames(self, first: int, until: int, newest: int, own: Sequence[Frame]) -> Iterator[Frame]:
-        """Yield the frames from the one that contains `first` on.
+        """Yield a stream's frames (batches of entries), beginning with the one that contains entry `first`.
 
-        These are the entries before `until` in messages up to `newest`, then the frames in `own`. Raises
-        `StoreBusy`, `LogDamaged`.
+        These are the entries before `until` in messages up to `newest`, then the frames in `own`. Raises `StoreBusy`,
+        `LogDamaged`.
         """
         if newest and first < until:
             yield from self._kept_frames(first, until, newest)
@@ -119,13 +119,13 @@ class LogReader:
                 time.sleep(_LOOK_S)
 
     def _taken(self, ahead: Future[list[StoredMessage]] | None, start: int) -> list[StoredMessage]:
-        """Return the messages that were read ahead, or read them now if that failed."""
+        """Return the batch of messages that was read ahead, or read it now if reading ahead failed."""
         if ahead is not None:
             with suppress(BusDown, BusRefused):
                 return ahead.result()
         return self._asked(lambda: self._kept.some(self._subject, start))
 
     def _is_gone(self, newest: int) -> bool:
-        """Return whether the stream was deleted in the meantime."""
+        """Return whether the stream was deleted while it was read."""
         found = self._asked(lambda: self._kept.newest(self._subject))
         return found is None or found.seq < newest

@@ -31,7 +31,7 @@ class WriteConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A stored message. `seq`: its sequence number in the stream; `name`: the id it was added with."""
+    """A message in JetStream. `seq`: its sequence number; `name`: the unique id it was appended with."""
 
     seq: int
     name: str

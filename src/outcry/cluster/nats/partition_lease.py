@@ -1,8 +1,8 @@
-"""The lease of one partition at one process.
+"""This process's lease of one partition: the time for which it certainly owns the partition.
 
-The server's confirmation is valid for the duration of the pin from the time of the request, by our own
-monotonic clock. So a process that was suspended notices the loss before it does anything else. `gained` and
-`lost` of a partition are called alternately and never overlap.
+JetStream pins a partition to one client and confirms each renewal. A confirmation is valid for the duration of the pin
+from the time of the request, by our own monotonic clock. So a process that was suspended notices the loss before it
+does anything else. `gained` and `lost` of a partition are called alternately and never overlap.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _BARRED_S = 1.0
 
 
 class LeaseCallbacks(NamedTuple):
-    """Callbacks of a lease. `give_back`: release the partition at the server, after `lost` has ended."""
+    """Functions that a lease calls. `give_back`: release the partition at the server, after `lost` has ended."""
 
     gained: Turn
     lost: Turn
@@ -37,10 +37,10 @@ class LeaseCallbacks(NamedTuple):
 
 
 class PartitionLease:
-    """The lease of a partition, with times by `time.monotonic`.
+    """This process's lease of a partition. Times are by `time.monotonic`.
 
-    pin: the server's id of our ownership, empty without one. asked_s: time of the last request for the
-    partition. asked_until_s: end of that request. beaten_s: time of the last renewal.
+    pin: the server's id of our ownership, empty without one. asked_s: time of the last request for the partition.
+    asked_until_s: end of that request. beaten_s: time of the last renewal.
     """
 
     def __init__(self, number: int) -> None:
@@ -60,52 +60,52 @@ class PartitionLease:
 
     @property
     def sure(self) -> bool:
-        """Whether we certainly own the partition now."""
+        """Whether this process certainly owns the partition now."""
         return bool(self.pin) and self.sure_for_s > 0
 
     @property
     def sure_for_s(self) -> float:
-        """Seconds for which we certainly own it without another renewal."""
+        """Seconds for which this process certainly owns the partition without another renewal."""
         return self._sure_until_s - time.monotonic()
 
     @property
     def owned(self) -> bool:
-        """Whether it was acquired and we still own it."""
+        """Whether this process has acquired the partition and still owns it."""
         return self._open and not self._over.is_set() and self.sure
 
     @property
     def held(self) -> bool:
-        """Whether it is acquired or being acquired, and not being released."""
+        """Whether the partition is acquired or being acquired, and not being released."""
         return self.tenure is not None and not self._over.is_set()
 
     def pinned(self, pin: str, *, left: bool) -> None:
-        """Note the server's pin; ownership is certain after the server has answered a renewal with it."""
+        """Store the server's pin. Ownership is certain only after the server has accepted a renewal with it."""
         self.lose()
         self.pin, self.left, self.pinned_s = pin, left, time.monotonic()
         self.asked_until_s = -math.inf
 
     def confirmed(self, asked_s: float) -> None:
-        """Note that the server has confirmed the renewal sent at `asked_s`."""
+        """Extend ownership, because the server has confirmed the renewal sent at `asked_s`."""
         self._sure_until_s = max(self._sure_until_s, asked_s + PIN_S - _MARGIN_S)
 
     def lapsed(self) -> bool:
-        """Return whether the pin has expired by our clock."""
+        """Return whether the server's pin has expired by our clock."""
         now_s = time.monotonic()
         return bool(self.pin) and now_s >= max(self._sure_until_s, self.pinned_s + PIN_S)
 
     def lose(self) -> None:
-        """Note that we do not own the partition any more."""
+        """Record that this process no longer owns the partition."""
         self.pin, self._sure_until_s = "", -math.inf
         self.given_back = False
         self._over.set()
 
     def leave(self) -> None:
-        """Release the partition after its users here have ended."""
+        """Release the partition once this process has stopped using it."""
         self.leaving = True
         self._over.set()
 
     def sit(self, duties: LeaseCallbacks) -> None:
-        """Start acquiring the partition unless that is under way; with `leaving`, release it."""
+        """Start to acquire the partition unless that is under way; with `leaving`, release it."""
         if self.tenure is None:
             self._over.clear()
             self.tenure = asyncio.get_running_loop().create_task(self._sit(duties))

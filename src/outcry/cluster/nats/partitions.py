@@ -1,9 +1,9 @@
 """Partition ownership by JetStream's pinned clients: the server assigns each partition to one process.
 
-A set of partitions is a stream with one message and one consumer for each partition. The message is never
-acknowledged. The process that receives it owns the partition for as long as it renews its requests with the
-server's pin id. A process with more than an even share releases the excess: it ends their use, publishes a new
-message and removes its pin.
+A set of partitions is a stream with one message and one consumer for each partition. The message is never acknowledged.
+The process that receives it owns the partition for as long as it renews its requests with the server's pin id. A
+process with more than an even share releases the excess: it stops using those partitions, publishes a new message for
+each and removes its pin.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class NatsPartitions:
         return frozenset(seat.number for seat in self._seats if seat.owned)
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """Take part until cancelled; call `gained` and `lost` for each partition.
+        """Acquire a share of the partitions until cancelled; call `gained` and `lost` for each partition.
 
         `lost` is also called if `gained` raised or was cancelled; their errors are logged.
         """
@@ -90,13 +90,13 @@ class NatsPartitions:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _back(self) -> None:
-        """Prepare again after a reconnect: the server may have lost its state."""
+        """Create the stream and the consumers again after a reconnect, because the server may have lost its state."""
         self._to_prepare.set()
         for seat in self._seats:
             seat.asked_until_s = -math.inf
 
     async def _end(self) -> None:
-        """Release every partition.
+        """Release every partition at the end of `run`.
 
         Other processes request them already, because this one is no longer counted.
         """
@@ -126,7 +126,7 @@ class NatsPartitions:
     # -- an even share
 
     def _ours(self) -> Sequence[PartitionLease]:
-        """Return the partitions of our even share; their number is our quota."""
+        """Return the partitions of this process's even share; their number is its quota."""
         members = self._presence.members(self._name)
         if self._ended or self._presence.name not in members:
             return ()
@@ -138,7 +138,7 @@ class NatsPartitions:
         return [seat for seat in self._seats if seat.held]
 
     async def _balance(self, now_s: float) -> None:
-        """Request partitions up to our quota, or release those above it."""
+        """Request partitions up to this process's quota, or release those above it."""
         ours, held = self._ours(), self._held()
         if len(held) >= len(ours):
             self._lacking_s = math.inf
@@ -159,7 +159,7 @@ class NatsPartitions:
     # -- requests and replies
 
     async def _beat(self, seat: PartitionLease) -> None:
-        """Renew a partition: if the server accepts the pin, we own it for the duration of a pin from now."""
+        """Renew a partition. If the server accepts the pin, this process owns it for the duration of a pin."""
         seat.beaten_s = time.monotonic()
         token = f"{seat.pin}.{int(seat.beaten_s * _US)}"
         await self._ask(seat, token, {"id": seat.pin, "no_wait": True})
@@ -171,7 +171,7 @@ class NatsPartitions:
             await self._link.client.publish(subject, body, f"{self._inbox}.{seat.number}.{token}")
 
     async def _take(self, message: Msg) -> None:
-        """Handle the server's reply: the message of a partition, or a status."""
+        """Handle the server's reply to a request for a partition: its message, or a status."""
         headers = message.headers or {}
         if (pin := headers.get("Nats-Pin-Id")) is not None and message.reply:
             seat = self._seats[int(message.subject.rpartition(".")[2])]
@@ -198,10 +198,10 @@ class NatsPartitions:
             seat.sit(self._duties)
 
     async def _give_back(self, seat: PartitionLease) -> None:
-        """Release a partition: publish a new message and remove our pin.
+        """Release a partition: publish a new message for it and remove our pin.
 
-        The message shows the next owner that we have ended. The server removes the pin of any current owner. So
-        we only do this while our ownership is certain; otherwise the pin expires.
+        The next owner learns from the message that this process has stopped using the partition. Removing a pin would
+        also remove another owner's. So this is done only while our ownership is certain; otherwise the pin expires.
         """
         with suppress(BusDown, BusRefused):
             if seat.sure_for_s > _SPARE_S:

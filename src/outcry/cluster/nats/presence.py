@@ -1,7 +1,7 @@
-"""Presence of processes over NATS: each publishes heartbeats, and one without heartbeats is removed.
+"""The list of running processes, by heartbeats over NATS: a process without heartbeats is removed.
 
-Missing heartbeats count only while NATS delivers our own. After an interruption every process has `_GRACE_S` to
-reconnect.
+Missing heartbeats count only while NATS delivers this process's own. After an interruption every process has `_GRACE_S`
+to reconnect.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _SUBJECT = "outcry.here"
 
 
 class _Beat(msgspec.Struct, frozen=True):
-    """A heartbeat. Without roles: the process ends."""
+    """A heartbeat of a process: its roles. Without roles it says that the process ends."""
 
     name: str
     roles: tuple[str, ...]

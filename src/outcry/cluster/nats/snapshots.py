@@ -43,7 +43,7 @@ class JetStreamSnapshots:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Store `(stream, position, bytes)`, each unless a later one is stored. Raises `StoreBusy`."""
+        """Store snapshots `(stream, position, bytes)`, except where a later one is stored. Raises `StoreBusy`."""
         for key, position, held in rows:
             body = _HEAD.pack(_FORM, position) + zstandard.compress(held, _LEVEL)
             most = self._thread.link.max_bytes - HEADERS_BYTES
@@ -90,7 +90,7 @@ class JetStreamSnapshots:
                 return
 
     async def _look(self, subject: str) -> tuple[int, int]:
-        """Return the sequence number and position of the newest snapshot, each 0 if there is none."""
+        """Return the sequence number and the position of a stream's newest snapshot, each 0 if there is none."""
         found = await self._kept.newest(subject)
         if found is None:
             seen = 0, 0

@@ -1,4 +1,4 @@
-"""A NATS connection on its own thread, for callers that block."""
+"""A NATS connection on its own thread, for callers on other threads that block."""
 
 import asyncio
 import threading
@@ -51,11 +51,14 @@ class LinkThread:
         return self._loop
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start work on the link's loop, from any thread."""
+        """Start a coroutine on the loop of the NATS thread; may be called from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Run work on the link's loop and wait, from any other thread. Raises `BusDown` after `timeout_s`."""
+        """Run a coroutine on the NATS thread and wait for it. Raises `BusDown` after `timeout_s`.
+
+        Not for calls from that thread.
+        """
         future = self.submit(work)
         try:
             return future.result(timeout_s)

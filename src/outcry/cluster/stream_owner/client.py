@@ -1,7 +1,6 @@
-"""The client side of requests to the owners of streams.
+"""Client for requests to the process that owns a stream.
 
-If an owner cannot be reached, the request has not been refused. The caller repeats it, and the next owner
-answers.
+If an owner cannot be reached, the request has not been refused. The caller repeats it, and the next owner answers.
 """
 
 from dataclasses import dataclass
@@ -39,21 +38,21 @@ class StreamOwnerClient:
         self._calls = calls
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
-        """Send a push to a stream's owner; return the number of the first event not accepted."""
+        """Send a batch of feed events to a stream's owner; return the number of the first event not accepted."""
         key = StreamKey(owner, feed, push.contract)
         body = msgspec.msgpack.encode(ForwardedPush(owner, feed, origin, write_push(push)))
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
-        """Return the position of a stream; None if it is unknown."""
+        """Return the position up to which a stream is stored; None if the stream is unknown."""
         return _REACH.decode(await self._about(key, AskReach(*_of(key))))
 
     async def leave(self, key: StreamKey, session: str) -> None:
-        """Report that a run has ended."""
+        """Tell a stream's owner that the feed's run has ended."""
         await self._about(key, Leave(*_of(key), session))
 
     async def refuse(self, key: StreamKey, code: str) -> None:
-        """Report why no feed delivers a stream."""
+        """Tell a stream's owner why no feed delivers the stream."""
         await self._about(key, Refuse(*_of(key), code))
 
     async def retire(self, key: StreamKey) -> None:

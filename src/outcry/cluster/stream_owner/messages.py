@@ -1,7 +1,7 @@
-"""The wire format of requests to the owner of a stream's partition: pushes, and messages about a stream.
+"""Wire format of requests to the owner of a stream: pushed batches of feed events, and messages about a stream.
 
-A push has the same encoding as over HTTP and is refused with the same codes. Between our processes it also
-names its origin, which a client cannot set over HTTP.
+A push has the same encoding as over HTTP and is refused with the same codes. Between our processes it also names its
+origin, which a client cannot set over HTTP.
 """
 
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from outcry.trades.push_format import Origin
 
 
 class ForwardedPush(msgspec.Struct, array_like=True, frozen=True):
-    """A push to the owner of its stream. `body`: as `write_push` encodes it."""
+    """A pushed batch of feed events, on its way to the owner of its stream. `body`: as `write_push` encodes it."""
 
     owner: int
     feed: str
@@ -31,11 +31,11 @@ class _About(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 class AskReach(_About, frozen=True):
-    """Request the position of a stream; answered with `StreamProgress`, or None for an unknown stream."""
+    """Request the stored position of a stream; answered with `StreamProgress`, or None for an unknown stream."""
 
 
 class Leave(_About, frozen=True):
-    """Report that the run of that session has ended, so the next one need not wait for it."""
+    """Report that a feed's run has ended, so the next run need not wait for it. `session` identifies the run."""
 
     session: str
 
@@ -70,12 +70,12 @@ def stream_name(key: StreamKey) -> str:
 
 
 def refused_call(problem: ServiceError) -> CallRefused:
-    """Return an error as a refusal of a call."""
+    """Convert an error to a `CallRefused`, which the caller's process receives."""
     return CallRefused(problem.code, problem.details)
 
 
 def raise_refusal(refusal: CallRefused) -> NoReturn:
-    """Raise the error that `refused_call` converted."""
+    """Convert a `CallRefused` back to the original error, and raise it."""
     known = _REFUSALS.get(refusal.code)
     if known is None:
         raise StoreUnavailable("upstream_unavailable") from refusal

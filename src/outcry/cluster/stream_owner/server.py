@@ -1,7 +1,6 @@
-"""The server side: the owner of partitions accepts pushes to their streams and answers requests about them.
+"""Server for requests to the owner of streams: it accepts pushes to them and answers questions about them.
 
-After a partition is lost, nothing is accepted for it: its push feeds end, and the pusher retries at the next
-owner.
+After a partition is lost, nothing is accepted for it: its push feeds end, and the pusher retries at the next owner.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ _ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamR
 
 
 class PushIntake(Intake, Protocol):
-    """Pushed feeds at the owner of their streams."""
+    """Pushed feeds in the process that owns their streams."""
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
         """End the pushed feed of a stream by another process of this service; return False if there was none.
@@ -57,10 +56,10 @@ class PushIntake(Intake, Protocol):
 
 
 class OwnedStreams(Protocol):
-    """The engine's streams."""
+    """The streams of this process's engine."""
 
     async def reach(self, key: StreamKey) -> StreamProgress | None:
-        """Return the persisted position of a stream; None if it is unknown. Raises `LogTakenOver`."""
+        """Return the position up to which a stream is persisted; None if it is unknown. Raises `LogTakenOver`."""
         ...
 
     async def persisted(self, key: StreamKey) -> None:
@@ -68,22 +67,22 @@ class OwnedStreams(Protocol):
         ...
 
     def follows(self, key: StreamKey) -> bool:
-        """Return whether a feed follows a stream."""
+        """Return whether a feed currently delivers a stream."""
         ...
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason why no feed follows a stream."""
+        """Set the reason why no feed delivers a stream."""
         ...
 
     def retire(self, key: StreamKey) -> None:
-        """Remove a stream from display if no feed follows it."""
+        """Remove a stream from display if no feed delivers it."""
         ...
 
 
 class StreamOwnerServer:
-    """Serve partitions to other processes.
+    """Answer requests of other processes about the streams of owned partitions.
 
-    inlets: the pushed feeds. streams: the engine that folds them.
+    inlets: the pushed feeds. streams: the engine that computes the streams.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class StreamOwnerServer:
 
     @asynccontextmanager
     async def serve(self, partition: int) -> AsyncGenerator[None]:
-        """Serve a partition until the block ends."""
+        """Answer requests for a partition until the block ends."""
         async with (
             self._calls.serve(f"stream.{partition}", _translate_errors(self._about)),
             self._calls.serve(f"push.{partition}", _translate_errors(self._push)),
@@ -140,7 +139,7 @@ class StreamOwnerServer:
 
 
 def _translate_errors(work: Answerer) -> Answerer:
-    """Convert errors of an answerer to refused calls."""
+    """Wrap a request handler so that its errors reach the caller as `CallRefused`."""
 
     async def answer(body: bytes) -> bytes:
         try:

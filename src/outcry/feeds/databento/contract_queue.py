@@ -1,4 +1,4 @@
-"""Queue of one contract in a gateway session.
+"""Queue of one contract's events in a session with Databento's gateway.
 
 It works like `feeds.inbox`, but the session limits the waiting rows of all its contracts together.
 """
@@ -16,7 +16,7 @@ RowsTaken = Callable[[], None]
 
 
 class ContractQueue(Inbox[Event]):
-    """Events of one contract from `since_ns` on (ns UTC), also for a reader that is expected to return."""
+    """Events of one contract from `since_ns` on (ns UTC). They also collect while its reader has yet to reconnect."""
 
     def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
         super().__init__()
@@ -38,13 +38,13 @@ class ContractQueue(Inbox[Event]):
         self.put(Trades(rows))
 
     def stands(self) -> None:
-        """Report that the gateway confirmed the subscription."""
+        """Queue the status event that the gateway has confirmed the subscription."""
         if not self.mapped:
             self.mapped = True
             self.put(Status(subscribed=True, code="subscribed"))
 
     def caught_up(self, at_ns: int, event: CaughtUp) -> None:
-        """Report that the replay has reached the present, at `at_ns` (ns UTC)."""
+        """Queue the event that the replay has reached the present, at `at_ns` (ns UTC)."""
         if not self.mapped:
             text = f"the gateway sent no instrument for {self.symbol}"
             self.put(Status(subscribed=False, code="unsubscribed", text=text))
@@ -69,7 +69,10 @@ class ContractQueue(Inbox[Event]):
                 yield event
 
     def _wanted(self, event: Trades) -> Trades | None:
-        """Return rows from the cursor on; None if there are none. A replay begins a little before the cursor."""
+        """Return the rows of an event from the cursor on; None if there are none.
+
+        A replay begins a little before the cursor.
+        """
         if self.begin_ns >= self.since_ns and event.rows["flags"][-1] & RowFlag.BACKFILL == 0:
             return event
         rows = event.rows[event.rows["ts_event"] >= self.since_ns]

@@ -1,4 +1,4 @@
-"""Downloads past sessions from Databento's historical service for import: plan, cost estimate and files.
+"""Download past sessions from Databento's historical service for import: plan, cost estimate and files.
 
 Each file contains one trade date of one contract, so an interrupted download leaves its finished files usable. Sessions
 that are stored complete are not bought again. Near a roll both contracts are downloaded, so that the roll by volume can
@@ -47,10 +47,10 @@ def plan_downloads(
     universe: Universe, calendar: Calendar, root: str, contract: Contract | None, first: date, last: date,
     now_ns: int, stored: Container[tuple[Contract, date]],
 ) -> list[TradeDateDownload]:  # fmt: skip
-    """Return the completed trade dates from `first` to `last` inclusive that are not stored, by contract and date.
+    """Return the trade dates to download: completed, from `first` to `last` inclusive, and not stored yet.
 
-    contract: None for the front contract by the calendar and, near a roll, the next one. Raises `FeedRefused` for a
-    contract that Databento does not have.
+    contract: None for the front contract by the calendar and, near a roll, the next one. The result is sorted by
+    contract and date. Raises `FeedRefused` for a contract that Databento does not have.
     """
     found: list[TradeDateDownload] = []
     for day in calendar.trading_days(root, first, last):
@@ -70,7 +70,7 @@ def _near(universe: Universe, root: str, day: date) -> list[Contract]:
 
 
 class HistoricalDownloader:
-    """The historical service with an API key. `place` replaces the vendor's host."""
+    """Client of Databento's historical service with an API key. `place` replaces the vendor's host."""
 
     def __init__(self, key: str, place: str = "") -> None:
         self._key = key
@@ -101,7 +101,7 @@ class HistoricalDownloader:
             raise self._refused(problem) from None
 
     def _refused(self, problem: Exception) -> FetchRefused:
-        """Return the error to show, without the key."""
+        """Convert the vendor's error to `FetchRefused`, without the API key."""
         if not isinstance(problem, BentoHttpError):
             return FetchRefused(
                 f"the connection to Databento failed ({type(problem).__name__}). Try again later"

@@ -86,7 +86,7 @@ class DatabentoFeed:
     async def _history_before_replay(
         self, symbol: str, begin_ns: int, cut_ns: int
     ) -> AsyncGenerator[Event, None]:
-        """Yield trades older than the replay, as far as the account has access."""
+        """Yield trades older than those the gateway replays, as far back as the account has access."""
         whole_ns = begin_ns
         try:
             async with aclosing(self._history.pages(symbol, begin_ns, cut_ns)) as pages:
@@ -105,7 +105,7 @@ class DatabentoFeed:
     async def _joined(
         self, contract: Contract, symbol: str, since_ns: int
     ) -> tuple[DatabentoSession, ContractQueue]:
-        """Return a contract's session and queue: the shared session, or a later one."""
+        """Return a session and a queue in it for a contract: the shared session, or a further one."""
         self._reached[contract] = since_ns
         session = await self._link.session()
         queue = session.join(contract, symbol, since_ns)
@@ -152,11 +152,11 @@ class DatabentoFeed:
 
     @property
     def settled(self) -> bool:
-        """Return whether no contract is downloading older history before it joins."""
+        """Return whether every contract has finished downloading older history, so that a session can start."""
         return not self._fetching
 
     def starting(self, session: DatabentoSession) -> None:
-        """Add contracts whose reader has not returned yet to the shared session that is about to start."""
+        """Subscribe a session that is about to start to contracts whose readers have not reconnected yet."""
         if session in self._late:
             return
         elsewhere = {contract for late in self._late if late.open for contract in late.queues}
@@ -168,7 +168,7 @@ class DatabentoFeed:
                     session.expect(contract, self._symbol(contract), begin_ns)
 
     def worked(self) -> None:
-        """Record that a session caught up, and reset limits reached before."""
+        """Reset the counts of failures, because a session has reached the present."""
         self._link.worked()
         self._had_too_many, self._replay_ns = False, REPLAY_NS
 

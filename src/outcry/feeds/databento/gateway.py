@@ -34,7 +34,7 @@ _LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """The instrument id that the gateway uses for a symbol from now on."""
+    """Message of the gateway: the instrument id that it uses for a symbol from now on."""
 
     symbol: str
     instrument_id: int

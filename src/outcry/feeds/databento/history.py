@@ -1,4 +1,4 @@
-"""Downloads trades older than the gateway's replay from Databento's historical service, one contract day at a time.
+"""Download trades older than the gateway's replay from Databento's historical service, one contract day at a time.
 
 The service charges by volume, so only the range after the cursor is requested. It selects by its own receive time,
 slightly after the trade. The rows are therefore cut by exchange time here, as the replay is.
@@ -45,7 +45,7 @@ class HistoryUnavailable(Exception):
 
 
 class _Service(TimeseriesHttpAPI):
-    """The vendor's client with a different download method.
+    """The vendor's HTTP client with a replaced download method.
 
     The library's method has a fixed total time limit, too short for a busy day, and an authentication that aiohttp
     deprecates.
@@ -81,7 +81,7 @@ class History:
     async def pages(
         self, symbol: str, first_ns: int, end_ns: int
     ) -> AsyncGenerator[tuple[Records, int], None]:
-        """Yield records traded from `first_ns` to before `end_ns` (ns UTC), in order and in pages.
+        """Yield trades made from `first_ns` to before `end_ns` (ns UTC), in order and in pages.
 
         Each page comes with the time up to which everything has been yielded. Raises `HistoryUnavailable`,
         `CredentialsRejected`, `FeedLost`.

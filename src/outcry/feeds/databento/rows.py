@@ -40,7 +40,7 @@ Records = NDArray[Any]
 
 
 def live_rows(records: Records, received_ns: int, flags: int) -> Rows:
-    """Return records of one instrument as `LIVE_TRADE`, in their order. received_ns: our receive time (ns UTC)."""
+    """Convert trade records of one instrument to `LIVE_TRADE` rows. received_ns: our receive time (ns UTC)."""
     good = records[(records["action"] == b"T") & (records["price"] != NO_PRICE) & (records["size"] > 0)]
     rows = np.zeros(len(good), LIVE_TRADE)
     for name in ("ts_event", "price", "size", "sequence"):
@@ -52,6 +52,6 @@ def live_rows(records: Records, received_ns: int, flags: int) -> Rows:
 
 
 def received_until_ns(records: Records) -> int:
-    """Return the vendor's newest valid receive time (ns UTC); 0 if there is none."""
+    """Return the newest time (ns UTC) at which the vendor received one of these records; 0 if none is valid."""
     sound = records["ts_recv"][(records["flags"] & BAD_TS_RECV) == 0]
     return int(sound.max()) if len(sound) else 0

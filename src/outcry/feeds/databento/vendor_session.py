@@ -43,25 +43,25 @@ _ENDS = {
 
 
 class SessionOwner(Protocol):
-    """The feed that owns a session."""
+    """What a session needs from the feed that owns it."""
 
     @property
     def settled(self) -> bool:
-        """Return whether no contract is downloading older history before it joins."""
+        """Return whether every contract has finished downloading older history, so that a session can start."""
         ...
 
     def starting(self, session: "DatabentoSession") -> None:
         """Add further contracts to a session that is about to start."""
 
     def worked(self) -> None:
-        """Record that a session caught up."""
+        """Note that a session has reached the present, so the connection works."""
 
     def too_many_connections(self, text: str) -> FeedLost:
         """Return the error for too many connections of the account."""
         ...
 
     def replay_too_long(self) -> None:
-        """Record that the gateway no longer has the requested replay."""
+        """Note that the gateway no longer has trades as old as the requested replay."""
 
 
 class DatabentoSession:
@@ -104,7 +104,7 @@ class DatabentoSession:
         return queue
 
     def expect(self, contract: Contract, symbol: str, since_ns: int) -> None:
-        """Subscribe to a contract whose reader is expected to return."""
+        """Subscribe to a contract whose reader has yet to reconnect, and queue its events."""
         self.queues.setdefault(contract, ContractQueue(contract, symbol, since_ns, self._taken))
 
     async def leave(self, queue: ContractQueue) -> None:
@@ -162,7 +162,7 @@ class DatabentoSession:
             self._gateway.pause(on=True)
 
     def _advance(self, at_ns: int) -> None:
-        """Record the vendor's time (ns UTC, its clock)."""
+        """Move the session's clock forward to the vendor's time (ns UTC, the vendor's clock)."""
         if not self._replaying and at_ns < self._context.clock.now_ns() + NANOS_PER_HOUR:
             self._at_ns = max(self._at_ns, at_ns - LAG_NS)
             if self._loop.time() - self._heartbeat_s > PULSE_S / self._context.speedup:
@@ -226,7 +226,7 @@ class DatabentoSession:
                 self._send_heartbeats()
 
     def _gathered(self) -> bool:
-        """Return whether all contracts have joined, or the time to wait for them is over."""
+        """Return whether all contracts have joined the session, or the time to wait for them is over."""
         if not self.queues or not self._owner.settled:
             return False
         waited_s = self._loop.time() - self._joined_s
@@ -235,7 +235,7 @@ class DatabentoSession:
         )
 
     def _drop_idle_reader(self, now_s: float) -> None:
-        """Drop the idle reader with the most waiting rows while reading is paused."""
+        """While reading from the vendor is paused, drop the idle reader with the most waiting rows."""
         stall_s = STALL_S / self._context.speedup
         idle = [
             queue

@@ -85,7 +85,10 @@ def select_contract(
 
 
 def trade_date_start_ns(found: IbContractDetails, at_ns: int) -> int:
-    """Return when the trade date at `at_ns` began (ns UTC); one day before `at_ns` if the hours are unreadable."""
+    """Return when the trade date that contains `at_ns` began (ns UTC).
+
+    If the contract's hours are unreadable, return one day before `at_ns`.
+    """
     day_ago_ns = at_ns - NANOS_PER_DAY
     try:
         zone = ZoneInfo(found.zone)

@@ -1,4 +1,4 @@
-"""Maps Interactive Brokers' message codes to errors of the feed port.
+"""Maps Interactive Brokers' message codes to the errors that feeds raise.
 
 Error texts are our own with the vendor's code, so they contain no account number or host.
 """
@@ -33,7 +33,7 @@ _NOTICES = frozenset({165, 10167, 300, 366})
 
 
 class ReplyKind(Enum):
-    """Kind of a reply that is no error."""
+    """Kind of a reply with a code that is not an error."""
 
     NOTICE = auto()
     NO_DATA = auto()
@@ -45,17 +45,17 @@ def is_notice(code: int) -> bool:
 
 
 def farm_of(text: str) -> str:
-    """Return the server named in a message."""
+    """Return the name of the market data server (farm) in a message."""
     return text.rpartition(":")[2].strip()
 
 
 def has_futures(farm: str) -> bool:
-    """Return whether a market data server may have futures."""
+    """Return whether a market data server (farm) may serve futures."""
     return not farm.startswith(_OTHER_FARMS)
 
 
 def read_error(code: int, text: str) -> FeedLost | ReplyKind:
-    """Return the error or kind of a reply to one of our requests."""
+    """Return the error for a reply to one of our requests, or its kind if the reply is no error."""
     if is_notice(code):
         return ReplyKind.NOTICE
     if code == HISTORY_FAULT:
@@ -74,7 +74,7 @@ def read_error(code: int, text: str) -> FeedLost | ReplyKind:
 
 
 def connection_error(code: int) -> FeedLost | None:
-    """Return the error of a message about the whole connection; None if it is not one."""
+    """Return the error that a message about the whole connection reports; None for any other message."""
     if code in _TOO_FAST:
         return FeedLost("rate_limited", f"too many requests to TWS (message {code})")
     if code in _UNREADABLE:

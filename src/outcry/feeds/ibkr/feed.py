@@ -1,7 +1,7 @@
 """The feed of one TWS or IB Gateway, with all contracts on one connection.
 
-If the account has no tick-by-tick subscription free, the contract reports this and is retried: a subscription becomes
-free when another contract is closed.
+If the account has no free tick-by-tick subscription, the stream reports this and retries: a subscription becomes free
+when another contract is closed.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class IbkrFeed:
         raise unknown_contract(contract)
 
     async def _space_out(self, found: IbContractDetails) -> None:
-        """Wait until the contract may be subscribed to again."""
+        """Wait for the vendor's minimum interval before subscribing to the same contract again."""
         loop = asyncio.get_running_loop()
         apart_s = RESUBSCRIBE_INTERVAL_S / self._context.speedup
         again_s = self._subscribed_s.get(found.con_id, loop.time() - apart_s) + apart_s

@@ -1,7 +1,7 @@
-"""History of a contract: one-minute bars first, because they load fast, then trades that replace them.
+"""History of a contract: one-minute bars first, because they load fast, then trades that replace the bars.
 
-Trade times are whole seconds and a page contains its last second completely. The next page therefore starts one second
-later, so no trade is duplicated or lost. Bars and trades never cover the same time.
+Trade times are whole seconds, and a page of trades contains all trades of its last second. The next page therefore
+starts one second later, so no trade is duplicated or lost. Bars and trades never cover the same time.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -45,12 +45,15 @@ class HistoryPlan:
 
     @property
     def quality(self) -> Quality:
-        """Return the lowest quality in the plan."""
+        """Return the lowest data quality in the plan: bars if it has any, else trades."""
         return Quality.BARS_1M if self.bars_from_ns < self.bars_to_ns else Quality.TICKS
 
 
 def plan_history(since_ns: int, cut_ns: int) -> HistoryPlan:
-    """Return how to load history. Bars start after an overlap, whose trades the reader may have already."""
+    """Return how to load history from `since_ns` to the cut.
+
+    Bars start after an overlap, whose trades the reader may have already.
+    """
     first_ns = -(-(since_ns + OVERLAP_NS) // NANOS_PER_MINUTE) * NANOS_PER_MINUTE
     last_ns = cut_ns // NANOS_PER_MINUTE * NANOS_PER_MINUTE
     if cut_ns - since_ns <= TICKS_NS or first_ns >= last_ns:
@@ -84,7 +87,10 @@ class History:
                 yield Trades(self._rows(ticks))
 
     async def _page(self, at_s: int, end_s: int, *, urgent: bool) -> tuple[list[Tick], int]:
-        """Return trades from `at_s` to before `end_s`, and the second at which to continue (`end_s` at the end)."""
+        """Return the trades from `at_s` to before `end_s`, as far as one page goes.
+
+        Also return the second at which the next page starts (`end_s` at the end).
+        """
         await self._limiter.trades(urgent=urgent)
         page = await self._session.ticks(self._found, _stamp(at_s), PAGE)
         ticks = sorted((tick for tick in page if at_s <= tick[0] < end_s), key=lambda tick: tick[0])

@@ -38,7 +38,7 @@ class HistoryRequestLimiter:
         self._next_s = now_s + self._apart_s
 
     def _free_s(self, now_s: float, most: int) -> float:
-        """Return the earliest time of a request (loop time), with fewer than `most` requests in the window."""
+        """Return the earliest time (loop time) at which fewer than `most` requests are in the window."""
         while self._made and now_s - self._made[0] >= self._window_s:
             self._made.popleft()
         if len(self._made) < most:

@@ -26,7 +26,10 @@ _CUT_NS = 2 * NANOS_PER_SECOND
 
 
 class Stream:
-    """A stream on one session. owed: minutes (ns UTC) for which only bars were received; updated in place."""
+    """The event stream of one contract on one session.
+
+    owed: minutes (ns UTC) for which only bars were received; updated in place.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Stream:
             yield await channel.take()
 
     async def _settled(self, channel: TickSubscription) -> None:
-        """Wait until a subscription counts as accepted. Raises its refusal."""
+        """Wait until TWS has had time to refuse the subscription. Raises its refusal."""
         try:
             async with asyncio.timeout(SETTLE_S / self._speedup):
                 await channel.began.wait()
@@ -85,7 +88,7 @@ class Stream:
         channel.check()
 
     async def _before(self, cut_ns: int) -> AsyncGenerator[Trades | Bars, None]:
-        """Yield history once the cut has passed and all earlier trades have arrived."""
+        """Yield history before the cut, after waiting until the cut has passed and earlier trades have arrived."""
         self._plan = plan_history(self._since_ns, cut_ns)
         while await self._session.now_ns() < cut_ns + LAG_NS:
             await asyncio.sleep(_LOOK_S / self._speedup)
@@ -95,7 +98,10 @@ class Stream:
                 self._owed[:] = sorted({*self._owed, *page.rows["ts_event"].tolist()})
 
     async def _refine(self, channel: TickSubscription) -> None:
-        """Replace bars by trades until all are replaced or none are available. After an error the bars stay."""
+        """Replace bars by trades until all are replaced or no more trades are available.
+
+        After an error the bars stay.
+        """
         while self._owed:
             try:
                 async for batch in self._history.refined(self._owed):

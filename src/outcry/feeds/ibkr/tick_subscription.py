@@ -21,7 +21,7 @@ class NoSubscriptionFree(Exception):
 
 
 def rows_of(ticks: list[Tick], received_ns: int, flags: RowFlag) -> Rows:
-    """Return trades as `LIVE_TRADE`, without the aggressor side, which the vendor does not send."""
+    """Convert ticks to `LIVE_TRADE` rows, without the aggressor side, which the vendor does not send."""
     rows = np.zeros(len(ticks), LIVE_TRADE)
     if ticks:
         times, prices, sizes = zip(*ticks, strict=True)
@@ -45,7 +45,7 @@ class TickSubscription(Inbox[Event]):
         self._taken = asyncio.Event()
 
     def add(self, tick: Tick) -> None:
-        """Add a trade, readable after `flush`."""
+        """Add a trade. The reader receives it after `flush`."""
         self._ticks.append(tick)
 
     def flush(self, received_ns: int) -> None:
@@ -56,7 +56,7 @@ class TickSubscription(Inbox[Event]):
             self.put(Trades(rows))
 
     def put(self, item: Event) -> None:
-        """Queue an event. Beyond the limit the queue ends, but its waiting events stay readable."""
+        """Queue an event. Above the limit the subscription ends, but events already queued stay readable."""
         super().put(item)
         if self.weight > MAX_ROWS:
             self.fail(
@@ -71,7 +71,7 @@ class TickSubscription(Inbox[Event]):
         self.put(why)
 
     async def offer(self, event: Event) -> None:
-        """Queue a low-priority event once few rows wait."""
+        """Queue a low-priority event after waiting until few rows are queued."""
         while self.weight > _FEW_ROWS and self.problem is None:
             self._taken.clear()
             await self._taken.wait()

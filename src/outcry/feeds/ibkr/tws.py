@@ -31,7 +31,7 @@ _E9 = Decimal(1_000_000_000)
 
 
 class Listener(Protocol):
-    """Receiver of the messages from TWS. `request`: the id of the request, -1 for none."""
+    """Interface of the receiver of messages from TWS. `request`: the id of the request, -1 for none."""
 
     def on_bytes(self) -> None:
         """Handle the arrival of any bytes."""
@@ -160,7 +160,7 @@ def _of(found: IbContractDetails) -> Any:
 
 
 class _StrictDecoder(Decoder):
-    """Reports unreadable messages, which the library only logs, and ignores message types we do not use."""
+    """Message decoder that reports unreadable messages instead of logging them, and ignores unused types."""
 
     def __init__(self, receiver: Any, listener: Listener) -> None:
         super().__init__(receiver, 0)
@@ -181,7 +181,7 @@ _USED_MESSAGES = frozenset({4, 10, 17, 49, 52, 98, 99})
 
 
 class _Receiver:
-    """The callbacks of the library's decoder, by the library's names."""
+    """Callbacks for the library's decoder, with the method names it expects."""
 
     #: Time zone of the datetimes that the decoder creates.
     defaultTimezone = UTC  # noqa: N815 - the library's name

@@ -90,7 +90,7 @@ class IbkrSession:
         await self._tws.close()
 
     async def _beat(self) -> None:
-        """Request the time regularly, and end the session if TWS does not reply."""
+        """Request TWS's time regularly, and end the session if TWS does not reply."""
         loop = asyncio.get_running_loop()
         while self._lost is None:
             if loop.time() - self._heard_s > SILENCE_S / self._speedup:
@@ -104,7 +104,7 @@ class IbkrSession:
             await asyncio.sleep(BEAT_S / self._speedup)
 
     def _fail(self, problem: FeedLost) -> None:
-        """End the session with an error."""
+        """End the session with an error, which its requests and streams receive."""
         if self._lost is None:
             self._lost = problem
         self._end_streams(problem)
@@ -265,7 +265,7 @@ class IbkrSession:
             channel.mark_doubtful(_BROKEN)
 
     def _restore(self, what: str) -> None:
-        """Restart every stream, to load the trades missed meanwhile."""
+        """Restart every stream after a restored connection, to load the trades missed meanwhile."""
         self._broken.discard(what)
         self._end_streams(_missed())
 

@@ -1,6 +1,6 @@
 """Recognises recent history trades that arrive again, in later pages or live.
 
-Trades are compared as a multiset, so two identical trades stay two. Only the stretch that both sources can contain is
+Trades are compared as a multiset, so two identical trades stay two. Only the time span that both sources can contain is
 compared.
 """
 
@@ -20,7 +20,10 @@ Identity = tuple[int, int, int]
 
 
 class DuplicateFilter:
-    """The filter of one stream. Trade ids are ignored, because socket and history may number trades differently."""
+    """Filter of one stream that drops trades received twice.
+
+    Trade ids are ignored, because socket and history may number trades differently.
+    """
 
     def __init__(self, since_ns: int) -> None:
         self._counts: Counter[Identity] = Counter()
@@ -30,15 +33,15 @@ class DuplicateFilter:
 
     @property
     def tail_ns(self) -> int:
-        """Return from when history is requested next (ns UTC)."""
+        """Return the time from which history is requested next (ns UTC)."""
         return max(self._since_ns, self.newest_ns - TAIL_NS)
 
     def counts(self) -> Counter[Identity]:
-        """Return a copy of the counts of trades passed on, for `new_rows` to consume."""
+        """Return a copy of the counts of trades passed on, which calls of `new_rows` reduce."""
         return self._counts.copy()
 
     def record(self, rows: Rows, live: Sequence[Trades]) -> None:
-        """Record rows passed on. live: waiting live trades that history may also contain."""
+        """Count rows that were passed on. live: waiting live trades that history may also contain."""
         if not len(rows):
             return
         self.newest_ns = max(self.newest_ns, int(rows["ts_event"].max()))
@@ -47,7 +50,10 @@ class DuplicateFilter:
         self._counts.update(_identities(rows[rows["ts_event"] >= kept_ns]))
 
     def new_rows(self, rows: Rows, counts: "Counter[Identity] | None" = None) -> Rows:
-        """Return rows not passed on before, by multiset: each recorded trade removes one equal row."""
+        """Return the rows that were not passed on before.
+
+        Rows are compared by multiset: each counted trade removes one equal row.
+        """
         counts = self._counts if counts is None else counts
         if not len(rows) or not counts or int(rows["ts_event"].min()) > self.newest_ns:
             return rows  # the usual case
@@ -60,7 +66,7 @@ class DuplicateFilter:
         return rows if keep.all() else rows[keep]
 
     def gap_end_ns(self, live: Sequence[Trades]) -> int | None:
-        """Return the first live trade's time (ns UTC) if history ends before it; None if no gap is possible."""
+        """Return the time (ns UTC) of the first live trade if history may not reach it; None if no gap is possible."""
         if not live:
             return None
         first = next(_identities(live[0].rows[:1]))

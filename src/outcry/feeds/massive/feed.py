@@ -143,6 +143,6 @@ class MassiveFeed:
 
 
 def _from_ns(since: Cursor, context: AdapterContext, caps: FeedCaps) -> int:
-    """Return where history begins: at the cursor, or as far back as available (ns UTC, a whole millisecond)."""
+    """Return where history begins: at the cursor, or as far back as it is available (ns UTC, a whole millisecond)."""
     first_ns = max(since.since_ns, context.clock.now_ns() - caps.reach_ns)
     return first_ns - first_ns % NANOS_PER_MS

@@ -38,7 +38,7 @@ class Message(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """One trade of history. `timestamp`: ns UTC."""
+    """One trade in a page of history. `timestamp`: ns UTC."""
 
     timestamp: int
     price: Decimal
@@ -47,7 +47,7 @@ class Result(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """A page of history, or an error."""
+    """Body of a response to a history request: a page of history, or an error."""
 
     results: list[Result] = []
     next_url: str = ""
@@ -68,7 +68,7 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 
 def read_frame(text: str | bytes) -> list[Message]:
-    """Return the messages of a frame. Raises `FeedLost`."""
+    """Parse the messages of a WebSocket frame. Raises `FeedLost`."""
     try:
         return _FRAME.decode(text)
     except msgspec.DecodeError as problem:
@@ -76,7 +76,7 @@ def read_frame(text: str | bytes) -> list[Message]:
 
 
 def read_answer(text: str | bytes) -> Answer:
-    """Return a page of history. Raises `FeedLost`."""
+    """Parse a page of history from a response body. Raises `FeedLost`."""
     try:
         return _ANSWER.decode(text)
     except msgspec.DecodeError as problem:
@@ -138,7 +138,10 @@ def _rows(
 
 
 def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:
-    """Return the error for a status or refusal. The texts are not stable, so keywords are matched."""
+    """Return the feed error that matches the vendor's status or refusal.
+
+    The texts are not stable, so keywords are matched.
+    """
     said = f"{status} {text}".lower()
     for words, problem in (
         (("max_connections", "maximum number of websocket"), FeedRefused("too_many_sessions", text)),

@@ -1,6 +1,6 @@
 """Massive's symbols: the exchange's own, with a one-digit year (`ESZ6`).
 
-The year means the nearest contract that has not expired on a given day.
+The year means the contract nearest to a given day that has not expired on it.
 """
 
 from datetime import date

@@ -62,7 +62,7 @@ _SILENT_LOGGER = silence_loggers("WebSocketClient", "RESTClient", "outcry.feeds.
 
 
 class Socket:
-    """One connection, signed in once `signed_in` returns. Implements `VendorSession`.
+    """One WebSocket connection to Massive, signed in once `signed_in` returns. Implements `VendorSession`.
 
     tickers: subscribed to at login; others are subscribed to when requested.
     """
@@ -125,7 +125,10 @@ class Socket:
         self._beating = asyncio.create_task(self._beat())
 
     async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
-        """Wait until a subscription is confirmed, for the life of the connection. Raises its refusal, old or new."""
+        """Wait until a subscription is confirmed, which lasts as long as the connection.
+
+        Raises its refusal, old or new.
+        """
         if ticker in self._refused:
             raise self._refused[ticker]
         if ticker not in self._confirmed:
@@ -172,7 +175,7 @@ class Socket:
         self._handle_frame(text)
 
     def _handle_frame(self, text: str | bytes) -> None:
-        """Handle a frame: trades of many tickers, or statuses."""
+        """Handle a received frame: trades of many tickers, or statuses."""
         received_ns = self._clock.now_ns()
         trades: defaultdict[str, list[Message]] = defaultdict(list)
         for message in read_frame(text):
@@ -207,7 +210,7 @@ class Socket:
                 self.board.fail(problem)
 
     def _end(self, ticker: str, problem: FeedLost) -> None:
-        """End a ticker's streams.
+        """End the streams of a ticker with an error.
 
         A refusal lasts as long as the connection. After any other error the next reader subscribes again, which the
         library does only for tickers missing from `subs`.
@@ -226,7 +229,7 @@ class Socket:
 
 
 class _Bounded(RESTClient):
-    """The library's REST client with a limit on the decompressed body, which is all that `_get` returns."""
+    """The library's REST client with a size limit. `_get` returns the decompressed body, up to the limit."""
 
     def _get(  # pyright: ignore[reportIncompatibleMethodOverride] - other parameters are unused here
         self, path: str, params: dict[str, str] | None = None, **_: Any

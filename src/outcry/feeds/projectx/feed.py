@@ -1,8 +1,8 @@
 """Live feed of ProjectX: one-second bars over HTTP, then trades from the hub.
 
 The feed subscribes first and then chooses the cut, a whole second of the vendor's clock. Everything before the cut
-comes as bars; those of the last seconds are requested once the seconds are over. Trades received meanwhile wait, so
-that the stream has no gap. After an interruption, bars replace the rows of the missed seconds.
+comes as bars; those of the last seconds are requested once the seconds are over. Trades received meanwhile are
+buffered, so that the stream has no gap. After an interruption, bars replace the rows of the missed seconds.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ BATCH_ROWS = 5_000
 
 @dataclass(slots=True)
 class BackfillSeam:
-    """The seam between bars and live trades.
+    """Progress of joining historical bars and live trades without a gap.
 
-    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on; the seconds between follow as bars once
-    they are over. The subscription is complete from `whole_ns` on. `deferred` are the events waiting for those bars.
+    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on; the seconds between follow as bars once they
+    are over. The subscription is complete from `whole_ns` on. `deferred` are the events waiting for those bars.
     """
 
     edge_ns: int
@@ -65,7 +65,10 @@ class BackfillSeam:
     traded_seconds: set[int] = field(default_factory=set[int])
 
     def defer(self, event: Trades) -> None:
-        """Store trades at or after the cut; record the seconds of earlier trades, which follow as bars."""
+        """Store trades at or after the cut for later.
+
+        Of earlier trades store only their seconds, which follow as bars.
+        """
         rows = event.rows
         times = rows["ts_event"]
         before = (times >= self.whole_ns) & (times < self.cut_ns)
@@ -130,7 +133,7 @@ class ProjectXFeed:
             raise self._link.rejected(problem) from None
 
     async def _id(self, contract: Contract) -> str:
-        """Return the vendor's id of a contract. Raises `FeedRefused`."""
+        """Return ProjectX's id of a contract. Raises `FeedRefused`."""
         if contract not in self._ids:
             for text in (contract.short_key, contract.root):
                 listed = await self._rest.contracts(text)
@@ -180,7 +183,7 @@ class ProjectXFeed:
     async def _close_seam(
         self, contract_id: str, seam: BackfillSeam, sent_until_ns: int, channel: StreamChannel
     ) -> AsyncGenerator[Event, None]:
-        """Send the bars between edge and cut once their seconds are over, then the deferred trades.
+        """Send the bars between `edge_ns` and the cut once their seconds are over, then the deferred trades.
 
         If bars of traded seconds stay missing, the vendor withholds recent history from this account. Then a gap is
         reported from the last bar to the cut.

@@ -45,13 +45,13 @@ _SILENT_LOGGER = silence_loggers("pysignalr.client", "pysignalr.transport", "out
 
 
 class _Negotiation(msgspec.Struct):
-    """Reply to a negotiation, with the hub's field names."""
+    """Response to the SignalR negotiation request, with the hub's field names."""
 
     connectionId: str = ""  # noqa: N815
 
 
 class _Transport(WebsocketTransport):
-    """The client's transport, changed to connect once and to leave no task behind."""
+    """The SignalR client's transport, changed to connect once and to leave no task behind."""
 
     connection: ClientConnection | None = None
     received_s = 0.0
@@ -103,7 +103,7 @@ class _Transport(WebsocketTransport):
 
 
 class _Client(SignalRClient):
-    """The SignalR client with that transport."""
+    """The SignalR client with the changed transport."""
 
     def __init__(self, url: str, token: str) -> None:
         super().__init__(url)

@@ -138,7 +138,10 @@ def trade_rows(data: object, received_ns: int) -> Rows:
 
 
 def parse_volume_counter(data: object) -> VolumeCounter | None:
-    """Return the day's volume from a quote; None if the quote has none, because quotes have only changed fields."""
+    """Return the day's volume in a quote; None if the quote does not contain it.
+
+    Quotes contain only the fields that changed.
+    """
     try:
         volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
         return VolumeCounter(parse_time_ns(at), parse_lots(volume))

@@ -47,7 +47,10 @@ class ProjectXRest:
         self._clock_offset_ns = 0
 
     def vendor_ns(self) -> int:
-        """Return the vendor's time (ns UTC), at most a second late: its last `Date` header plus the time since."""
+        """Return the current time by the vendor's clock (ns UTC), at most a second late.
+
+        It is the time of the last `Date` header plus the time since.
+        """
         return self._clock.now_ns() + self._clock_offset_ns
 
     async def contracts(self, text: str) -> list[ListedContract]:
@@ -64,10 +67,10 @@ class ProjectXRest:
     async def _pages(
         self, contract_id: str, first_ns: int, end_ns: int, *, newest_first: bool = False
     ) -> list[Rows]:
-        """Fetch a span page by page. A full page is incomplete, so the time before and after it is requested too.
+        """Fetch the bars of a time span page by page. A full page is incomplete, so the rest is requested too.
 
-        The vendor seems to return the newest bars of a span. Once a response confirms that, the time after a page is
-        not requested again.
+        That is the time before and after the page. The vendor seems to return the newest bars of a span. Once a
+        response confirms that, the time after a page is not requested again.
         """
         if first_ns >= end_ns:
             return []

@@ -34,7 +34,7 @@ def find_listed(
 
 
 def same_quote_unit(universe: Universe, contract: Contract, listed: ListedContract) -> bool:
-    """Return whether the vendor quotes a product in our price unit, derived from its tick.
+    """Return whether the vendor quotes a product in our price unit, derived from its tick size.
 
     Grains may be in cents or in dollars, a factor of a hundred apart. A smaller difference is only a changed tick size.
     Raises `FeedLost`.

@@ -68,7 +68,10 @@ class DemoClock:
         )
 
     def _shut_on_saturdays(self) -> tuple[str, ...]:
-        """Return the products closed on two Saturdays in a row, because one may be a holiday."""
+        """Return the products that are closed on Saturdays.
+
+        Two Saturdays in a row are checked, because one may be a holiday.
+        """
         days = timedelta(days=(5 - self.trade_date.weekday()) % 7)
         noon = datetime.combine(self.trade_date + days, time(12), UTC)
         saturdays = [int(noon.timestamp() + week * 7 * 86_400) * NANOS_PER_SECOND for week in range(2)]

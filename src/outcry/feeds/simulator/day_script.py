@@ -60,7 +60,7 @@ _FIRST_HOUR: dict[OpenType, Sequence[Knot]] = {
 
 @dataclass(frozen=True, slots=True)
 class DayScript:
-    """Script of one day.
+    """Planned course of the price over one day of the simulated market.
 
     `early` is the direction of the first move, 1 or -1. `noise` is the standard deviation of the walk, in usual ranges.
     `poor_high` and `poor_low` request a flat extreme that several brackets touch. `news` are phases. `busy` is the
@@ -95,7 +95,7 @@ class DayScript:
 
 
 def draw(rng: np.random.Generator) -> DayScript:
-    """Draw the script of a day."""
+    """Draw a random script of a day."""
     day_type = _DAY_TYPES[bisect(_DAY_TYPE_ODDS, rng.random())]
     opens = _OPENS[bisect(_TREND_OPEN_ODDS if day_type is TargetDay.TREND else _OPEN_ODDS, rng.random())]
     side = 1 if rng.random() < 0.5 else -1
@@ -138,7 +138,10 @@ def gap(script: DayScript, before: DayScript) -> float:
 def _after_first_hour(
     rng: np.random.Generator, day_type: TargetDay, side: int, first: Sequence[Knot]
 ) -> list[Knot]:
-    """Draw the knots after the first hour by day type; range extension goes to `side`."""
+    """Draw the part of the script after the first hour, by day type.
+
+    side: the direction of range extension, 1 or -1.
+    """
     offsets = [0.0, *(offset for _, offset in first)]
     low, high, at = min(offsets), max(offsets), offsets[-1]
     edge, far = (high, low) if side > 0 else (low, high)
@@ -172,7 +175,7 @@ def _after_first_hour(
 def _oscillation(
     rng: np.random.Generator, first: float, last: float, centre: float, spread: float
 ) -> list[Knot]:
-    """Draw knots around a centre, about one every twenty minutes."""
+    """Draw points of a price that oscillates around a centre, about one every twenty minutes."""
     count = max(1, round((last - first) * 16))
     step = (last - first) / count
     offsets = centre + spread * np.clip(rng.standard_normal(count), -1.5, 1.5)
@@ -180,7 +183,7 @@ def _oscillation(
 
 
 def _trend_steps(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
-    """Draw a trend in steps with pauses that closes near its extreme."""
+    """Draw points of a trend that advances in steps with pauses and closes near its extreme."""
     count = 14
     climb = np.cumsum(rng.exponential(1.0, count))
     climb = climb / climb[-1] * rng.uniform(0.75, 1.05)
@@ -191,7 +194,7 @@ def _trend_steps(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
 
 
 def _with_news(rng: np.random.Generator, knots: list[Knot]) -> tuple[list[Knot], float]:
-    """Add a jump within minutes that retraces by half or more."""
+    """Add a news event: a jump within minutes that retraces by half or more."""
     at = rng.uniform(1.05, 1.8)
     before = float(np.interp(at, [p for p, _ in knots], [o for _, o in knots]))
     jump = rng.choice((-1.0, 1.0)) * rng.uniform(0.15, 0.3)

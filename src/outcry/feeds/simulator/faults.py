@@ -31,7 +31,7 @@ class Faults:
 
 
 class FaultInjector:
-    """Turns due rows into events and adds the configured faults. One per open stream."""
+    """Turns rows into feed events and adds the configured faults. One per open stream."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -40,7 +40,10 @@ class FaultInjector:
         self._sent = 0
 
     def inject(self, rows: Rows, due_ns: int) -> Iterator[Event]:
-        """Yield the events for rows up to `due_ns` (ns UTC), in order of time. Raises `FeedLost` if configured."""
+        """Yield the events for rows up to `due_ns` (ns UTC) in order of time.
+
+        Raises `FeedLost` if that fault is configured.
+        """
         if self._gap_open:
             rows = self._with_gap(rows)
         if self._faults.late_every:

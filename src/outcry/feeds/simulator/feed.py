@@ -48,7 +48,7 @@ _CAPS = FeedCaps(
 class SimulatorFeed:
     """Live feed of the simulated market. Implements `Feed`.
 
-    `run` names a run whose clock does not continue that of the previous run.
+    `run` identifies a run whose clock does not continue that of the previous run.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SimulatorFeed:
         self._closed = True
 
     def _received_until_ns(self) -> int:
-        """Return the time (ns UTC) up to which all trades have been received."""
+        """Return the time (ns UTC) up to which all simulated trades count as received."""
         return self._clock.now_ns() - DELAY_NS
 
     def _day_open(self, contract: Contract) -> int:

@@ -94,7 +94,10 @@ class SimulatedMarket:
         return block, at
 
     def _block(self, root: str, number: int) -> _Block:
-        """Chain the scripts of a block; spread the distance to the next block's level over the opening gaps."""
+        """Create the scripts and prices of twenty weekdays, which lead from one price level to the next.
+
+        The distance to the next block's level is spread over the opening gaps.
+        """
         trait = self._traits[root]
         drawn = [
             day_script.draw(self._generator(root, number * BLOCK + at, _STREAM_SCRIPT))
@@ -171,20 +174,20 @@ class SimulatedMarket:
 
 
 def _weekdays(day: date) -> int:
-    """Count the weekdays since 0001-01-01; a weekend counts as its Friday."""
+    """Return the number of weekdays from 0001-01-01 to a day; a weekend counts as its Friday."""
     weeks, weekday = divmod(day.toordinal() - 1, 7)
     return weeks * 5 + min(weekday, 4)
 
 
 def _elapsed_ns(phase: float, length_ns: int) -> float:
-    """Convert a phase to ns since the open: 0 to 1 is the first hour, 1 to 2 the remaining session."""
+    """Convert a phase of a day script to ns since the open: 0 to 1 is the first hour, 1 to 2 the remaining session."""
     if phase <= 1:
         return phase * NANOS_PER_HOUR
     return NANOS_PER_HOUR + (phase - 1) * (length_ns - NANOS_PER_HOUR)
 
 
 def _regular_activity(news: Sequence[float]) -> Floats:
-    """Return the activity over regular hours: high at the open, the close and at news, low at noon."""
+    """Return the relative trading rate over regular hours: high at the open, the close and at news, low at noon."""
     at = np.linspace(0.0, 1.0, _GRID)
     busy = 0.5 + 0.7 * (2 * at - 1) ** 2 + 1.8 * np.exp(-at / 0.03) + 0.9 * np.exp((at - 1) / 0.04)
     for struck in news:
@@ -193,7 +196,10 @@ def _regular_activity(news: Sequence[float]) -> Floats:
 
 
 def _overnight_activity(hours: float) -> Floats:
-    """Return the activity overnight: low, higher after London's open (6.5 hours before the end), highest at the end."""
+    """Return the relative trading rate overnight: low at first, highest at the end.
+
+    It rises at London's open, 6.5 hours before the end.
+    """
     left = np.linspace(hours, 0.0, _GRID)
     return (
         0.25

@@ -87,14 +87,14 @@ def _spread_over_session(share: Floats, activity: Floats) -> Floats:
 
 
 def _brownian_bridge(at: Floats, walk: Floats, clock: Floats, knots_ns: Sequence[float]) -> Floats:
-    """Subtract from the walk its interpolation between the knots, so that it is 0 at each knot."""
+    """Make a random walk 0 at each knot, by subtracting its interpolation between the knots."""
     places = np.minimum(np.searchsorted(at, knots_ns), len(at) - 1)
     places = np.unique(places)
     return walk - np.interp(clock, clock[places], walk[places])
 
 
 def _apply_constraints(mid: Floats, at: Floats, plan: SessionPlan) -> None:
-    """Keep an open drive on its side of the open, and cut a poor extreme off where the second bracket reached."""
+    """Keep an open drive on its side of the open, and cut a poor extreme off at the second bracket's extreme."""
     if plan.drive:
         hour = mid[: int(np.searchsorted(at, plan.floor_ns))]
         bound = plan.knots_ticks[0]
@@ -112,7 +112,7 @@ def _apply_constraints(mid: Floats, at: Floats, plan: SessionPlan) -> None:
 
 
 def _timestamps(at: Floats, segments: Sequence[Segment]) -> NDArray[np.int64]:
-    """Convert ns of trading since the open to ns UTC, rounded down to milliseconds."""
+    """Convert ns of trading time since the open to ns UTC, rounded down to milliseconds."""
     times = at.astype(np.int64)
     before, instants = 0, times + segments[0][0]
     for (start, end), (after, _) in pairwise(segments):

@@ -108,7 +108,7 @@ class FeedChannel:
             )
 
     def end(self, problem: FeedLost) -> None:
-        """End the channel with an error; only the first one counts."""
+        """End the channel with an error. After the first error, further ones are ignored."""
         self.failure = self.failure or problem
         self._changed.set()
 

@@ -34,17 +34,17 @@ _decoder = msgspec.json.Decoder(type=dict[str, Any], float_hook=Decimal)
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits of a connection, in seconds, divided by `speedup`."""
+    """Time limits of a connection, in seconds. They are divided by `speedup`."""
 
     speedup: float = 1.0
 
     def s(self, usual_s: float) -> float:
-        """Return a usual time limit, adjusted by `speedup`."""
+        """Return a time limit divided by `speedup`."""
         return usual_s / self.speedup
 
 
 class DxLinkConnection:
-    """A signed-in connection. Implements `VendorSession`."""
+    """A signed-in dxLink connection. Implements `VendorSession`."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, timeouts: Timeouts) -> None:
         self._ws, self.timeouts = ws, timeouts

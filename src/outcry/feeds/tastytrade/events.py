@@ -45,7 +45,7 @@ SNAPSHOT_SNIP = 0x10  # the snapshot is truncated
 
 @dataclass(slots=True)
 class Sale:
-    """One sale. `trade` is whether it counts as a trade; `kind` is `NEW`, `CORRECTION` or `CANCEL`."""
+    """One event of time and sales. `trade`: whether it counts as a trade; `kind`: `NEW`, `CORRECTION` or `CANCEL`."""
 
     flags: int
     id: int
@@ -58,7 +58,7 @@ class Sale:
 
     @property
     def sequence(self) -> int:
-        """Return a number that distinguishes it from other sales of the same millisecond."""
+        """Return a number that distinguishes this sale from others of the same millisecond."""
         return self.id & _SEQUENCE
 
 
@@ -66,7 +66,7 @@ class Sale:
 class Candle:
     """One bar with the time of its start.
 
-    `bar` has open, high, low, close (10⁻⁹) and lots; None if nothing traded. `count` is its number of sales.
+    `bar` has open, high, low, close (10⁻⁹) and lots; None if nothing traded. `count` is the number of sales in it.
     """
 
     flags: int
@@ -159,7 +159,7 @@ def _number(value: object) -> Decimal | None:
 
 
 def _e9(value: object, scale: Decimal) -> int | None:
-    """Return a price in units of 10⁻⁹, rounded: the vendor's doubles have more digits than a price."""
+    """Convert a price to units of 10⁻⁹, rounded: the vendor's doubles have more digits than a price."""
     number = _number(value)
     try:
         return number_parsing.parse_price_e9(number * scale) if number is not None else None

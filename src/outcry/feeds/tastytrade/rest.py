@@ -194,7 +194,7 @@ def _read(body: bytes) -> JsonObject | None:
 
 
 def _vendor_code(answer: JsonObject) -> str:
-    """Return the vendor's error code; for OAuth with its description, which distinguishes causes."""
+    """Return the vendor's error code in a response. For OAuth, add its description, which distinguishes causes."""
     error = answer.get("error")
     if isinstance(error, dict):
         error = cast("JsonObject", error).get("code")

@@ -1,8 +1,8 @@
-"""The two event series of a contract: sales, past and live, and candles.
+"""The two event series of a contract: sales (time and sales, past and live) and candles.
 
-A snapshot is complete when its last event has arrived and no change is pending. It is sent newest first, so a
-truncated one lacks its oldest events. A sale that changes after it was sent becomes an amendment; otherwise only its
-latest form is sent.
+The server sends each series as a snapshot and then updates. A snapshot is complete when its last event has arrived and
+no change is pending. It is sent newest first, so a truncated one lacks its oldest events. A sale that changes after
+this feed has sent it becomes an amendment; otherwise only its latest form is sent.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ _SNAPSHOT_OVER = SNAPSHOT_END | SNAPSHOT_SNIP
 
 
 class SaleSeries:
-    """The series of sales.
+    """The series of a contract's sales (time and sales).
 
     `begun` is set when its history starts to arrive, `whole` when it is complete, `short` if its oldest part is
     missing. `sent` has the ids of the last sales sent by the previous stream.
@@ -97,7 +97,7 @@ class SaleSeries:
         self.whole = self._ended and not sale.flags & TX_PENDING
 
     def _full(self, sale: Sale) -> bool:
-        """Return whether there is no space for another sale of the history, which arrives newest first."""
+        """Return whether the history has no space for another sale. History arrives newest first."""
         if self._count + len(self._past) < MAX_STORED_SALES:
             return False
         if sale.id > int(self._chunks[0]["id"][0]):
@@ -191,7 +191,10 @@ class CandleSeries:
         return min(self._bars, default=None)
 
     def reached_by(self, sales: int) -> int:
-        """Return the start (ns UTC) of the newest whole minutes with at most `sales` sales; 0 if all candles fit."""
+        """Return the start (ns UTC) of the longest recent span of whole minutes with at most `sales` sales.
+
+        Return 0 if all candles fit.
+        """
         for at_ns in sorted(self._bars, reverse=True):
             sales -= self._counts[at_ns]
             if sales < 0:

@@ -53,13 +53,13 @@ _REPEATED_NS = 3 * NANOS_PER_MINUTE
 
 @dataclass(slots=True)
 class HistorySupport:
-    """Record of whether the server was observed to have a history of sales."""
+    """Whether the server was observed to have a history of sales (time and sales)."""
 
     seen: bool = False
 
 
 class TastytradeStream:
-    """Reads one channel from a cursor on."""
+    """Reads the channel of one contract from a cursor on."""
 
     def __init__(
         self,
@@ -118,9 +118,9 @@ class TastytradeStream:
                 yield event
 
     async def _until(self, met: Callable[[float], bool]) -> AsyncGenerator[Event]:
-        """Collect events until `met`, called with the seconds waited; meanwhile report the subscription.
+        """Collect events until `met` returns true; it is called with the seconds waited.
 
-        Raises `FeedLost` if nothing arrives.
+        Meanwhile report the status of the subscription. Raises `FeedLost` if nothing arrives.
         """
         loop = asyncio.get_running_loop()
         began_s = heard_s = loop.time()
@@ -138,12 +138,15 @@ class TastytradeStream:
                 raise FeedLost("protocol", "dxLink did not finish sending history")
 
     def _decided(self, waited_s: float) -> bool:
-        """Return whether the history of sales is complete, or none started to arrive in time."""
+        """Return whether it is known if the server has a history of sales.
+
+        That is so when the history is complete, or when none started to arrive in time.
+        """
         doubt_s = self._timeouts.s(KNOWN_HISTORY_S if self._history_support.seen else UNKNOWN_HISTORY_S)
         return self._sales.whole or (not self._sales.begun and waited_s > doubt_s)
 
     def _past(self) -> Iterator[Event]:
-        """Yield the history from the series that has it."""
+        """Yield the history as trades if the server has a history of sales, else as bars."""
         if not self._sales.whole:
             return self._by_bars()
         rows, over_ns = self._sales.past(), _minute_floor(self._clock.now_ns() - _SETTLING_NS)
@@ -187,7 +190,7 @@ class TastytradeStream:
             yield Bars(rows, Quality.BARS_1M, backfill=True)
 
     def _fill_owed_minutes(self) -> Iterator[Event]:
-        """Yield the owed bars once their minutes are over, and report the gap as repaired."""
+        """Yield the bars of the gap after history once their minutes are over, and report the gap as filled."""
         if self._owed_minutes is None or self._clock.now_ns() < self._owed_minutes[1] + _SETTLING_NS:
             return
         yield from self._bars_between(*self._owed_minutes)

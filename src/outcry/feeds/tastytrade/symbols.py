@@ -58,7 +58,7 @@ def read_future(answer: dict[str, Any], contract: Contract, product: Product) ->
 
 
 def _scale(tick: object, tick_e9: int) -> Decimal:
-    """Return our price unit per vendor unit, derived from the ticks of both.
+    """Return the factor from the vendor's price unit to ours, derived from the tick sizes of both.
 
     It is 1 unless the two differ by a power of ten (cents against dollars): a finer tick is not another unit.
     """

@@ -11,7 +11,7 @@ _RETAINED = 5000
 
 
 class AggressorCache:
-    """Cache of one contract; it outlives its streams."""
+    """Cache of the aggressor sides of one contract's recent ticks; it outlives the contract's streams."""
 
     def __init__(self) -> None:
         self._known: dict[int, bytes] = {}

@@ -120,7 +120,7 @@ class TradovateFeed:
         return await self._login_client().renew(last)
 
     async def _with_token(self, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Call `ask`; after a rejected token, retry once with a new one. Raises `CredentialsRejected`."""
+        """Call `ask` with a token; after a rejection, retry once with a new token. Raises `CredentialsRejected`."""
         token = await self._tokens.token()
         try:
             return await ask(token)
@@ -152,7 +152,7 @@ class TradovateFeed:
         return session
 
     async def _keep(self) -> None:
-        """Renew the token if it is due."""
+        """Renew the access token if it is due."""
         try:
             await self._tokens.token()
         except CredentialsRejected as problem:

@@ -19,7 +19,7 @@ _DELAYS_RETAINED = 256
 
 
 class HeartbeatClock:
-    """Heartbeat times of one session; intervals are divided by `speedup`."""
+    """Computes the times of heartbeats in one session. Intervals are divided by `speedup`."""
 
     def __init__(self, clock: Clock, speedup: float) -> None:
         self._clock, self._speedup = clock, speedup
@@ -38,7 +38,10 @@ class HeartbeatClock:
         return self._clock.now_ns() - behind_ns - REORDERING_NS
 
     def due_heartbeat(self, *, idle: bool) -> Heartbeat | None:
-        """Return a heartbeat if one is due; its time never goes back. `idle`: the vendor sent only a heartbeat."""
+        """Return a heartbeat if one is due; heartbeat times never go back.
+
+        idle: the vendor sent only a heartbeat.
+        """
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._sent_ns)
         passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND

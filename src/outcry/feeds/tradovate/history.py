@@ -52,7 +52,7 @@ def covers_start(page: Rows, from_ns: int) -> bool:
 
 
 async def fetch_windows(fetch: Fetch, from_ns: int, to_ns: int) -> AsyncGenerator[Rows, None]:
-    """Yield the ticks in `[from_ns, to_ns)`, oldest first, one window of time each."""
+    """Yield the ticks in `[from_ns, to_ns)`, oldest first, in consecutive time windows."""
     at_ns, length_ns = from_ns, FIRST_WINDOW_NS
     while at_ns < to_ns:
         end_ns = min(at_ns + length_ns, to_ns)

@@ -122,7 +122,10 @@ class Login:
         return self._granted(await self._ask("POST", "/auth/accesstokenrequest", body=body))
 
     async def number(self, name: str, token: str) -> int:
-        """Return the vendor's id of a contract. Raises `FeedRefused("unknown_contract")` and the errors of `renew`."""
+        """Return the vendor's numeric id of a contract.
+
+        Raises `FeedRefused("unknown_contract")` and the errors of `renew`.
+        """
         self.check_pause()
         raw = await self._ask("GET", "/contract/find", token=token, query={"name": name})
         found = parse(msgspec.Raw(raw), ContractAnswer) if raw is not None else ContractAnswer()
@@ -131,7 +134,7 @@ class Login:
         return found.id
 
     def _granted(self, raw: bytes | None) -> Token:
-        """Return the token of a response, or raise the error it reports."""
+        """Return the token in a login response, or raise the error that it reports."""
         grant = parse(msgspec.Raw(raw or b"{}"), TokenAnswer)
         if grant.p_captcha:
             raise _captcha()

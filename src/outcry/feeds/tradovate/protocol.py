@@ -52,13 +52,16 @@ class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time",
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Return the ids of its packets; history and live packets may have one each, or share one."""
+        """Return the ids of the subscription's packets. History and live packets may have one each, or share one."""
         found = (self.historicalId, self.realtimeId, self.subscriptionId)
         return frozenset(number for number in found if number is not None)
 
     @property
     def withheld(self) -> bool:
-        """Return whether the user has no real-time access. The vendor reports such a contract as an unknown symbol."""
+        """Return whether the vendor withholds the contract, because the user has no real-time access.
+
+        The vendor reports such a contract as an unknown symbol.
+        """
         return self.mode in _DELAYED_MODES or self.errorCode == "UnknownSymbol"
 
 
@@ -85,13 +88,13 @@ class Packet(msgspec.Struct):
 
 
 class Charts(msgspec.Struct):
-    """The event `chart`."""
+    """The WebSocket event `chart`, which carries packets of ticks."""
 
     charts: list[Packet] = []
 
 
 class Size(msgspec.Struct):
-    """An entry of a quote."""
+    """An entry of a quote that has a size."""
 
     size: float | None = None
 
@@ -111,13 +114,13 @@ class Quote(msgspec.Struct):
 
 
 class Quotes(msgspec.Struct):
-    """The event `md`."""
+    """The WebSocket event `md`, which carries quotes."""
 
     quotes: list[Quote] = []
 
 
 class Shutdown(msgspec.Struct):
-    """The event `shutdown`: the vendor is about to close the connection."""
+    """The WebSocket event `shutdown`: the vendor is about to close the connection."""
 
     reasonCode: str = ""  # noqa: N815
 
@@ -169,7 +172,7 @@ def format_timestamp(at_ns: int) -> str:
 
 
 def to_ns(at: datetime) -> int:
-    """Convert a datetime to ns exactly; without a zone it is UTC."""
+    """Convert a datetime to ns UTC exactly. A datetime without a zone counts as UTC."""
     passed = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
     return (passed.days * 86_400_000_000 + passed.seconds * 1_000_000 + passed.microseconds) * 1000
 
@@ -196,7 +199,7 @@ def parse_rows(packet: Packet, received_ns: int, flags: int) -> Rows:
 
 
 def _step_e9(step: Decimal) -> int:
-    """Return a step in units of 10⁻⁹; 0 if it is not a whole number of them."""
+    """Return a price step in units of 10⁻⁹; 0 if it is not a whole number of them."""
     try:
         step_e9 = parse_price_e9(step)
     except ValueError:
@@ -209,7 +212,7 @@ class RateLimited(FeedLost):
 
 
 def refusal(status: int) -> Exception:
-    """Return the error for a response's status: `FeedLost`, `FeedRefused` or `CredentialsRejected`."""
+    """Return the error for the status of a response: `FeedLost`, `FeedRefused` or `CredentialsRejected`."""
     if status == 401:
         return CredentialsRejected("login_expired", "Tradovate no longer accepts the token")
     if status == 403:

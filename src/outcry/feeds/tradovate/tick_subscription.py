@@ -7,7 +7,7 @@ from outcry.trades.feed import Event
 
 
 class HistoryEnd:
-    """Marks the end of history in a subscription's events."""
+    """Marker in a subscription's events: all earlier events are history, all later ones are live."""
 
 
 HISTORY_END = HistoryEnd()

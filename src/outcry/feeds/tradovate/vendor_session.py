@@ -156,7 +156,7 @@ class TradovateSession:
         return protocol.parse(answer.d, protocol.Answer)
 
     async def quote(self, chart: TickSubscription, name: str, number: int) -> None:
-        """Also request the contract's volume counter; some contracts have none."""
+        """Also subscribe to quotes of the contract, for its volume counter; some contracts have none."""
         self._quoted[number] = chart
         chart.number = number
         await self._answer("md/subscribeQuote", {"symbol": name})
