@@ -134,7 +134,7 @@ def test_repeating_ends_though_its_action_loses_the_cancellation(fails: bool) ->
                 await fail()
 
     async def work() -> None:
-        async with BackgroundTasks() as tasks:
+        async with BackgroundTasks(Log().report) as tasks:
             task = tasks.every(1, "deaf", action)
             await asyncio.sleep(5)
         assert (task.cancelled(), now_s()) == (True, 5)

@@ -200,7 +200,9 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     )
     pages = edge.around(services.pages(edge.event_log)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]
-    return Application(edge, fast_path, hub, dispatchers, probes, pages, beside, _last_used(services, hub))
+    return Application(
+        edge, fast_path, hub, dispatchers, probes, pages, beside, _last_used(services, hub, edge)
+    )
 
 
 def _edge(services: Services, options: Options) -> Edge:
@@ -219,14 +221,15 @@ def _edge(services: Services, options: Options) -> Edge:
     )
 
 
-def _last_used(services: Services, hub: Hub) -> LastUsedWriter:
+def _last_used(services: Services, hub: Hub, edge: Edge) -> LastUsedWriter:
     def streaming() -> list[str]:
         return [reader.caller.subject for reader in hub.readers]
 
     browser_sessions = (
         services.page_authenticator.browser_sessions if services.page_authenticator is not None else None
     )
-    return LastUsedWriter(services.limiter, streaming, services.keys, browser_sessions)
+    report = report_to_writer(edge.event_log)
+    return LastUsedWriter(services.limiter, streaming, services.keys, browser_sessions, report)
 
 
 def _poller(services: Services, event_log: EventLog) -> RevisionPoller:

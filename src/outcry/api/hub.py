@@ -17,6 +17,7 @@ from outcry.api.stream_sources import LiveInputs, StreamSources
 from outcry.api.tickets import Tickets
 from outcry.base.errors import StoreUnavailable
 from outcry.base.log_events import LogEvent
+from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.http.edge import Edge
 from outcry.live.model import AlertRow
@@ -47,16 +48,17 @@ class Hub:
         self._recent: deque[tuple[int, AlertRow, bytes]] = deque(maxlen=MAX_RECENT)
         self._seq = self._floor = 0
         self._posted = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Start the tasks on the running loop."""
-        loop = self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._seq = self._floor = self._live.registry.alert_seq
         self._live.registry.on_alerts(self._on_alerts)
-        jobs = (self._tick, TICK_S), (self._refresh_readers, TICK_S), (self._encode_alerts, 0.0)
-        self._tasks = [loop.create_task(self._run_periodically(job, each_s)) for job, each_s in jobs]
+        self._tasks.start("stream ticks", self._run_periodically(self._tick, TICK_S))
+        self._tasks.start("stream sources", self._run_periodically(self._refresh_readers, TICK_S))
+        self._tasks.start("stream alerts", self._run_periodically(self._encode_alerts, 0.0))
 
     def close(self) -> None:
         """End all streams and reject new ones."""
@@ -67,10 +69,7 @@ class Hub:
     async def stop(self) -> None:
         """Stop the tasks and threads."""
         self.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
         self._loop = None
         self.sources.close()
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from outcry.access.keys import SUBJECT, ApiKeys
 from outcry.access.limiter import Limiter
+from outcry.base.log_events import Report, discard
+from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.people.browser_sessions import BrowserSessions
 
@@ -26,20 +28,22 @@ class LastUsedWriter:
         streaming: Callable[[], Iterable[str]],
         keys: ApiKeys,
         browser_sessions: BrowserSessions | None,
+        report: Report = discard,
     ) -> None:
         self._limiter, self._streaming = limiter, streaming
         self._keys, self._browser_sessions = keys, browser_sessions
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks(report)
 
     def start(self) -> None:
         """Start on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._tasks.every(INTERVAL_S, "last use", self.write)
 
     async def stop(self) -> None:
         """Stop, and store the last times unless the database is slow."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task, asyncio.ensure_future(self.write())], timeout=_STOP_TIMEOUT_S)
+        if self._tasks:
+            await self._tasks.stop()
+            last = self._tasks.start("last use", self.write())
+            await asyncio.wait([last], timeout=_STOP_TIMEOUT_S)
 
     async def write(self) -> None:
         """Store all times. If the database is busy, the next run stores them."""
@@ -54,8 +58,3 @@ class LastUsedWriter:
                 self._browser_sessions.write_seen()
         except StoreBusy:
             pass
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(INTERVAL_S)
-            await self.write()

@@ -13,6 +13,7 @@ from outcry.api.hub import KEEP_ALIVE_S, TICK_S, WRITE_TIMEOUT_S, Hub
 from outcry.api.stream import OpenedStream
 from outcry.api.stream_reader import StreamReader, error_event
 from outcry.base.log_events import LogEvent
+from outcry.base.tasks import is_set_within
 from outcry.http.edge import TRANSPORT, Edge, Receive, Send, fixed_headers
 from outcry.http.limits import limit_headers
 from outcry.http.requests import Request
@@ -87,9 +88,7 @@ class _StreamWriter:
         if self._hub.is_current(self._follower):
             await wake.wait()
         else:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_S):
-                    await wake.wait()
+            await is_set_within(wake, TICK_S)
         wake.clear()
 
     async def _write_unsent(self) -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.log_events import LogEvent, Report
 
 #: Time between two cancellations of a task that may lose one, long enough for it to clean up.
 CANCEL_AGAIN_S = 2.0
@@ -21,7 +22,7 @@ class BackgroundTasks:
     raises that error. As a context manager, cancels the tasks at the end of the block and waits for them.
     """
 
-    def __init__(self, report: Report = discard) -> None:
+    def __init__(self, report: Report | None = None) -> None:
         self._report = report
         self._tasks: set[asyncio.Task[None]] = set()
         self._first_ended: asyncio.Task[None] | None = None
@@ -57,9 +58,9 @@ class BackgroundTasks:
         on_error: OnError | None = None,
     ) -> asyncio.Task[None]:
         """Repeat an action in a task, as `repeat` does; by default its errors are reported."""
-        return self.start(
-            name, repeat(action, pause_s, on_error or (lambda problem: self._failed(name, problem)))
-        )
+        if on_error is None and (report := self._report) is not None:
+            on_error = partial(_log_error, report, name)
+        return self.start(name, repeat(action, pause_s, on_error))
 
     async def wait(self) -> None:
         """Wait until the first task has ended, and raise its error."""
@@ -80,11 +81,12 @@ class BackgroundTasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._first_ended = self._first_ended or task
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            self._failed(task.get_name(), problem)
+        if self._report is not None and not task.cancelled() and (problem := task.exception()) is not None:
+            _log_error(self._report, task.get_name(), problem)
 
-    def _failed(self, name: str, problem: BaseException) -> None:
-        self._report(LogEvent.BACKGROUND_TASK_FAILED, task=name, problem=repr(problem))
+
+def _log_error(report: Report, name: str, problem: BaseException) -> None:
+    report(LogEvent.BACKGROUND_TASK_FAILED, task=name, problem=repr(problem))
 
 
 async def repeat(

@@ -9,12 +9,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from outcry.base.backoff import Backoff
 from outcry.base.log_events import LogEvent
+from outcry.base.tasks import BackgroundTasks, end, is_set_within
 from outcry.connections.broker_adapter import InvalidCredential
 from outcry.connections.connection_check import check_feed, check_running, sign_in_failed
 from outcry.connections.feed_factory import ConnectionNotAllowed, FeedFactory, partition_of_feed
@@ -68,7 +68,9 @@ class ConnectionSupervisor:
         #: Partitions not yet searched for streams left by a removed connection.
         self._unswept: set[int] = set() if several else set(range(PARTITIONS))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        #: Time of the next read of the store (loop time).
+        self._read_s = 0.0
         self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(2, "outcry-connections")
 
@@ -78,13 +80,11 @@ class ConnectionSupervisor:
         """Start the connections that are active in the store."""
         self._loop = asyncio.get_running_loop()
         self._changed.set()
-        self._task = self._loop.create_task(self._run(), name="connections")
+        self._tasks.every(0.0, "connections", self._run, self._failed)
 
     async def stop(self) -> None:
         """Close every feed and leave the stored phases unchanged."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         await asyncio.gather(*(self._end(number) for number in list(self._runs)))
         self._thread.shutdown()
 
@@ -139,24 +139,23 @@ class ConnectionSupervisor:
         )
 
     async def _run(self) -> None:
-        loop, read_s = asyncio.get_running_loop(), 0.0
-        while True:
-            try:
-                if self._changed.is_set() or loop.time() >= read_s:
-                    self._changed.clear()
-                    read_s = loop.time() + STORE_READ_INTERVAL_S / self._parts.speedup
-                    rows = await self._ask(self._parts.store.rows)
-                    await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
-                await self._judge()
-            except StoreBusy as problem:
-                read_s = 0.0  # read it at the next check
-                self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
-                self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
-            with suppress(TimeoutError):
-                # `wait_for` may swallow a cancellation
-                async with asyncio.timeout(CHECK_INTERVAL_S / self._parts.speedup):
-                    await self._changed.wait()
+        """Wait for a change or the next check, then start and stop feeds and derive the phases."""
+        loop = asyncio.get_running_loop()
+        await is_set_within(self._changed, CHECK_INTERVAL_S / self._parts.speedup)
+        try:
+            if self._changed.is_set() or loop.time() >= self._read_s:
+                self._changed.clear()
+                self._read_s = loop.time() + STORE_READ_INTERVAL_S / self._parts.speedup
+                rows = await self._ask(self._parts.store.rows)
+                await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
+            await self._judge()
+        except StoreBusy as problem:
+            self._read_s = 0.0  # read it at the next check
+            self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
+
+    def _failed(self, problem: Exception) -> None:
+        """Log the type of an error only, because its text may contain a secret."""
+        self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
 
     async def _ask(self, work: Callable[[], T]) -> T:
         """Run a blocking function on a thread."""
@@ -238,8 +237,7 @@ class ConnectionSupervisor:
     async def _end(self, number: int) -> None:
         run = self._runs.pop(number, None)
         if run is not None:
-            run.task.cancel()  # once: the task then closes its streams, which a second cancellation would interrupt
-            await asyncio.wait([run.task])
+            await end([run.task])  # it closes its streams
 
     def _rest(self, row: ConnectionRow) -> None:
         """Show the reason on the streams of a stopped connection."""

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic_ns
 
 from outcry.base.clock import Clock
+from outcry.base.tasks import BackgroundTasks
 from outcry.live.registry import Registry
 
 INTERVAL_S = 0.2
@@ -38,11 +39,10 @@ class RevisionPoller:
         self._on_change = on_change
         self._thread = ThreadPoolExecutor(1, "outcry-revision")
         self._poll: asyncio.Future[int] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._failing = False
         self._waiting: list[asyncio.Future[None]] = []
         self._registry = registry or Registry()
-        self._frozen = frozen
         self._frozen = frozen
         #: The store's revision at the last poll.
         self.store_revision = -1
@@ -87,19 +87,12 @@ class RevisionPoller:
 
     def start(self) -> None:
         """Start polling on the running event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._tasks.every(INTERVAL_S, "revision", lambda: asyncio.wait([self._start_poll()]))
 
     async def stop(self) -> None:
         """Stop polling; a poll in progress finishes in its thread."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.wait([self._start_poll()])
-            await asyncio.sleep(INTERVAL_S)
 
     def _start_poll(self) -> asyncio.Future[int]:
         """Start a poll, or return the one in progress."""
