@@ -40,7 +40,7 @@ from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 
 
 class Background(Protocol):
-    """A service that runs on the application's event loop, from its start to its stop."""
+    """Interface of a service that runs on the application's event loop, from its start to its stop."""
 
     async def start(self, report: Callable[..., object]) -> None:
         """Start. `report(event, **details)` writes to the operator's log."""
@@ -62,13 +62,13 @@ class Background(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The dependencies of the application.
+    """The objects that the application is built from.
 
     `registry`: live streams of the products in `universe`. `alerts`: the alert store. `pushes`: the receiver of pushed
     feeds; None if pushes are not accepted. `live`, `delivery`: background services. `page_authenticator`, `pages`: the
     authenticator of browsers, and the pages. `checks`: functions that raise until their part is ready; each runs until
     it passes once. `degraded`: by part, whether it works only partly while requests are still answered. `frozen`:
-    whether the store's disk is stalled. `ticket_secret`: encrypts stream tickets; the same in every process.
+    whether the database's disk is stalled. `ticket_secret`: encrypts stream tickets; the same in every process.
     """
 
     query: Query
@@ -233,7 +233,7 @@ def _last_used(services: Services, hub: Hub, edge: Edge) -> LastUsedWriter:
 
 
 def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
-    """Build the poller, which runs the readiness checks and then reads the store's changes."""
+    """Build the poller, which first runs the readiness checks and then watches the database for changes."""
     checks = dict(services.checks)
 
     def look(now_ns: int) -> int:
@@ -259,7 +259,7 @@ def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
 
 
 def _measure(edge: Edge, services: Services, fast_path: FastPathCache, hub: Hub) -> None:
-    """Register metrics of the store, the keys, the fast path and the streams."""
+    """Register metrics of the database, the keys, the fast path and the event streams."""
     metrics, poller = edge.metrics, edge.poller
     metrics.gauge("outcry_keys_live", "API keys that are good.", lambda: services.keys.live_count)
     metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: poller.store_revision)

@@ -101,7 +101,7 @@ class Dispatcher:
     async def _reply(
         self, request: Request, endpoint: Endpoint | None, route: str, receive: Receive
     ) -> Reply:
-        """Admit and count the caller, then answer or refuse."""
+        """Authenticate and count the caller, then answer or refuse the request."""
         edge = self._edge
         if not edge.poller.started:
             caller = anonymous(request.client)
@@ -137,8 +137,10 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint | None, route: str, caller: Caller, verdict: Verdict, *,
         current: bool,
     ) -> Reply:  # fmt: skip
-        """Answer an authenticated caller at a read endpoint. `current`: whether keys were checked within the last
-        second."""
+        """Answer an authenticated caller's request at a read endpoint.
+
+        current: whether keys were checked within the last second.
+        """
         edge = self._edge
         if endpoint is None:
             return edge.refuse(request, route, caller, verdict, NOT_FOUND)
@@ -160,7 +162,10 @@ class Dispatcher:
     async def _ask_again(
         self, request: Request, caller: Caller, verdict: Verdict
     ) -> tuple[Caller, KeyRefusal | None, Verdict]:
-        """Poll the store and authenticate again, because another process may have just created the key."""
+        """Load changes from the database and authenticate again.
+
+        Another process may have just created the key.
+        """
         edge = self._edge
         await edge.poller.next(self._timeout_s)
         found, reason = self._authenticate(request)
@@ -182,7 +187,10 @@ class Dispatcher:
         return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
 
     def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
-        """Parse the query string. The result is cached, because clients repeat requests."""
+        """Parse the query string into the question for an endpoint.
+
+        The result is cached, because clients repeat requests.
+        """
         known = self._questions.get((endpoint.path, query))
         if known is None:
             known = endpoint.prepare(read_query(query, endpoint.names))
@@ -193,7 +201,7 @@ class Dispatcher:
         return known
 
     async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
-        """Return the cache entry for `place`, and its encoded answer. Compute them if they are missing or outdated."""
+        """Return a cache entry and its encoded answer; compute them if they are missing or outdated."""
         edge = self._edge
         now_ns = edge.clock.now_ns()
         revision = edge.poller.revision
@@ -205,7 +213,7 @@ class Dispatcher:
 
 
 def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], Computed]:
-    """Return a function for a thread that queries and encodes an answer."""
+    """Return a function, to be run in a thread, that queries and encodes an answer."""
 
     def compute() -> Computed:
         found = ask(query, scope, now_ns)

@@ -31,7 +31,7 @@ Prepared = tuple[Terms, Ask]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter as documented.
+    """A query parameter of an endpoint, as documented.
 
     `kind`: `symbol`, `any` (a symbol that may be unknown), `date` or `number`. `least`, `most`: bounds of a number,
     inclusive.
@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path. `prepare` checks the parameters and returns the answer's cache terms and the query."""
+    """One read endpoint. `prepare` checks the parameters and returns the answer's cache terms and the query."""
 
     path: str
     operation: str

@@ -1,7 +1,8 @@
-"""The open streams of a process: wake streams with unsent events, and end streams whose client does not read.
+"""The open event streams of a process. The hub wakes streams that have unsent events.
 
-Answers are rendered four times per second; an alert wakes its streams at once. Nothing is sent while keys, grants and
-the database revision are older than one second, because access may have been revoked.
+It ends streams whose client does not read. Answers are rendered four times per second; an alert wakes its streams at
+once. Nothing is sent while keys, grants and the database revision are older than one second, because access may have
+been revoked.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ _ERROR_DELAY_S = 1.0  # pause after an unexpected error
 
 
 class Hub:
-    """All open streams. Used on one event loop. `tickets`: tickets, which open a stream without a key."""
+    """All open event streams of a process, on one event loop. `tickets` open a stream without a key."""
 
     def __init__(
         self, edge: Edge, query: Query, live: LiveInputs, timeout_s: float, tickets: Tickets
@@ -79,7 +80,7 @@ class Hub:
             self.sent[name] = self.sent.get(name, 0) + times
 
     def release(self, reader: StreamReader) -> None:
-        """Remove a stream that has ended."""
+        """Remove a stream that has ended, and its reader."""
         self.readers.discard(reader)
         reader.release()
 
@@ -127,7 +128,7 @@ class Hub:
                 reader.wake.set()
 
     async def _refresh_readers(self) -> None:
-        """Resolve again the symbols of streams whose sources may have changed."""
+        """Choose the data source of streams again if it may have changed."""
         for count, reader in enumerate(list(self.readers), 1):
             if not self._edge.poller.fresh:
                 return
@@ -143,7 +144,7 @@ class Hub:
                 await asyncio.sleep(0)
 
     def _on_alerts(self) -> None:
-        """Schedule `_encode_alerts`. Called on the engine's thread."""
+        """Schedule `_encode_alerts` on the event loop. Called on the engine's thread when alerts fire."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed

@@ -35,7 +35,7 @@ class ClientGone(Exception):
 
 
 class Ingest:
-    """Answers pushes. `intake`: receives their events."""
+    """Answers requests that push feed events. `intake`: receives the events."""
 
     def __init__(self, edge: Edge, intake: Intake) -> None:
         self._edge = edge
@@ -43,7 +43,10 @@ class Ingest:
         self._under_way: Counter[str] = Counter()
 
     def counts(self, caller: Caller) -> bool:
-        """Return whether the rate limit counts a push: only if the key was not created for pushing."""
+        """Return whether the rate limit counts a caller's push.
+
+        It does unless the key was created for pushing.
+        """
         return caller.role == "read"
 
     async def reply(
@@ -120,7 +123,7 @@ def owner_of(caller: Caller, scope: Scope) -> int:
 
 
 async def _body(request: Request, receive: Receive) -> bytes:
-    """Read the body, up to the maximum size. Raises `InvalidRequest` and `ClientGone`."""
+    """Read the body of a push, up to the maximum size. Raises `InvalidRequest` and `ClientGone`."""
     headers: dict[bytes, bytes] = dict(request.scope["headers"])
     if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != MEDIA_TYPE.encode():
         raise refused("media_type")

@@ -71,7 +71,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def build_document() -> dict[str, Any]:
-    """Return the document."""
+    """Return the OpenAPI document."""
     answers = [*(row.answer for row in ENDPOINTS), *STREAM_SCHEMAS]
     _, schemas = msgspec.json.schema_components(answers, ref_template=_REF)
     schemas = {name: _untitled(schema) for name, schema in sorted(schemas.items())}
@@ -297,7 +297,7 @@ def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def page() -> bytes:
-    """Return the document as JSON with one member per line, so that changes are readable in a diff."""
+    """Return the OpenAPI document as JSON with one member per line, so that changes are readable in a diff."""
     return msgspec.json.format(msgspec.json.encode(build_document()), indent=2) + b"\n"
 
 

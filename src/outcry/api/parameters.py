@@ -37,7 +37,7 @@ def read_query(query: bytes, names: frozenset[str]) -> dict[str, str]:
 
 
 def symbol_of(parameters: Mapping[str, str]) -> str:
-    """Return the symbol. Raises `MissingSymbol`, and `UnknownSymbol` for a malformed name."""
+    """Return the parameter `symbol`. Raises `MissingSymbol`, and `UnknownSymbol` for a malformed name."""
     given = parameters.get("symbol", "")
     if not given:
         raise MissingSymbol("missing_symbol")
@@ -64,7 +64,10 @@ def date_of(parameters: Mapping[str, str], name: str, *, may_be_empty: bool = Tr
 
 
 def any_symbol_of(parameters: Mapping[str, str]) -> str | None:
-    """Return the symbol unchanged, or None if it is missing or blank. An unknown symbol is not an error here."""
+    """Return the parameter `symbol` unchanged; None if it is missing or blank.
+
+    An unknown symbol is not an error here.
+    """
     return parameters.get("symbol", "").strip() or None
 
 

@@ -21,7 +21,10 @@ from outcry.wire.chart import ChartAnswer
 
 
 class Query(Protocol):
-    """Answers queries from live feeds and the store. May block for milliseconds. Raises `ServiceError`, `StoreBusy`."""
+    """Interface that answers queries from live feeds and the database.
+
+    Calls may block for milliseconds. Raises `ServiceError`, `StoreBusy`.
+    """
 
     #: Returns the store's revision at the last poll, or None if that poll is outdated.
     revision_seen: Callable[[], int | None]
@@ -29,7 +32,7 @@ class Query(Protocol):
     frozen: Callable[[], bool]
 
     def revision(self) -> int:
-        """Return the store's revision. While it is unchanged, answers stay valid until they expire."""
+        """Return the database's revision. While it is unchanged, answers stay valid until they expire."""
         ...
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:

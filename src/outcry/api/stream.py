@@ -69,13 +69,13 @@ class OpenedStream(Reply):
 
 
 class Streams:
-    """Opens streams and issues tickets for them."""
+    """Opens event streams and issues tickets for them."""
 
     def __init__(self, edge: Edge, hub: Hub) -> None:
         self._edge, self._hub = edge, hub
 
     def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return the caller, by the key in the header or else the ticket in the URL."""
+        """Return the caller of a request, by the key in the header or else the ticket in the URL."""
         ticket = "" if request.key_values or request.place != STREAM else _ticket(request.query)
         if not ticket or holds_key(request.query):
             return self._edge.authenticator.authenticate(request)
@@ -84,7 +84,7 @@ class Streams:
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
-        """Return whether the request would exceed the caller's maximum of open streams."""
+        """Return whether the caller has as many open streams as it may."""
         if request.place != STREAM or caller.scope is None:
             return False
         crowded = caller.session == 0 and self._visitor_streams() >= VISITOR_STREAMS
@@ -159,7 +159,7 @@ class Streams:
         return OpenedStream(200, STREAM_HEADERS, b"", STREAM, caller, verdict, reader=reader, first=first)
 
     async def _first_events(self, reader: StreamReader, scope: Scope, last_id: int | None) -> list[bytes]:
-        """Return the first events: missed alerts, then the snapshot."""
+        """Return the events to send first: alerts missed since the last connection, then the current state."""
         alert_filter = reader.alert_filter
         if alert_filter is None:  # the key was revoked in the meantime
             return []
@@ -176,8 +176,10 @@ class Streams:
     def _alerts(
         self, scope: Scope, alert_filter: AlertFilter, last_id: int | None
     ) -> tuple[MissedAlerts | None, list[AlertRow], int]:
-        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` of both. Runs in a
-        thread."""
+        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` of both.
+
+        Runs in a thread.
+        """
         tail = self._hub.tail
         missed = tail.after(scope, alert_filter, last_id) if last_id is not None else None
         if missed is None:
@@ -218,10 +220,10 @@ def _ticket(query: bytes) -> str:
 
 
 def _symbol_names(given: Mapping[str, str]) -> list[str]:
-    """Return the symbols of `symbols` or `symbol`, separated by commas. Both names work, because an ignored parameter
-    would open a stream of everything.
+    """Return the symbols in the parameter `symbols` or `symbol`, which are separated by commas.
 
-    Raises `UnknownSymbol` for a malformed name, and `InvalidParameter` for both parameters or too many symbols.
+    Both names work, because an ignored parameter would open a stream of everything. Raises `UnknownSymbol` for a
+    malformed name, and `InvalidParameter` for both parameters or too many symbols.
     """
     if "symbols" in given and "symbol" in given:
         raise InvalidParameter("invalid_parameter.repeated", parameter="symbols")
@@ -233,8 +235,10 @@ def _symbol_names(given: Mapping[str, str]) -> list[str]:
 
 
 def _one_per_product(requested: Sequence[RequestedSymbol]) -> list[RequestedSymbol]:
-    """Return each symbol once. Raises `InvalidParameter` for two contracts of one product, because their events could
-    not be distinguished."""
+    """Return each requested symbol once. Raises `InvalidParameter` for two contracts of one product.
+
+    Their events could not be distinguished.
+    """
     found: dict[str, RequestedSymbol] = {}
     for each in requested:
         if found.setdefault(each.root, each).contract != each.contract:
@@ -243,7 +247,7 @@ def _one_per_product(requested: Sequence[RequestedSymbol]) -> list[RequestedSymb
 
 
 def _last_id(request: Request, given: dict[str, str]) -> int | None:
-    """Return the id of the last event from the header or else the URL; None if it is missing or invalid."""
+    """Return the id of the last event that a client received, from the header or else the URL; None if missing."""
     texts = [value.decode("latin-1") for name, value in request.scope["headers"] if name == b"last-event-id"]
     text = texts[0] if len(texts) == 1 else given.get("lastEventId", "") if not texts else ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS else None

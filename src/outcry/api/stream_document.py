@@ -1,5 +1,7 @@
-"""Event stream part of the OpenAPI document. OpenAPI cannot describe events, so the text names them and the schemas
-are listed with the others."""
+"""The event stream in the OpenAPI document.
+
+OpenAPI cannot describe events, so the text names them and the schemas are listed with the others.
+"""
 
 from typing import Any
 
@@ -27,7 +29,10 @@ server sends every alert since then, followed by a `snapshot` without those aler
 def stream_paths(
     headers: dict[str, Any], refusals: dict[str, Any], counted: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return both operations. `headers`: of all responses; `refusals`, `counted`: errors of stream and ticket."""
+    """Return the OpenAPI operations of the event stream and of its ticket.
+
+    `headers`: of all responses; `refusals`, `counted`: errors of stream and ticket.
+    """
     return {
         STREAM: {"get": _stream_operation(headers, refusals)},
         TICKET: {"post": _ticket_operation(headers, counted)},

@@ -66,7 +66,7 @@ class SymbolCursor:
         )  # fmt: skip
 
     def mark_sent(self, events: SymbolEvents) -> State:
-        """Record that all of these events are being sent; return their state."""
+        """Record that all of these events are being sent; return their `state` event."""
         self.sent, self.rest, self.quote = self.state(events), events.rest, events.quote
         self._drop_bytes(events)
         return self.sent
@@ -91,7 +91,7 @@ class SymbolCursor:
                 yield "quote", events.quote
 
     def _drop_bytes(self, events: SymbolEvents) -> None:
-        """Keep only the digest of a completed session's answer once it is sent."""
+        """Drop a completed session's answer once it is sent, and keep only its digest."""
         if events is self.delayed and events is not NO_EVENTS:
             self.delayed = SymbolEvents(events.source, events.as_of, b"", events.rest, b"", b"")
 
@@ -126,7 +126,7 @@ class StreamReader:
         self.wake.set()
 
     def use_channel(self, cursor: SymbolCursor, shared: SharedChannel | None) -> None:
-        """Set the live channel of a symbol; None for none."""
+        """Set the live channel from which a symbol's events come; None for none."""
         before = cursor.shared
         if before is shared:
             return

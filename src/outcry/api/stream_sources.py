@@ -1,4 +1,4 @@
-"""The data sources of open streams: per symbol a live channel, or the newest completed session.
+"""Selects where the events of open streams come from: for each symbol a live channel, or the newest completed session.
 
 Each answer is built once for all streams that show it, in a thread. The query service selects the feed, as for every
 other endpoint.
@@ -46,7 +46,7 @@ class LiveInputs:
 
 
 class StreamSources:
-    """Resolves the symbols of streams to data sources. Used on one event loop."""
+    """Finds the data source of each symbol of a stream. Used on one event loop."""
 
     def __init__(self, edge: Edge, query: Query, live: LiveInputs, timeout_s: float) -> None:
         self._edge, self._query, self._live, self._timeout_s = edge, query, live, timeout_s
@@ -76,7 +76,7 @@ class StreamSources:
         return running.result()
 
     def version_now(self) -> tuple[int, int, int]:
-        """Return a value that changes whenever the source of a symbol may have changed."""
+        """Return a value that changes whenever the data source of a symbol may have changed."""
         return (
             self._live.registry.generation,
             self._edge.poller.store_revision,
@@ -84,7 +84,7 @@ class StreamSources:
         )
 
     def is_stale(self, reader: StreamReader) -> bool:
-        """Return whether a stream's symbols must be resolved again."""
+        """Return whether the data sources of a stream's symbols must be selected again."""
         return (
             reader.resolved_version != self.version_now() or self._edge.clock.now_ns() >= reader.refresh_at_ns
         )
@@ -100,7 +100,7 @@ class StreamSources:
         return await self.on_registry_thread(resolve)
 
     async def refresh(self) -> set[StreamReader]:
-        """Render the channels that changed; return the readers to wake."""
+        """Render the live channels that changed; return the streams that show them."""
         for place in [place for place, shared in self._shared.items() if not shared.readers]:
             del self._shared[place]
         return await self._render(
@@ -108,8 +108,9 @@ class StreamSources:
         )
 
     async def resolve(self, reader: StreamReader, *, opening: bool = False) -> None:
-        """Select the data source of each symbol of a stream. Raises `StoreBusy`, `StoreUnavailable`, and
-        `UnknownSymbol` if the stream is opening.
+        """Select the data source of each symbol of a stream.
+
+        Raises `StoreBusy`, `StoreUnavailable`, and `UnknownSymbol` if the stream is opening.
         """
         version_now, now_ns = self.version_now(), self._edge.clock.now_ns()
         caller = self._edge.authenticator.reauthenticate(reader.caller)
@@ -168,7 +169,10 @@ class StreamSources:
     def _events_of(
         self, seen: VisibleChannel, before: SymbolEvents | None
     ) -> tuple[int, SymbolEvents | None]:
-        """Return a channel's version and events, `before` if unchanged. Runs in a thread."""
+        """Return the version and the events of a live channel; the same events if it has not changed.
+
+        Runs in a thread.
+        """
         version = seen.channel.version
         found = self._live_answers.live_bytes(seen)
         if found is None:
@@ -210,8 +214,9 @@ class StreamSources:
         return found.seen, "no_trades" if found.seen is None else "no_prior"
 
     async def _load_delayed(self, cursor: SymbolCursor, scope: Scope, now_ns: int) -> int:
-        """Load the completed session's events into the cursor; return when they expire (ns UTC) if the database does
-        not change. The cursor has none if the symbol went live in the meantime.
+        """Load the events of a completed session into a stream's cursor; return when they expire (ns UTC).
+
+        They expire earlier if the database changes. Nothing is loaded if the symbol went live in the meantime.
         """
         symbol, revision = cursor.requested.symbol, self._edge.poller.store_revision
         cached = self._delayed.get((scope, symbol))

@@ -83,7 +83,7 @@ class _StreamWriter:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _wait(self) -> None:
-        """Wait for new events; at most one tick while access is not confirmed."""
+        """Wait for new events. While it is not confirmed that the caller still has access, wait at most one tick."""
         wake = self._follower.wake
         if self._hub.is_current(self._follower):
             await wake.wait()
@@ -148,7 +148,7 @@ async def _watch(receive: Receive, reader: StreamReader) -> None:
 
 
 def _bound(transport: asyncio.Transport) -> None:
-    """Limit buffers, so that a slow client receives new data instead of a backlog."""
+    """Limit the buffers of a connection, so that a slow client receives new data instead of a backlog."""
     if transport.is_closing():  # disconnected already
         return
     transport.set_write_buffer_limits(high=CHUNK_BYTES)

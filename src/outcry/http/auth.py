@@ -35,7 +35,7 @@ LOCAL_COOKIE = "outcry-local"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated or anonymous caller.
+    """The sender of a request, authenticated or anonymous.
 
     `subject`: what the limiter counts. `name`: may be logged. `scope`: what the caller may see; None if anonymous.
     `generation`: the state of keys and grants that this was derived from. Authenticate again once it has changed.
@@ -55,7 +55,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class PageAuthenticator:
-    """Parts that authenticate pages.
+    """What is needed to authenticate requests for web pages.
 
     `visitor`: returns what visitors may see, None if nothing. `public_url`: the service's URL, in addition to local
     names.
@@ -68,7 +68,10 @@ class PageAuthenticator:
 
 
 class Authenticator:
-    """Authenticates callers from memory. It never queries the store: the revision poller loads changes."""
+    """Finds the caller of each request, from memory.
+
+    It never queries the database: the revision poller loads changes.
+    """
 
     def __init__(self, keys: ApiKeys, licences: Licences, pages: PageAuthenticator | None = None) -> None:
         self._keys = keys
@@ -79,14 +82,17 @@ class Authenticator:
 
     @property
     def generation(self) -> int:
-        """A number that changes when a key, grant or browser session changes. Derived callers are then outdated."""
+        """A number that changes when a key, grant or browser session changes.
+
+        Callers found before are then outdated.
+        """
         browser_sessions = self._pages.browser_sessions.generation if self._pages else 0
         return (
             self._keys.generation + self._licences.generation + browser_sessions
         )  # each only increases, so the sum never repeats
 
     def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return the caller of an API request, and why its key is refused, if it is. A refused caller is anonymous."""
+        """Return the caller of an API request, and why its key is refused, if so. A refused caller is anonymous."""
         if holds_key(request.query):
             return anonymous(request.client), KeyRefusal.KEY_IN_QUERY
         values = request.key_values
@@ -143,7 +149,7 @@ class Authenticator:
         return caller, None
 
     def reauthenticate(self, caller: Caller) -> Caller | None:
-        """Return the caller by the current keys and grants; None if the key or session is no longer valid."""
+        """Look up a caller again by the current keys and grants; None if the key or session is no longer valid."""
         generation = self.generation
         if caller.generation == generation:
             return caller
@@ -152,7 +158,7 @@ class Authenticator:
         return self.caller_of_key(caller.name, caller.subject)
 
     def caller_of_key(self, name: str, subject: str) -> Caller | None:
-        """Return the caller of a key by its prefix and limiter subject; None if the key is not valid."""
+        """Return the caller for a key, given its prefix and limiter subject; None if the key is not valid."""
         row = self._keys.live(name)
         found = self._caller(row, self.generation) if row is not None else None
         return found if found is not None and found.subject == subject else None

@@ -1,7 +1,8 @@
 """Cache of encoded answers. Concurrent requests for the same answer compute it once.
 
-An entry is valid for one scope, at one revision, and until `fresh_until_ns`. Errors are not cached. The answer of a
-live session is cached once for all callers; the entries of their scopes refer to it.
+An entry is valid for one scope (what a caller may see), at one revision of the database, and until `fresh_until_ns`.
+Errors are not cached. The answer of a live session is cached once for all callers; the entries of their scopes refer to
+it.
 
 Answers are cached here only. Other modules cache parts of a request's handling:
 
@@ -64,19 +65,19 @@ class EncodedLiveAnswer:
         self._encoded = Encoded.of(rendered.body)
 
     def current(self) -> Encoded | None:
-        """Return the current form; None if it must be rendered first."""
+        """Return the encoded answer of the current state; None if it must be rendered first."""
         rendered = self.live_answer.current()
         return self.encoded(rendered) if rendered is not None else None
 
     def encoded(self, rendered: Rendered[Answer]) -> Encoded:
-        """Return the encoded form of a rendered answer."""
+        """Encode a rendered answer, unless that was done before."""
         if rendered is not self._rendered:
             self._rendered, self._encoded = rendered, Encoded.of(rendered.body)
         return self._encoded
 
 
 class LiveContent(NamedTuple):
-    """The answer of a live session and its current form."""
+    """The answer of a live session, and the encoded form of its current state."""
 
     live_answer: LiveAnswer[Answer]
     rendered: Rendered[Answer]
@@ -92,18 +93,18 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CacheEntry:
-    """The answer to a question of one scope, at one revision and until `fresh_until_ns`."""
+    """One cached answer, for one scope, at one revision and until `fresh_until_ns`."""
 
     content: Encoded | EncodedLiveAnswer
     revision: int
     fresh_until_ns: int | None
 
     def is_valid(self, revision: int, now_ns: int) -> bool:
-        """Return whether the entry can still be used."""
+        """Return whether the entry can still be used, at this revision and time."""
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
     def current(self) -> Encoded | None:
-        """Return the answer; None if it has changed and must be rendered first."""
+        """Return the encoded answer; None if the live session has changed and it must be rendered first."""
         content = self.content
         return content if isinstance(content, Encoded) else content.current()
 
@@ -119,7 +120,7 @@ def entity_tag(body: bytes) -> bytes:
 
 
 class AnswerCache:
-    """Least recently used answers, bounded in number and size. For one event loop."""
+    """Cache of the most recently used answers, bounded in number and size. For one event loop."""
 
     def __init__(self, timeout_s: float) -> None:
         self._kept: OrderedDict[Hashable, CacheEntry] = OrderedDict()
@@ -164,10 +165,9 @@ class AnswerCache:
         return entry, content
 
     async def renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
-        """Render the current form of a live entry, or wait for the rendering in progress; None if the live answer has
-        ended.
+        """Render the current state of a live entry, or wait for the rendering in progress.
 
-        Raises `StoreUnavailable` like `fetch`.
+        Return None if the live answer has ended. Raises `StoreUnavailable` like `fetch`.
         """
         shown = entry.content
         if isinstance(shown, Encoded):

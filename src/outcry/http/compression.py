@@ -31,7 +31,7 @@ def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> s
 
 
 def compressed(body: bytes, encoding: str) -> bytes:
-    """Compress a body for one response."""
+    """Compress a dynamic body for one response."""
     if encoding == "zstd":
         return zstandard.ZstdCompressor(_ZSTD_LEVEL).compress(body)
     return gzip.compress(body, _GZIP_LEVEL, mtime=0)

@@ -29,7 +29,7 @@ _FULL = Problem("starting", "starting.full", headers=((b"retry-after", b"5"), _C
 
 
 class Connections:
-    """Counts the connections of one server.
+    """Counts the open connections of one server, and refuses too many.
 
     `most_per_client`: 0 for no limit. `uncapped`: comma-separated IP addresses and networks without a limit.
     `descriptors`: files the process may have open, None if unknown.
@@ -54,7 +54,7 @@ class Connections:
         return self._open[network(address)]
 
     def enter(self, address: str, descriptor: int) -> Problem | None:
-        """Count a connection, or return why it is refused. `descriptor`: the file descriptor of its socket.
+        """Count a new connection, or return why it is refused. `descriptor`: the file descriptor of its socket.
 
         The system assigns the lowest free descriptor, so all lower ones are in use.
         """
@@ -73,15 +73,16 @@ class Connections:
         return None
 
     def leave(self, address: str) -> None:
-        """Uncount a connection."""
+        """Stop counting a connection that has ended."""
         client = network(address)
         self._open[client] -= 1
         if self._open[client] <= 0:
             del self._open[client]
 
     def may_linger(self) -> bool:
-        """Count a refused connection that stays open until the client has read the reason; False if there are enough of
-        them.
+        """Return whether a refused connection may stay open until its client has read the reason, and count it.
+
+        Return False if enough of them are open.
         """
         if self._lingering >= _MOST_LINGERING:
             return False
@@ -89,7 +90,7 @@ class Connections:
         return True
 
     def lingered(self) -> None:
-        """Uncount a refused connection that has ended."""
+        """Stop counting a refused connection that has ended."""
         self._lingering -= 1
 
     def watch(self) -> None:
@@ -106,11 +107,11 @@ class Connections:
             self.exhausted()
 
     def exhausted(self) -> None:
-        """Log that file descriptors run out."""
+        """Log that file descriptors are running out."""
         self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:
-        """Return whether an IP address has no limit. Only called for clients at the limit."""
+        """Return whether an IP address is exempt from the limit. Only called for clients at the limit."""
         try:
             found = ip_address(address)
         except ValueError:  # a Unix domain socket has no address

@@ -1,4 +1,4 @@
-"""The edge: handling that is common to all requests and responses.
+"""The edge: the steps common to all requests and responses, such as headers, limits, errors and logging.
 
 Every response carries its rate limit, tier and request id. No exception reaches the client: it receives
 `internal_error` with the request id, and the log has the details.
@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Parts shared by all surfaces of one service."""
+    """The steps common to all requests of one service."""
 
     authenticator: Authenticator
     limiter: Limiter
@@ -86,16 +86,16 @@ class Edge:
         return Reply(problem.status, headers, body, route, caller, verdict)
 
     async def count_request(self, caller: Caller) -> Verdict:
-        """Count a request of a caller, which may be refused."""
+        """Count a request against the caller's rate limit; return the verdict."""
         limiter, subject, limit = self.limiter, caller.subject, caller.limit
         return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
     def limit_state(self, caller: Caller) -> Verdict:
-        """Return the state of a caller's limit, for a response that is not counted."""
+        """Return the state of a caller's rate limit, for a response that is not counted."""
         return self.limiter.peek(caller.subject, caller.limit)
 
     def failed(self, request: Request, route: str, error: Exception, caller: Caller | None = None) -> Reply:
-        """Log an unexpected exception and return a reply without details."""
+        """Log an unexpected exception and build a reply that does not disclose it."""
         path, query = request.shown
         self.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
@@ -124,7 +124,7 @@ class Edge:
         self.note(request, reply.route, reply.status, reply.caller, started_ns)
 
     def note(self, request: Request, route: str, status: int, caller: Caller, started_ns: int) -> None:
-        """Count and log a finished response."""
+        """Count a finished response in the metrics, and log it."""
         took_ns = monotonic_ns() - started_ns
         self.metrics.tally(route, status, caller.tier).add(took_ns)
         if self.access_log.enabled:

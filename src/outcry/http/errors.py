@@ -148,7 +148,7 @@ def render(
 def _as_problem(
     problem: Problem, catalogue: Catalogue, language: str, body: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add the members of RFC 9457 before the flat ones."""
+    """Return an error body in the form of RFC 9457: its members first, then our own."""
     return {
         "type": f"urn:outcry:error:{problem.code}",
         "title": catalogue.text(language, f"title.{problem.code}", problem.code, {}),

@@ -55,7 +55,7 @@ Branch on `code`: codes, statuses and field names never change. The text of `mes
 
 
 def page(catalogue: Catalogue) -> str:
-    """Return the page."""
+    """Return the text of docs/errors.md."""
     rows = [
         f"| {status} | `{code}` | {_WHEN[code]} | {_EXTRAS.get(code, '')} |\n"
         for code, status in STATUS.items()

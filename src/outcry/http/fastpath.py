@@ -27,9 +27,9 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class SharedResponse:
-    """The response head that all callers of one tier share, so that it stays in the processor's cache.
+    """The part of a response head that all callers of one tier share.
 
-    It is built again when the answer or the current second changes.
+    Sharing keeps it in the processor's cache. It is built again when the answer or the current second changes.
     """
 
     __slots__ = ("__weakref__", "_dated", "_encoded", "_fixed", "begin", "content", "stem", "tally")
@@ -45,7 +45,7 @@ class SharedResponse:
         self._dated: list[tuple[bytes, bytes]] | None = None
 
     def write(self, encoded: Encoded, dated: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the response up to the caller's own headers."""
+        """Return the response head up to the headers that differ by caller."""
         if self._encoded is not encoded or self._dated is not dated:
             self.begin = b"HTTP/1.1 200 OK\r\n" + header_bytes(dated) + encoded.head + self._fixed
             self._encoded, self._dated = encoded, dated
@@ -54,7 +54,7 @@ class SharedResponse:
 
 @dataclass(slots=True, frozen=True, eq=False)
 class CachedRequest:
-    """What the application derived from a request's bytes."""
+    """What the application derived from a request's bytes, such as its caller and answer."""
 
     subject: str
     limit: int
@@ -65,7 +65,10 @@ class CachedRequest:
 
 
 class FastPathCache:
-    """Requests by their bytes. Only requests with a valid key are cached, so others cannot fill the memory."""
+    """Answers to requests by the requests' bytes.
+
+    Only requests with a valid key are cached, so others cannot fill the memory.
+    """
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
@@ -126,7 +129,7 @@ class FastPathCache:
         self._requests[request] = cached
 
     def learn_request(self, request: Request, caller: Caller, entry: CacheEntry, route: str) -> None:
-        """Cache a plain request answered with 200, if the protocol offered its bytes."""
+        """Cache a request and its answer if the status was 200 and the protocol offered the request's bytes."""
         extensions = request.scope.get("extensions")
         offer: OfferedBytes | None = extensions.get(EXTENSION) if extensions else None
         if offer is None or not offer.is_complete:
@@ -143,7 +146,10 @@ class FastPathCache:
 
 
 class OfferedBytes:
-    """The bytes of a request. `is_complete`: they are exactly one whole request."""
+    """The bytes of a request, which the protocol offers for caching.
+
+    `is_complete`: they are exactly one whole request.
+    """
 
     __slots__ = ("is_complete", "request")
 

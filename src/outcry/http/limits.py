@@ -21,7 +21,10 @@ def tier_headers(tier: ApiTier, requests: int) -> Headers:
 
 
 def limit_headers(verdict: Verdict, request_id: bytes) -> Headers:
-    """Return the headers that differ for each response. `limit_header_bytes` returns the same encoded."""
+    """Return the rate limit headers that differ for each response.
+
+    `limit_header_bytes` returns the same encoded.
+    """
     reset_s = -(-verdict.reset_ms // 1000)
     return [
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),

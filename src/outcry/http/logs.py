@@ -64,7 +64,7 @@ class AccessLog:
         self.enabled = stream is not None
 
     def stem(self, request: Request, route: str, status: int, tier: str) -> bytes:
-        """Return the part of a line that describes the request. Cached, because clients repeat requests."""
+        """Return the part of a log line that describes the request. Cached, because clients repeat requests."""
         place = (request.method, request.path, request.query, route, status, tier)
         known = self._stems.get(place)
         if known is None:
@@ -86,7 +86,10 @@ class AccessLog:
         return known
 
     def add(self, at_ns: int, stem: bytes, name: bytes, request_id: bytes, took_ns: int) -> None:
-        """Add a request. `name`: the caller's `log_name`; `request_id`: must need no JSON escaping."""
+        """Add the log line of a request.
+
+        `name`: the caller's `log_name`; `request_id`: must need no JSON escaping.
+        """
         if self._stream is None:
             return
         at_ms = at_ns // 1_000_000

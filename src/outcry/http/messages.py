@@ -34,7 +34,7 @@ class Catalogue:
         return known
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
-        """Return a message with the values of `details`."""
+        """Return the message of an id in a language, with the values of `details` filled in."""
         for texts in (self._texts[language], self._texts[ENGLISH]):
             for name in (message_id, code):
                 if (template := texts.gettext(name)) != name:
@@ -43,7 +43,7 @@ class Catalogue:
 
 
 class _Shown(dict[str, str]):
-    """Values as a message shows them: short, lists joined; unknown names are empty."""
+    """Values of a message, formatted for it: short, lists joined; unknown names are empty."""
 
     def __init__(self, details: Mapping[str, Any]) -> None:
         super().__init__((name, _shown(value)) for name, value in details.items())

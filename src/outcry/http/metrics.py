@@ -54,7 +54,7 @@ class Tally:
 
 
 class Metrics(Collector):
-    """All tallies, with gauges and counters that are read on demand."""
+    """All metrics of the service: latency histograms, and gauges and counters that are read on demand."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, int, str], Tally] = {}
@@ -65,7 +65,7 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def tally(self, route: str, status: int, tier: str) -> Tally:
-        """Return the tally of these labels."""
+        """Return the latency histogram for a route, status and tier."""
         place = (route, status, tier)
         found = self._tallies.get(place)
         if found is None:

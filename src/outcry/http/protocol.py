@@ -48,11 +48,11 @@ _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?:
 
 
 class _Refused(Exception):
-    """Stops the parser at a head that is refused."""
+    """Raised to stop the parser when a request's head is refused."""
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """One connection. `fast_path` None disables the fast path."""
+    """The protocol of one client connection. `fast_path` None disables the fast path."""
 
     edge: Edge
     fast_path: FastPathCache | None
@@ -215,7 +215,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Start the answer, unless the head is refused. Raises `_Refused`."""
+        """Begin to answer the request, unless its head is refused. Raises `_Refused`."""
         self._look_at_head()
         super().on_headers_complete()
         self._head_done = True
@@ -227,7 +227,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
 
     def _look_at_head(self) -> None:
-        """Validate `Host` (RFC 9112 §3.2) and record the body's length. Raises `_Refused`.
+        """Check the request's `Host` header (RFC 9112 §3.2) and store the body's length. Raises `_Refused`.
 
         Also refuses a chunked body with `Upgrade`, whose end only the parser could find.
         """
@@ -249,7 +249,10 @@ class EdgeProtocol(HttpToolsProtocol):
 
     @property
     def _upgrades(self) -> bool:
-        """Whether the head requests a protocol upgrade. We ignore it (RFC 9110 §7.8), so its body is a normal body."""
+        """Whether the request asks for a protocol upgrade.
+
+        The server ignores that (RFC 9110 §7.8), so the body is a normal body.
+        """
         return cast("HttpRequestParser", self.parser).should_upgrade()
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
@@ -271,7 +274,7 @@ class EdgeProtocol(HttpToolsProtocol):
         return True
 
     def on_message_complete(self) -> None:
-        """End the message."""
+        """Handle the end of a request's body."""
         if self._own_body:  # the parser is done with the head; its body is still to come
             return
         self._in_message = False
@@ -294,7 +297,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self._arm_keep_alive(self.timeout_keep_alive)
 
     def _unset_keepalive_if_required(self) -> None:
-        """Keep the timer: it checks the time when it fires, which is cheaper than a new timer for each request."""
+        """Leave the idle timer running.
+
+        It checks the time when it fires, which is cheaper than a new timer for each request.
+        """
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if it was idle long enough; otherwise restart the timer for the remaining time."""
@@ -312,7 +318,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or _NOT_HTTP)
 
     def _refuse(self, problem: Problem) -> None:
-        """Stop reading; after the requests before are answered, send a 400 and close."""
+        """Stop reading. After the earlier requests are answered, send status 400 and close."""
         if self._refused or self.transport.is_closing():
             return
         self._refused, self._refusal = True, problem
@@ -324,7 +330,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._set_request_timeout(on=True)
 
     def _give_up_on_body(self) -> None:
-        """Drop a request with a malformed body if its answer has not begun: the 400 replaces it."""
+        """Drop a request with a malformed body if its answer has not begun; status 400 is sent instead."""
         cycle = self.cycle
         if cycle.response_started:
             self._refusal = None  # its answer has begun, and a second one would corrupt the connection
@@ -337,14 +343,14 @@ class EdgeProtocol(HttpToolsProtocol):
         self._unanswered -= 1
 
     def _hang_up(self) -> None:
-        """Send the pending 400 and close."""
+        """Send the pending error response and close the connection."""
         if self._refusal is not None:
             self._write_refusal(self._refusal)
         self.transport.close()
         self._set_request_timeout(on=False)
 
     def _refuse_connection(self) -> None:
-        """Send why this connection is refused, and close it.
+        """Send the reason why this connection is refused, and close it.
 
         Closing at once, with a request unread, would discard the answer, so some connections stay open briefly.
         """

@@ -51,7 +51,7 @@ class RequestIds:
 
 
 class Request:
-    """One request.
+    """A parsed HTTP request.
 
     `key_values`: all values of `x-api-key`. `plain`: no header changes how the request is handled. `place`: the path as
     the endpoints define it, wherever they are mounted.
@@ -114,6 +114,6 @@ class Request:
 
 
 def _joined(before: str, value: bytes) -> str:
-    """Join a repeated list header (RFC 9110 §5.3)."""
+    """Append a repeated list header to its earlier value (RFC 9110 §5.3)."""
     text = value.decode("latin-1")
     return f"{before}, {text}" if before else text

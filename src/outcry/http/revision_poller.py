@@ -1,8 +1,9 @@
-"""Poll the store's revision several times a second, so that requests need not.
+"""Poll the database's revision several times a second, so that requests need not.
 
-Answers only use keys, grants and a revision that were checked within the last second. A revocation by another process
-therefore takes effect within a second, and the service detects an unresponsive store as fast. While the disk is
-stalled, no process can commit a change, so answers continue from memory.
+The revision is a number that increases with every change an answer depends on. Answers only use keys, grants and a
+revision that were checked within the last second. A revocation by another process therefore takes effect within a
+second, and the service detects an unresponsive database as fast. While the disk is stalled, no process can commit a
+change, so answers continue from memory.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ STALE_NS = 1_000_000_000
 
 
 class RevisionPoller:
-    """Runs `look`, which returns the store's revision, in a separate thread.
+    """Calls `look`, which returns the database's revision, regularly in a separate thread.
 
     `on_change(error)`: called when polling starts to fail, and with None when it succeeds again. `registry`: live
-    feeds, whose changes take effect at once. `frozen`: whether the store's disk is stalled; then the last poll stays
+    feeds, whose changes take effect at once. `frozen`: whether the database's disk is stalled; then the last poll stays
     valid.
     """
 
@@ -52,7 +53,7 @@ class RevisionPoller:
 
     @property
     def revision(self) -> int:
-        """The revision that answers depend on: changes with the store and with every feed that starts, stops or ends.
+        """The revision that answers depend on. It changes with the database and when a feed starts, stops or ends.
 
         Both parts only increase, so their sum never repeats.
         """
@@ -60,12 +61,12 @@ class RevisionPoller:
 
     @property
     def started(self) -> bool:
-        """Whether the store has responded since the start."""
+        """Whether the database has responded since the start."""
         return self.seen_ns is not None
 
     @property
     def fresh(self) -> bool:
-        """Whether the last poll is less than a second old, or the store cannot have changed since."""
+        """Whether the last poll is less than a second old, or the database cannot have changed since."""
         return monotonic_ns() < self.fresh_until_ns or (self.started and self._frozen())
 
     @property

@@ -1,6 +1,6 @@
 """Run an application with uvicorn and our HTTP protocol, with limits on connections and time.
 
-The server reports the port that it actually uses, so port 0 works. It logs through the journal only.
+The server reports the port that it actually uses, so port 0 works. It logs through the event log only.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ MOST_OPEN_FILES = 65_536
 
 
 class Service(Protocol):
-    """An application with its edge and its fast-path cache."""
+    """What a server runs: an application, its edge and its fast-path cache."""
 
     edge: Edge
     fast_path: FastPathCache
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
             self._on_started(host, port)
 
     async def on_tick(self, counter: int) -> bool:
-        """Check open file descriptors once a second. uvicorn calls this ten times a second."""
+        """Check once a second whether file descriptors run out. uvicorn calls this ten times a second."""
         if counter % 10 == 0:
             self._connections.watch()
         return await super().on_tick(counter)
@@ -211,5 +211,5 @@ def serve(
 
 
 def _loop() -> LoopFactoryType:
-    """Choose uvloop if it is installed; it does not exist for Windows."""
+    """Choose the event loop: uvloop if it is installed; it does not exist for Windows."""
     return "asyncio" if find_spec("uvloop") is None else "uvloop"

@@ -1,7 +1,7 @@
-"""Worker threads, and how long a request waits for them.
+"""Worker threads for requests, and how long a request waits for them.
 
 A request waits while threads use the processor, however slow the machine is. It fails with 502 once all threads have
-been idle for too long, because they then wait for a store that does not respond.
+been idle for too long, because they then wait for a database that does not respond.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MOST_S = 60.0
 
 
 class Workers:
-    """Threads for work that may wait for a store.
+    """Threads for work that may wait for the database.
 
     `silence_s`: how long all of them may be idle while a request waits.
     """

@@ -21,10 +21,13 @@ _TIERS: dict[str, Tier] = {"free": "free", "pro": "pro", "admin": "admin"}
 
 
 class UserAdministration(IdentityBase):
-    """Administration of users. `operator` None: the command line, which anyone who can read the data folder may use."""
+    """The operator's actions on users.
+
+    operator: the user who acts; None: the command line, which anyone who can read the data folder may use.
+    """
 
     def users(self) -> Sequence[UserRow]:
-        """Return all users. The internal owner of the operator's keys has no email address and is skipped."""
+        """Return all users, without the internal owner of the operator's keys, who has no email address."""
         return [user for user in self._store.users() if "@" in user.email]
 
     # -- invitations
@@ -32,9 +35,7 @@ class UserAdministration(IdentityBase):
     def invite(self, operator: UserRow | None, email: str, role: UserRole, tier: Tier, origin: Origin) -> str:
         """Create an invitation that expires in 7 days, and return its link.
 
-        The link is also emailed if email is configured.
-
-        An empty email address invites anyone who has the link.
+        The link is also emailed if email is configured. An empty email address invites anyone who has the link.
         """
         email = address_of(email) if email.strip() else ""
         known = self._named(email) if email else None
@@ -64,7 +65,7 @@ class UserAdministration(IdentityBase):
                 self.note(operator, Event.INVITATION_WITHDRAWN, origin, email=row.email)
 
     def invited(self, token: str) -> TokenRow | None:
-        """Return the invitation of a link if it is still valid."""
+        """Return the invitation that a link's token belongs to; None if it is no longer valid."""
         return self._links.find("invite", token)
 
     def accept(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
@@ -84,7 +85,7 @@ class UserAdministration(IdentityBase):
     def admit(
         self, invitation: TokenRow, email: str, *, password_hash: str | None = None, openid: str | None = None
     ) -> UserRow:
-        """Create the account of an invitation with its credential; this spends the invitation. Raises `Refused`.
+        """Use up an invitation and create the account with a credential (password or OpenID). Raises `Refused`.
 
         An existing account without credentials, created with a key, is taken over only if the invitation names its
         email address.
@@ -107,7 +108,7 @@ class UserAdministration(IdentityBase):
         self, operator: UserRow | None, user_id: int, origin: Origin, *, role: UserRole | None = None,
         tier: Tier | None = None, disabled: bool | None = None,
     ) -> None:  # fmt: skip
-        """Change a user's role, tier or status.
+        """Change a user's role, tier, or whether the user is disabled.
 
         Disabling signs the user out and stops the user's keys. Refuses to remove the last operator.
         """

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Event(StrEnum):
-    """An event of the audit log. The comments list its details, which never contain secrets."""
+    """Kind of an entry in the audit log. The comments list its details, which never contain secrets."""
 
     SET_UP = "set_up"  # the first operator was created
     SIGN_IN = (

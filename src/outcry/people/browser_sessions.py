@@ -142,7 +142,7 @@ class BrowserSessions(RevisionCache):
         return token
 
     def _outdated(self, user: UserRow) -> Refused:
-        """Return why checked credentials are no longer valid."""
+        """Return the reason why a user's credentials have changed or are disabled since they were checked."""
         now = self._store.user(user.id)
         disabled = now is not None and now.disabled_ns is not None
         return Refused(Reason.DISABLED if disabled else Reason.CHANGED)
@@ -155,7 +155,7 @@ class BrowserSessions(RevisionCache):
         return sorted(mine, key=lambda row: -max(row.seen_ns, self._seen.get(row.id, 0)))
 
     def end(self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None) -> int:
-        """End a user's sessions: `only` that one, or all `but` one; return how many."""
+        """End all sessions of a user, `only` one, or all `but` one; return how many ended."""
         ended = self._store.end_sessions(user_id, now_ns, only=only, but=but)
         self.refresh(now_ns, force=True)
         return ended
@@ -193,7 +193,7 @@ class BrowserSessions(RevisionCache):
         return bool(before - self._active)
 
     def _update_expiry(self) -> None:
-        """Determine the active sessions and when the next of them expires."""
+        """Recompute which sessions are active and when the next of them expires."""
         now_ns = self._clock.now_ns()
         live = [row for row in self._sessions.values() if self.is_active(row, now_ns)]
         self._active = {row.id for row in live}

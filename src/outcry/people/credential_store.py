@@ -28,7 +28,10 @@ class SqlCredentials:
         self._database = database
 
     def use_totp_step(self, user_id: int, step: int) -> bool:
-        """Record the use of a time step's code; return False if it or a later one was used before."""
+        """Record that the code of a 30-second time step was used.
+
+        Return False if this or a later step was used before.
+        """
         users = schema.users
         unused = or_(users.c.totp_step.is_(None), users.c.totp_step < step)
         query = update(users).where(users.c.id == user_id, unused).values(totp_step=step)
@@ -101,7 +104,10 @@ class SqlCredentials:
             return True
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
-        """Store a use and the new counter; return False if the passkey was removed, or its counter is not `after`."""
+        """Record a sign-in with a passkey and its new counter.
+
+        Return False if the passkey was removed, or its stored counter is not `after`.
+        """
         table = schema.passkeys
         compared = update(table).where(table.c.id == passkey_id, table.c.sign_count == after)
         with self._database.write("nothing") as connection:
@@ -109,7 +115,10 @@ class SqlCredentials:
             return done.rowcount == 1
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
-        """Remove a user's passkey; return False if there is none, or no credential of `leaving` would remain."""
+        """Remove a user's passkey; return False if nothing was removed.
+
+        That is so if there is no such passkey, or if no credential of a kind in `leaving` would remain.
+        """
         table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
         if leaving is not None:
@@ -133,7 +142,7 @@ class SqlCredentials:
             return new_id(connection.execute(table.insert().values(values)))
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
-        """Return the token with a digest, spent or not."""
+        """Return the one-time token with a digest, used or not."""
         table = schema.tokens
         query = select(table).where(table.c.purpose == purpose, table.c.digest == digest)
         with self._database.reading() as connection:
@@ -149,7 +158,7 @@ class SqlCredentials:
             return [_token(row) for row in rows]
 
     def spend(self, token_id: int, now_ns: int) -> bool:
-        """Spend a token; return False if it was spent before or has expired."""
+        """Mark a one-time token as used; return False if it was used before or has expired."""
         with self._database.write("nothing") as connection:
             return spend(
                 connection, now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns
@@ -168,14 +177,14 @@ CHANGED_CREDENTIALS: dict[str, Any] = {
 
 
 def as_proved(user: UserRow) -> Select[int]:
-    """Select a user who is not disabled and whose credentials are the version that was checked."""
+    """Select a user, if still enabled and if the credentials have not changed since they were checked."""
     users = schema.users
     same = users.c.id == user.id, users.c.credentials_version == user.credentials_version
     return select(users.c.id).where(*same, users.c.disabled_ns.is_(None))
 
 
 def session_in_force(session_id: int, user_id: int) -> Select[int]:
-    """Select a user's session if it has not ended."""
+    """Select a user's browser session if it has not ended."""
     table = schema.browser_sessions.alias()
     return select(table.c.id).where(
         table.c.id == session_id, table.c.user_id == user_id, table.c.ended_ns.is_(None)
@@ -193,7 +202,7 @@ def end_all(connection: Connection, user_id: int, now_ns: int, *, but: int | Non
 def end_sessions(
     connection: Connection, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
 ) -> int:
-    """End a user's sessions: `only` that one, or all `but` one; return how many were ended."""
+    """End all browser sessions of a user, `only` one, or all `but` one; return how many were ended."""
     table = schema.browser_sessions
     query = update(table).where(table.c.user_id == user_id, table.c.ended_ns.is_(None))
     if only is not None:
@@ -204,13 +213,13 @@ def end_sessions(
 
 
 def spend(connection: Connection, now_ns: int, *named: Any) -> bool:
-    """Spend an unspent token; return whether it was unspent."""
+    """Mark a one-time token as used, on this connection; return whether it was unused."""
     unspent = update(schema.tokens).where(*named, schema.tokens.c.spent_ns.is_(None))
     return connection.execute(unspent.values(spent_ns=now_ns)).rowcount == 1
 
 
 def has_way_in(ways: Ways, *, but_passkey: int | None = None) -> ColumnElement[bool]:
-    """Return the condition that a row of `users` has one of these credentials, not counting one passkey."""
+    """Return the SQL condition that a user has one of these kinds of credentials, not counting one passkey."""
     users, passkeys = schema.users, schema.passkeys.alias()
     own = select(passkeys.c.id).where(passkeys.c.user_id == users.c.id).correlate(users)
     if but_passkey is not None:

@@ -132,7 +132,7 @@ class EmailFlows(IdentityBase):
     # -- shared steps
 
     def _asked(self, email: str, origin: Origin) -> str:
-        """Check and count a request for an email. Raises `Refused`."""
+        """Check that an emailed link may be requested, and count the request. Raises `Refused`."""
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
         if "@" not in email:
@@ -141,7 +141,7 @@ class EmailFlows(IdentityBase):
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:
-        """Return the account of an email address if it has credentials.
+        """Return the account of an email address if it has credentials, so its user has signed in before.
 
         An account created with a key has none; an invitation lets its user choose them.
         """
@@ -151,7 +151,10 @@ class EmailFlows(IdentityBase):
         return user
 
     def _of_link(self, user_id: int | None, email: str) -> UserRow:
-        """Return the user of a link if the account still has the email address it was sent to. Raises `Refused`."""
+        """Return the user of a link if the account still has the email address the link was sent to.
+
+        Raises `Refused`.
+        """
         user = self._store.user(user_id) if user_id is not None else None
         if user is None or user.email != email:
             raise Refused(Reason.LINK)

@@ -47,7 +47,7 @@ class SecondFactorRequired:
 
 
 class IdentityBase:
-    """Shared parts, and the end of every sign-in.
+    """Base class of all sign-in methods, with the last steps of every sign-in.
 
     `limiter`: used by nothing else. `later`: runs background work; a thread by default. `openid`: the configured
     provider.
@@ -70,24 +70,24 @@ class IdentityBase:
         self._codes = SecondFactor(store, clock, secret)
 
     def report_to(self, report: Report) -> None:
-        """Set where failures of background work are logged."""
+        """Set the function that logs failures of background work."""
         self._report = report
 
     def after_set_up(self, work: Callable[[], object]) -> None:
-        """Set what runs once the first operator was created."""
+        """Set the function to run once the first operator has been created."""
         self._after_set_up = work
 
     def mail_works(self) -> bool:
-        """Return whether email and the public URL for its links are configured."""
+        """Return whether emailed links work: both email and the service's public URL are configured."""
         return self._mailer is not None and bool(self._public_url)
 
     def note(self, user: UserRow, event: str, origin: Origin, **details: str) -> None:
-        """Add a line to a user's audit log."""
+        """Add an entry to a user's audit log."""
         now_ns = self._clock.now_ns()
         self._store.note(user.id, str(event), details, origin.address, origin.agent, now_ns)
 
     def shown_first(self, number: str, lasting_ns: int) -> bool:
-        """Return whether a secret is shown for the first time.
+        """Return whether a secret is being shown for the first time.
 
         `number`: its id; `lasting_ns`: how long it could be shown.
         """
@@ -129,7 +129,7 @@ class IdentityBase:
         return self._enter(user, origin, way=facts["way"], factor=factor)
 
     def _known_as(self, user: UserRow, openid: str) -> UserRow:
-        """Link a user to the provider's subject. Raises `Refused` if another request changed the link."""
+        """Link a user to the OpenID provider's subject. Raises `Refused` if another request changed the link."""
         if not openid or openid == user.openid:
             return user
         if not self._store.set_openid(user.id, openid, user.openid):
@@ -137,7 +137,7 @@ class IdentityBase:
         return replace(user, openid=openid)
 
     def _enter(self, user: UserRow, origin: Origin, **details: str) -> SignedIn:
-        """Start the session. `user`: as read when the first factor was checked."""
+        """Start the browser session of a user. `user`: as read when the first factor was checked."""
         try:
             signed = self._browser_sessions.open(user, origin, self._clock.now_ns())
         except Refused:
@@ -147,7 +147,7 @@ class IdentityBase:
         return signed
 
     def _code_or_refuse(self, user: UserRow, code: str, origin: Origin, failure: Event) -> str:
-        """Use a code of a user's second factor; return its kind. Raises `Refused`."""
+        """Check and use up a code of a user's second factor; return its kind. Raises `Refused`."""
         worn_out = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
         factor = self._codes.use(user, code, recovery_only=worn_out)
         if factor is None:
@@ -161,7 +161,7 @@ class IdentityBase:
         return factor
 
     def _wrong_codes_today(self, user: UserRow) -> int:
-        """Return the number of wrong codes after right passwords within the last day, from the audit log."""
+        """Return how many wrong second-factor codes followed a right password within a day, from the audit log."""
         since_ns = self._clock.now_ns() - NANOS_PER_DAY
         return self._store.noted(user.id, _FAILURES, _BY_CODE, since_ns)
 
@@ -199,17 +199,17 @@ class IdentityBase:
     # -- queries
 
     def _named(self, email: str) -> UserRow | None:
-        """Return the user of a typed email address, also one accepted under older rules."""
+        """Return the user of a typed email address, even one in a form that was accepted under older rules."""
         found = (self._store.user_named(spelling) for spelling in spellings(email))
         return next((user for user in found if user is not None), None)
 
     @property
     def _ways(self) -> Ways:
-        """Return which credentials count as a remaining way to sign in."""
+        """Return the kinds of credentials with which a user can still sign in on this service."""
         return "any" if self._openid is not None and self._public_url else "own"
 
     def _has_way_in(self, user: UserRow) -> bool:
-        """Return whether a user has credentials. A user created with a key has none."""
+        """Return whether a user has any credentials. A user created with a key has none."""
         return (
             user.password_hash is not None
             or user.totp_sealed is not None
@@ -219,7 +219,7 @@ class IdentityBase:
 
 
 def address_of(text: str) -> str:
-    """Return a new email address as it is stored. Raises `Refused`."""
+    """Validate a new email address and return it as stored. Raises `Refused`."""
     try:
         return read_email(text)
     except ValueError:

@@ -32,7 +32,7 @@ PAGES: Mapping[Purpose, str] = {
 
 
 class Links:
-    """Creates and redeems one-time tokens. `public_url`: start of all links; if empty, links are paths."""
+    """Creates and uses up one-time links. `public_url`: start of all links; if empty, links are paths."""
 
     def __init__(self, store: IdentityStore, clock: Clock, secret: bytes, public_url: str) -> None:
         self._store, self._clock, self._secret = store, clock, secret
@@ -47,7 +47,7 @@ class Links:
         self, purpose: Purpose, *, user_id: int | None = None, email: str = "", browser: str = "",
         details: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Store a new token and return it. It cannot be read again."""
+        """Store a new one-time token and return it. It cannot be read again."""
         token, now_ns = secrets.token_urlsafe(_TOKEN_BYTES), self._clock.now_ns()
         self._store.add_token(
             TokenRow(
@@ -59,11 +59,11 @@ class Links:
         return token
 
     def address(self, purpose: Purpose, token: str) -> str:
-        """Return the link of a token."""
+        """Return the URL that contains a token."""
         return f"{self._public_url}{PAGES[purpose]}?token={token}"
 
     def find(self, purpose: Purpose, token: str, browser: str = "") -> TokenRow | None:
-        """Return a token if it is valid, and in the right browser if it is bound to one."""
+        """Return the stored row of a token; None if it is invalid, or bound to another browser."""
         if not token or len(token) > _LONGEST:
             return None
         row = self._store.token(purpose, self.digest(token))
@@ -74,21 +74,22 @@ class Links:
         return row
 
     def need(self, purpose: Purpose, token: str, browser: str = "") -> TokenRow:
-        """Return a valid token like `find`. Raises `Refused`."""
+        """Return the stored row of a valid token, like `find`. Raises `Refused` if it is invalid."""
         row = self.find(purpose, token, browser)
         if row is None:
             raise Refused(Reason.LINK)
         return row
 
     def spend(self, row: TokenRow) -> None:
-        """Spend a token. Raises `Refused` if another request was faster."""
+        """Mark a token as used. Raises `Refused` if another request was faster."""
         if not self._store.spend(row.id, self._clock.now_ns()):
             raise Refused(Reason.LINK)
 
     def once(self, purpose: Purpose, what: str, lasting_ns: int) -> bool:
-        """Record the use of a value that a browser carries, until it expires; return False if it was used before.
+        """Record that a value carried by a browser was used; return False if it was used before.
 
-        It is stored only when used, so that requesting such values does not fill the database.
+        The record lasts until the value expires. It is stored only when used, so that requesting such values does not
+        fill the database.
         """
         digest, now_ns = self.digest(f"{purpose}:{what}"), self._clock.now_ns()
         if self._store.token(purpose, digest) is not None:
@@ -105,7 +106,7 @@ class Links:
         return [row for row in self._store.tokens(purpose) if row.expires_ns > now_ns]
 
     def void(self, purpose: Purpose, user_id: int | None = None, browser: str | None = None) -> None:
-        """Revoke the tokens of a purpose: of one user, and of one browser, if given."""
+        """Revoke the unused tokens of a purpose: all, or only those of one user and of one browser."""
         asked_by = None if browser is None else self.digest(browser)
         for row in self._store.tokens(purpose):
             if user_id in (None, row.user_id) and asked_by in (None, row.browser):

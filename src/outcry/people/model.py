@@ -42,7 +42,7 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """A user. `email` is in lower case.
+    """A stored user. `email` is in lower case.
 
     `password_hash` None: no password. `totp_sealed`: encrypted TOTP secret; None: no second factor. `handle`: 32 random
     bytes that identify the user to passkeys. `tier`: of the user's keys. `openid`: issuer and subject at the OpenID
@@ -85,7 +85,7 @@ class BrowserSession:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyRow:
-    """A WebAuthn credential. `credential_id` and `public_key` are as the authenticator sent them."""
+    """A stored passkey (WebAuthn credential). `credential_id` and `public_key` are as the authenticator sent them."""
 
     id: int
     user_id: int
@@ -120,7 +120,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """A line of the audit log.
+    """An entry of the audit log.
 
     `event`: a code of `people.audit`. `details`: never contain secrets. `address` and `agent`: the origin, empty for
     the command line.
@@ -160,7 +160,7 @@ class IdentityStore(Protocol):
         ...
 
     def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
-        """Link a user to a provider's subject, or unlink with None.
+        """Link a user to a subject of the OpenID provider, or unlink with None.
 
         Return False if the current link is not `instead_of`, or the subject is linked to another user.
         """
@@ -178,10 +178,10 @@ class IdentityStore(Protocol):
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
         password_hash: str | None = None, openid: str | None = None,
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
-        """Spend an invitation and create its account with a credential, atomically.
+        """Mark an invitation as used and create its account with a credential, atomically.
 
         `claims`: use an existing account with that email address if it is enabled and has no credentials. Return
-        `spent` if the invitation was spent or has expired, `taken` if the email address is taken.
+        `spent` if the invitation was used or has expired, `taken` if the email address is taken.
         """
         ...
 
@@ -195,11 +195,11 @@ class IdentityStore(Protocol):
         disabled_ns: int | None = None,
         leaving: Ways | None = None,
     ) -> bool:
-        """Change the given fields. A new tier also applies to the user's live keys; a disabled user's keys stop.
+        """Change the given fields of a user.
 
-        `disabled_ns` 0 enables the user again. Disabling also ends the user's sessions and one-time links. `leaving`:
-        require another operator with such credentials. Return False if there is none, the email address is taken, or
-        the user is unknown.
+        A new tier also applies to the user's live keys. `disabled_ns` 0 enables the user again. Disabling also stops
+        the user's keys and ends the user's sessions and one-time links. `leaving`: require another operator with such
+        credentials. Return False if there is none, the email address is taken, or the user is unknown.
         """
         ...
 
@@ -218,11 +218,17 @@ class IdentityStore(Protocol):
         ...
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
-        """Store the encrypted TOTP secret, or None for no second factor. Resets the last used time step."""
+        """Store a user's encrypted TOTP secret, or None for no second factor.
+
+        This resets the last used time step.
+        """
         ...
 
     def use_totp_step(self, user_id: int, step: int) -> bool:
-        """Record the use of a time step's code; return False if it or a later one was used before."""
+        """Record that the code of a 30-second time step was used.
+
+        Return False if this or a later step was used before.
+        """
         ...
 
     def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
@@ -265,11 +271,17 @@ class IdentityStore(Protocol):
         ...
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
-        """Store a use and the new counter; return False if the passkey was removed, or its counter is not `after`."""
+        """Record a sign-in with a passkey and its new counter.
+
+        Return False if the passkey was removed, or its stored counter is not `after`.
+        """
         ...
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
-        """Remove a user's passkey; return False if there is none, or no credential of `leaving` would remain."""
+        """Remove a user's passkey; return False if nothing was removed.
+
+        That is so if there is no such passkey, or if no credential of a kind in `leaving` would remain.
+        """
         ...
 
     # -- browser sessions
@@ -285,7 +297,10 @@ class IdentityStore(Protocol):
         ...
 
     def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
-        """Return all users' unended sessions that were started and last used no earlier than given (ns UTC)."""
+        """Return the sessions of all users that have not ended.
+
+        Leave out those started before `begun_ns` or last used before `seen_ns` (ns UTC).
+        """
         ...
 
     def seen(self, times: Mapping[int, int]) -> None:
@@ -293,18 +308,17 @@ class IdentityStore(Protocol):
         ...
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """Record a confirmation of identity and replace the session's token.
+        """Record that a session's user confirmed their identity, and replace the session's token.
 
-        `user`: as read when the credentials were checked.
-
-        Return False if the session has ended, the credentials have changed since, or the user is disabled.
+        `user`: as read when the credentials were checked. Return False if the session has ended, the credentials have
+        changed since, or the user is disabled.
         """
         ...
 
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
     ) -> int:
-        """End a user's sessions: `only` that one, or all `but` one; return how many."""
+        """End all browser sessions of a user, `only` one, or all `but` one; return how many ended."""
         ...
 
     # -- one-time tokens
@@ -314,19 +328,19 @@ class IdentityStore(Protocol):
         ...
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
-        """Return the token with a digest, spent or not."""
+        """Return the one-time token with a digest, used or not."""
         ...
 
     def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
-        """Return all unspent tokens of a purpose, newest first."""
+        """Return all unused one-time tokens of a purpose, newest first."""
         ...
 
     def spend(self, token_id: int, now_ns: int) -> bool:
-        """Spend a token; return False if it was spent before or has expired."""
+        """Mark a one-time token as used; return False if it was used before or has expired."""
         ...
 
     def revoke_token(self, token_id: int, now_ns: int) -> bool:
-        """Revoke an unspent token."""
+        """Revoke an unused one-time token."""
         ...
 
     # -- the audit log
@@ -334,16 +348,16 @@ class IdentityStore(Protocol):
     def note(
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
-        """Add a line to the audit log. Lines are never changed or removed."""
+        """Add an entry to the audit log. Entries are never changed or removed."""
         ...
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """Return the number of a user's lines with these events and this `way` in their details.
+        """Return how many audit entries a user has with these events and this `way` in their details.
 
-        Only lines later than a time (ns UTC) count.
+        Only entries later than `since_ns` (UTC) count.
         """
         ...
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
-        """Return a user's lines, or all for None, newest first, with ids less than `before`."""
+        """Return audit entries of a user (None: of all) with ids less than `before`, newest first."""
         ...

@@ -34,7 +34,7 @@ _AWAY_NS = 30 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class OpenIdOutcome:
-    """The outcome.
+    """The result of a sign-in through the provider.
 
     `came`: signed in, or a second factor is required; `came` is None after a signed-in browser confirmed its user;
     `token` is then its new token. `next`: the path to continue at, not yet checked.
@@ -87,7 +87,10 @@ class OpenId(UserAdministration):
     def finish_openid(
         self, ticket: str, given: Mapping[str, str], session: BrowserSession | None, origin: Origin
     ) -> OpenIdOutcome:
-        """Complete a sign-in. `given`: query parameters the provider sent; `session`: of this browser, if any."""
+        """Complete a sign-in after the browser returned from the provider.
+
+        `given`: query parameters the provider sent; `session`: of this browser, if any.
+        """
         provider = self._provider()
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
@@ -107,7 +110,7 @@ class OpenId(UserAdministration):
         return OpenIdOutcome(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
-        """Return the account of a subject, or of its verified email address.
+        """Return the account of the provider's subject, or of the email address that the provider has verified.
 
         The account of the subject is used even if its email address differs. An account found by email address must be
         in use, and not linked to another subject of this provider. Raises `Refused`.
@@ -128,9 +131,9 @@ class OpenId(UserAdministration):
     def _confirmed(
         self, facts: Mapping[str, str], answer: OpenIdAnswer, session: BrowserSession | None, origin: Origin
     ) -> str:
-        """Return the browser's new token, if the user of this session has just authenticated there.
+        """Confirm the identity of a session's user through the provider; return the browser's new token.
 
-        Raises `Refused`.
+        Raises `Refused` unless that user has just authenticated there.
         """
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
@@ -152,7 +155,7 @@ class OpenId(UserAdministration):
             raise Refused(Reason.CODE_TOO)
 
     def _newcomer(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
-        """Create the account of an invited person: by the link, or by an invitation for that email address."""
+        """Create the account of an invited person, by the invitation's link or for its email address."""
         email = address_of(_address_in(answer))
         by_link = self._links.find("invite", token)
         named = [row for row in self._links.open("invite") if row.email == email]
@@ -182,12 +185,12 @@ class OpenId(UserAdministration):
 
 
 def _person(answer: OpenIdAnswer) -> str:
-    """Return the stored identifier of a person at a provider."""
+    """Return issuer and subject, which identify a person at a provider, as one text."""
     return f"{answer.issuer} {answer.subject}"
 
 
 def _address_in(answer: OpenIdAnswer) -> str:
-    """Return the email address if the provider has verified it. Raises `Refused`."""
+    """Return the email address in the provider's answer. Raises `Refused` unless the provider has verified it."""
     if not answer.email_verified:
         raise Refused(Reason.SIGN_IN_SERVICE)
     return answer.email

@@ -28,7 +28,7 @@ class OpenIdRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenIdAnswer:
-    """The identified person.
+    """The person that the provider identified.
 
     `issuer` and `subject` never change, whereas an email address can pass to another person. `email` is empty and
     `authenticated_ns` (UTC) None if the provider does not report them.
@@ -42,7 +42,7 @@ class OpenIdAnswer:
 
 
 class OpenIdProvider(Protocol):
-    """The provider that the operator configured."""
+    """Interface of the OpenID provider that the operator configured."""
 
     @property
     def name(self) -> str:
@@ -54,6 +54,8 @@ class OpenIdProvider(Protocol):
         ...
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Redeem the code that the browser returned with. Every request may block for ten seconds; raises
-        `OpenIdFailed`."""
+        """Exchange the code that the browser returned with for the person's identity.
+
+        Every request may block for ten seconds; raises `OpenIdFailed`.
+        """
         ...

@@ -66,7 +66,7 @@ class WebOpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Redeem the code that the browser returned with."""
+        """Exchange the code that the browser returned with for the person's identity."""
         form = {
             "grant_type": "authorization_code",
             "code": code,

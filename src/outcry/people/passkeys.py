@@ -45,7 +45,7 @@ _UNREADABLE = (WebAuthnException, ValueError, LookupError, TypeError, AttributeE
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """A passkey with a valid answer, and its new counter."""
+    """A passkey whose answer to the challenge was valid, and its new counter."""
 
     passkey: PasskeyRow
     user: UserRow
@@ -177,7 +177,7 @@ class Passkeys(IdentityBase):
         return _Proof(passkey, user, count)
 
     def _record_use(self, proof: _Proof) -> None:
-        """Store the passkey's new counter.
+        """Store that a passkey was used, with its new counter.
 
         Raises `Refused` if the passkey was removed or used elsewhere since it was read. A later removal changes the
         version of the credentials, which the new session compares.

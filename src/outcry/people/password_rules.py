@@ -45,7 +45,7 @@ def normalised(password: str) -> str:
 
 
 def judge(password: str, email: str) -> Fault | None:
-    """Return why a password is rejected for a user; None if it is accepted."""
+    """Check a new password of a user; return why it is rejected, None if it is accepted."""
     text = normalised(password)
     if len(text) < SHORTEST:
         return Fault.SHORT

@@ -33,7 +33,7 @@ class PasswordSignIn(IdentityBase):
         return self._links.make("setup")
 
     def set_up(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
-        """Create the first operator. Of two concurrent calls one succeeds."""
+        """Create the first operator's account. Of two concurrent calls one succeeds."""
         self._attempts.take(origin)
         if not self.needs_set_up():
             raise Refused(Reason.SET_UP)

@@ -41,7 +41,7 @@ class Passwords:
         self._nobodys = _hash_of_nothing()
 
     def accept(self, password: str, email: str) -> None:
-        """Validate a new password of a user. Raises `Refused`."""
+        """Check a new password of a user against the rules. Raises `Refused`."""
         fault = judge(password, email)
         if fault is not None:
             raise Refused(_REASONS[fault], "password")
@@ -54,7 +54,7 @@ class Passwords:
     def match(self, kept: str | None, password: str) -> bool:
         """Return whether a password matches its hash.
 
-        None (no account or no password) takes equally long and never matches.
+        For None (no account or no password) the check takes equally long and never matches.
         """
         with self._turn():
             try:
@@ -63,7 +63,7 @@ class Passwords:
                 return False
 
     def worn(self, kept: str) -> bool:
-        """Return whether a hash uses outdated parameters."""
+        """Return whether a hash uses outdated parameters, so the password should be hashed again."""
         return self._hasher.check_needs_rehash(kept)
 
     @contextmanager
@@ -87,6 +87,6 @@ def _bytes(password: str) -> bytes:
 
 
 def _hash_of_nothing() -> str:
-    """Return a hash with today's parameters that matches no password."""
+    """Return a hash with the current parameters that matches no password."""
     salt, digest = (base64.b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in (16, 32))
     return f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${salt}${digest}"

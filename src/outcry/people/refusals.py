@@ -33,7 +33,10 @@ class Reason(StrEnum):
 
 
 class Refused(Exception):
-    """A refused request. `field`: the invalid form field, if any; `retry_after_s`: wait time of `too_often`."""
+    """A sign-in or account change was refused.
+
+    `field`: the invalid form field, if any; `retry_after_s`: wait time of `too_often`.
+    """
 
     def __init__(self, reason: Reason, field: str = "", retry_after_s: int = 0) -> None:
         super().__init__(reason.value)

@@ -35,28 +35,31 @@ class SecondFactor:
         self._encryptor = Encryptor(secret, "totp")
 
     def begin(self, email: str) -> tuple[str, str]:
-        """Return a new shared secret in base32 and its `otpauth://` URI."""
+        """Return a new TOTP secret in base32 and its `otpauth://` URI."""
         secret = random_base32(_SECRET_LENGTH)
         return secret, self.address(secret, email)
 
     def address(self, secret: str, email: str) -> str:
-        """Return the `otpauth://` URI of a shared secret, for a QR code; empty if the secret is invalid."""
+        """Return the `otpauth://` URI of a TOTP secret, for a QR code; empty if the secret is invalid."""
         secret = _read(secret)
         return TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER) if secret else ""
 
     def proved(self, secret: str, code: str) -> int | None:
-        """Return the time step of a code for a secret that is not stored yet; None if the code is wrong."""
+        """Check a code against a TOTP secret that is not stored yet; return the code's time step.
+
+        Return None if the code is wrong.
+        """
         secret = _read(secret)
         return self._step_of(secret, _digits(code)) if secret else None
 
     def turn_on(self, user: UserRow, secret: str, step: int) -> list[str]:
-        """Store the secret; return recovery codes."""
+        """Store the TOTP secret of a user; return new recovery codes."""
         self._store.set_totp(user.id, self._encryptor.encrypt(_read(secret), f"totp:{user.id}"))
         self._store.use_totp_step(user.id, step)
         return self.renew(user)
 
     def turn_off(self, user: UserRow) -> None:
-        """Delete the secret and the recovery codes."""
+        """Delete the user's TOTP secret and recovery codes."""
         self._store.set_totp(user.id, None)
         self._store.set_recovery_codes(user.id, ())
 
@@ -67,7 +70,7 @@ class SecondFactor:
         return [f"{code[:_GROUP]}-{code[_GROUP:]}" for code in codes]
 
     def use(self, user: UserRow, code: str, *, recovery_only: bool = False) -> str | None:
-        """Use a code; return its kind, `totp` or `recovery`, or None if it is invalid."""
+        """Check and use up a code of a user; return its kind, `totp` or `recovery`, or None if it is invalid."""
         typed = "".join(sign for sign in code.lower() if sign.isalnum())
         if len(typed) == RECOVERY_LENGTH and typed.isascii():
             used = self._store.use_recovery_code(user.id, self._digest(user.id, typed), self._clock.now_ns())
@@ -82,7 +85,10 @@ class SecondFactor:
         return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None
 
     def _step_of(self, secret: str, code: str) -> int | None:
-        """Return the time step of a code among the current one and its neighbours. Comparisons take constant time."""
+        """Return the time step for which a code is valid: the current one or a neighbour; None if it is wrong.
+
+        Comparisons take constant time.
+        """
         totp = TOTP(secret, interval=STEP_S)
         now = self._clock.now_ns() // NANOS_PER_SECOND // STEP_S
         found = [
@@ -98,7 +104,7 @@ class SecondFactor:
 
 
 def _read(secret: str) -> str:
-    """Return a typed shared secret in its stored form; empty if it is invalid."""
+    """Convert a typed TOTP secret to its stored form; empty if it is invalid."""
     secret = "".join(secret.split()).upper()
     try:
         return secret if len(secret) == _SECRET_LENGTH and TOTP(secret).byte_secret() else ""
@@ -111,5 +117,5 @@ def _chosen() -> str:
 
 
 def _digits(code: str) -> str:
-    """Return a code without separators, such as in `123 456`."""
+    """Remove separators from a typed code, such as `123 456`."""
     return "".join(code.split()).replace("-", "")

@@ -29,7 +29,7 @@ class Security(IdentityBase):
     # -- second factor
 
     def begin_totp(self, user: UserRow) -> tuple[str, str]:
-        """Return a new shared secret in base32 and its `otpauth://` URI. Nothing is stored until a code confirms it."""
+        """Return a new TOTP secret in base32 and its `otpauth://` URI. Nothing is stored until a code confirms it."""
         return self._codes.begin(user.email)
 
     def totp_address(self, user: UserRow, secret: str) -> str:
@@ -85,7 +85,7 @@ class Security(IdentityBase):
             self.note(user, Event.SESSION_ENDED, origin, agent=ended.agent, address=ended.address)
 
     def end_other_sessions(self, user: UserRow, session: BrowserSession, origin: Origin) -> int:
-        """End all other sessions; return how many."""
+        """End all of the user's sessions except this one; return how many ended."""
         ended = self._browser_sessions.end(user.id, self._clock.now_ns(), but=session.id)
         self.note(user, Event.SESSIONS_ENDED, origin, count=str(ended))
         return ended

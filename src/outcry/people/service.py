@@ -15,7 +15,7 @@ __all__ = ["Identity", "SecondFactorRequired"]
 
 
 class Identity(PasswordSignIn, EmailFlows, Passkeys, Security, OpenId):
-    """All use cases of identity.
+    """All use cases of identity, combined from the sign-in methods.
 
     All methods may block and raise `StoreBusy`. Methods that check credentials raise `Refused`.
     """

@@ -17,14 +17,14 @@ MAILS_TO_ONE_ADDRESS = 2
 
 
 class AttemptLimiter:
-    """Counts attempts. `limiter`: used by nothing else, because it is not thread-safe."""
+    """Counts sign-in attempts and refuses too many. `limiter`: used by nothing else, because it is not thread-safe."""
 
     def __init__(self, limiter: PromptLimiter) -> None:
         self._limiter = limiter
         self._lock = Lock()
 
     def take(self, origin: Origin, kind: str = "", whom: str = "", limit: int = FOR_ONE_ACCOUNT) -> None:
-        """Count an attempt of a kind from an origin, and for an account if given. Raises `Refused`."""
+        """Count a sign-in attempt from a client, and for an account if given. Raises `Refused` above the limit."""
         if origin.address:
             self._count(f"ip:try:{network(origin.address)}", FROM_ONE_CLIENT)
         if whom:

@@ -44,7 +44,7 @@ class SmtpServer:
 
     @property
     def here(self) -> bool:
-        """Whether the server is this machine."""
+        """Whether the server runs on this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -142,7 +142,7 @@ def new_message(sender: str, to: str, subject: str, now_ns: int, message_id: str
 
 
 async def hand_over(server: SmtpServer, message: EmailMessage, within_s: float = TIMEOUT_S) -> HandedOver:
-    """Send an email once, within a total time. Returns failures of the server instead of raising them."""
+    """Send an email once, within a total time. Failures of the server are returned, not raised."""
     stages = _Stages()
     client = aiosmtplib.SMTP(
         hostname=server.host, port=server.port, timeout=within_s, use_tls=server.tls, start_tls=False
@@ -182,7 +182,7 @@ def _address(message: EmailMessage, name: str) -> str:
 
 
 async def _part(client: aiosmtplib.SMTP) -> None:
-    """Close the connection. An error here does not change the result of an accepted email."""
+    """Close the connection to the server. An error here does not change the result of an accepted email."""
     with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
         if client.is_connected:
             await client.quit(timeout=_FAREWELL_S)
@@ -190,7 +190,7 @@ async def _part(client: aiosmtplib.SMTP) -> None:
 
 
 class _Stages:
-    """Measures the duration of each phase."""
+    """Measures the duration of each phase of sending an email."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []
@@ -219,7 +219,7 @@ def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, 
 
 
 def _meant(refusal: aiosmtplib.SMTPResponseException) -> Outcome:
-    """Return whether to retry, and otherwise who caused the failure.
+    """Return what the server's refusal means: retry, or who caused the failure.
 
     Enhanced codes 5.3, 5.5, 5.6 and 5.7 (RFC 3463) concern the system, the protocol, the message or a policy, not the
     mailbox.

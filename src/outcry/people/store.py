@@ -1,8 +1,9 @@
 """Store users, browser sessions and the audit log in SQLite or PostgreSQL.
 
-Sign-ins increment the revision of people; audit lines, uses and tokens none. A change of what a key may do (tier,
-disabled) increments the revision of answers, so that it takes effect within a second. Transactions that change or
-depend on credentials increment a revision and therefore run one at a time.
+The database counts changes in revisions. A sign-in increments the revision of people; audit entries, uses and tokens
+increment none. A change of what a key may do (tier, disabled) increments the revision of answers, so that it takes
+effect within a second. Transactions that change or depend on credentials increment a revision and therefore run one at
+a time.
 """
 
 import json
@@ -58,7 +59,7 @@ class SqlIdentityStore(SqlCredentials):
         return None if row is None else _user(row)
 
     def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
-        """Link a user to a provider's subject, or unlink with None."""
+        """Link a user to a subject of the OpenID provider, or unlink with None."""
         users = schema.users
         others = select(users.c.id).where(users.c.openid == openid, users.c.id != user_id)
         query = update(users).where(users.c.id == user_id, users.c.openid.is_not_distinct_from(instead_of))
@@ -85,7 +86,7 @@ class SqlIdentityStore(SqlCredentials):
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
         password_hash: str | None = None, openid: str | None = None,
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
-        """Spend an invitation and create its account with a credential, atomically."""
+        """Mark an invitation as used and create its account with a credential, atomically."""
         users = schema.users
         used = has_way_in("any").label("used")
         known = select(users.c.id, used, users.c.disabled_ns).where(users.c.email == _lower(email))
@@ -113,7 +114,7 @@ class SqlIdentityStore(SqlCredentials):
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
         tier: Tier | None = None, disabled_ns: int | None = None, leaving: Ways | None = None,
     ) -> bool:  # fmt: skip
-        """Change the given fields."""
+        """Change the given fields of a user, and end sessions and links if the user is disabled."""
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if disabled_ns is not None:
@@ -200,7 +201,10 @@ class SqlIdentityStore(SqlCredentials):
             return number
 
     def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[BrowserSession]:
-        """Return all users' unended sessions that were started and last used no earlier than given (ns UTC)."""
+        """Return the sessions of all users that have not ended.
+
+        Leave out those started before `begun_ns` or last used before `seen_ns` (ns UTC).
+        """
         table = schema.browser_sessions
         recent = table.c.created_ns >= begun_ns, table.c.seen_ns >= seen_ns
         query = select(table).where(table.c.ended_ns.is_(None), *recent).order_by(table.c.id)
@@ -218,7 +222,7 @@ class SqlIdentityStore(SqlCredentials):
             connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """Record a confirmation of identity and replace the session's token."""
+        """Record that a session's user confirmed their identity, and replace the session's token."""
         table = schema.browser_sessions
         in_force = table.c.id.in_(session_in_force(session_id, user.id))
         query = update(table).where(in_force, exists(as_proved(user)))
@@ -228,7 +232,7 @@ class SqlIdentityStore(SqlCredentials):
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
     ) -> int:
-        """End a user's sessions: `only` that one, or all `but` one; return how many."""
+        """End all browser sessions of a user, `only` one, or all `but` one; return how many ended."""
         with self._database.write("people") as connection:
             return end_sessions(connection, user_id, now_ns, only=only, but=but)
 
@@ -237,14 +241,14 @@ class SqlIdentityStore(SqlCredentials):
     def note(
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
-        """Add a line to the audit log."""
+        """Add an entry to the audit log."""
         row = {"user_id": user_id, "event": event, "details": json.dumps(dict(details), ensure_ascii=False)}
         row |= {"address": address, "agent": agent, "at_ns": now_ns}
         with self._database.write("nothing") as connection:
             connection.execute(schema.audit.insert().values(row))
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """Return the number of a user's lines with these events and this `way` in their details."""
+        """Return how many audit entries a user has with these events and this `way` in their details."""
         table = schema.audit
         # As `note` writes it. Quotes within a value are escaped, so no value can look like this pair.
         pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
@@ -254,7 +258,7 @@ class SqlIdentityStore(SqlCredentials):
             return connection.execute(query.where(table.c.event.in_(events), matching)).scalar_one()
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
-        """Return a user's lines, or all for None, newest first, with ids less than `before`."""
+        """Return audit entries of a user (None: of all) with ids less than `before`, newest first."""
         table = schema.audit
         query = select(table).order_by(table.c.id.desc()).limit(limit)
         if user_id is not None:
@@ -272,7 +276,7 @@ _USERS = select(*(schema.users.c[name] for name in (*_PLAIN, *_PREFERENCES)))
 
 
 def _follow(connection: Connection, user_id: int, tier: Tier | None) -> None:
-    """Mark a user's keys as changed; set the tier of the live ones if given."""
+    """Mark a user's keys as changed, so that caches reload them; set the tier of live keys if given."""
     keys = schema.keys
     own = update(keys).where(keys.c.user_id == user_id)
     connection.execute(own.values(changed=CHANGED_NOW))

@@ -1,4 +1,4 @@
-"""Tickets: encrypted, expiring values in a browser cookie or a link.
+"""Tickets: encrypted, expiring data in a browser cookie or a link.
 
 Their holder can neither read nor change them. Sign-in steps, form cookies, event streams and links in email use them.
 Nothing is stored. A ticket is valid for one purpose. Decision record 0053.
@@ -23,13 +23,13 @@ class Tickets:
         self._encryptor, self._clock = Encryptor(secret, "ticket"), clock
 
     def give(self, purpose: str, lasting_ns: int | None = LASTING_NS, /, **facts: str) -> str:
-        """Return a ticket with these facts; with `lasting_ns` None it never expires."""
+        """Return a new ticket that contains these values. With `lasting_ns` None it never expires."""
         ends_ns = None if lasting_ns is None else self._clock.now_ns() + lasting_ns
         text = json.dumps([ends_ns, facts], ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(self._encryptor.encrypt(text, purpose)).decode().rstrip("=")
 
     def read(self, purpose: str, ticket: str) -> dict[str, str] | None:
-        """Return the facts; None for a ticket that is expired, changed, or for another purpose or secret."""
+        """Return the values in a ticket; None if it is expired, changed, or for another purpose or secret."""
         if not ticket.isascii() or len(ticket) > _LONGEST:
             return None
         try:
