@@ -1,4 +1,4 @@
-"""The port for vendors and brokers: an adapter creates a `Feed` from the credentials a user entered.
+"""Interface for vendors and brokers: an adapter creates a `Feed` from the credentials a user entered.
 
 An adapter's description needs no vendor library; the library is loaded when a feed is created. The vendor's own hosts
 are used unless the operator configures other `endpoints`. A user can name a host only for brokers that run on the
@@ -20,7 +20,7 @@ ContractSelector = Callable[[], Sequence[Contract]]
 
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
-    """What an adapter needs besides credentials.
+    """What an adapter needs to create a feed besides credentials.
 
     `endpoints`: addresses that replace the vendor's own, by the adapter's names (`{"gateway": "127.0.0.1:13000"}`).
     `speedup`: pauses and time limits are divided by this factor.
@@ -34,7 +34,7 @@ class AdapterContext:
 
 
 class InvalidCredential(Exception):
-    """An entry is invalid, which is known without asking the vendor.
+    """An entry of the connection form is invalid, without asking the vendor.
 
     `code` is `missing` or `rejected`; `field` names the entry. Neither contains the entry itself.
     """
@@ -45,7 +45,10 @@ class InvalidCredential(Exception):
 
 
 class BrokerAdapter(Protocol):
-    """One vendor or broker. `library`: the Python module to install for it, empty if none is needed."""
+    """Creates feeds of one vendor or broker.
+
+    `library`: the Python module to install for it, empty if none is needed.
+    """
 
     broker: Broker
     caps: FeedCaps

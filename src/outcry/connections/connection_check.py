@@ -41,7 +41,10 @@ _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 
 @dataclass(slots=True)
 class _Tried:
-    """Result of opening one contract. `heard`: whether any event arrived; `fault`: the error code it ended with."""
+    """Result of opening the stream of one contract.
+
+    `heard`: whether any event arrived; `fault`: the error code it ended with.
+    """
 
     contract: Contract
     heard: bool = False
@@ -54,7 +57,7 @@ class _Tried:
 def check_running(
     streams: Mapping[StreamKey, StreamStatus | None], history: Callable[[StreamKey], str]
 ) -> Sequence[Finding]:
-    """Return findings of a running connection by the status of its streams, None for one that has not started.
+    """Return the findings for a running connection, from the status of its streams (None: not started).
 
     history: see `ConnectionStreams`.
     """
@@ -81,7 +84,7 @@ def check_running(
 async def check_feed(
     feed: Feed, contracts: Sequence[Contract], now_ns: int, speedup: float = 1.0
 ) -> Sequence[Finding]:
-    """Return findings of a temporary feed: open every contract, then close the feed."""
+    """Check a connection by a temporary feed: open every contract, then close the feed; return the findings."""
     tried = [_Tried(contract) for contract in contracts]
     since = Cursor(now_ns - _HISTORY_NS)
     tasks = [asyncio.ensure_future(_try(feed, one, since)) for one in tried]
@@ -99,7 +102,7 @@ async def check_feed(
 
 
 async def _try(feed: Feed, one: _Tried, since: Cursor) -> None:
-    """Open a contract until its result is known. Retry once if the vendor refuses the login."""
+    """Open the stream of a contract until its result is known. Retry once if the vendor refuses the login."""
     while True:
         try:
             await _listen(feed, one, since)

@@ -1,4 +1,4 @@
-"""Contracts a connection subscribes to: each product's front contract, and the next one near a roll.
+"""Contracts a connection subscribes to: each product's front contract, and near a roll the next one too.
 
 The roll by volume compares both contracts over several sessions, so the next one is subscribed to early enough.
 """
@@ -17,7 +17,7 @@ ROLL_WINDOW = timedelta(days=14)
 def contract_selector(
     universe: Universe, roots: Sequence[str], clock: Clock
 ) -> Callable[[], Sequence[Contract]]:
-    """Return a function that returns the contracts to subscribe to at the time of the call."""
+    """Return a function that determines, at each call, the contracts to subscribe to."""
 
     def wanted() -> Sequence[Contract]:
         today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()

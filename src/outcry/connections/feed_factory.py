@@ -23,7 +23,7 @@ class ConnectionNotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
-    """Which brokers may be connected.
+    """Which brokers this service may connect.
 
     `local`: this service runs on the user's own machine. `closed`: none, because the market is simulated.
     """
@@ -32,7 +32,7 @@ class ConnectionPolicy:
     closed: bool = False
 
     def refusal(self, broker: Broker) -> str:
-        """Return the code why this service cannot connect a broker; empty if it can."""
+        """Return the code of the reason why this service cannot connect a broker; empty if it can."""
         if self.closed:
             return "invented"
         if not (broker.hosted or self.local):
@@ -42,7 +42,7 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FeedFactory:
-    """Creates feeds of connections. `endpoints`: by broker; for these and `speedup` see `AdapterContext`."""
+    """Creates the feeds of connections. `endpoints`: by broker; for these and `speedup` see `AdapterContext`."""
 
     store: ConnectionStore
     vault: Vault

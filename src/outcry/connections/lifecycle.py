@@ -11,7 +11,7 @@ from outcry.market.alerts.machine import move
 
 
 class Sign(StrEnum):
-    """Event that moves a connection to another phase."""
+    """Event that moves a connection to another phase, such as a lost feed or a user's request."""
 
     ASKED = "asked"  # the user created it, resumed it or changed its credentials
     PAUSED = "paused"  # the user paused it
@@ -49,5 +49,5 @@ NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
 
 
 def moved(phase: Phase, sign: Sign) -> Phase:
-    """Return the phase after a sign. Raises for a pair that cannot occur."""
+    """Return the phase that follows after an event (`Sign`). Raises for a pair that cannot occur."""
     return move(TRANSITIONS, phase, sign)

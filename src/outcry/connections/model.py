@@ -1,4 +1,4 @@
-"""The port for users' broker connections: the available brokers, and the state of each connection.
+"""Interface of users' broker connections: the available brokers, and the state of each connection.
 
 Credentials can be stored but not read back. Only its owner sees a connection. Adapters describe themselves as `Broker`,
 so the pages need no adapter.
@@ -79,7 +79,7 @@ class ConnectionRow:
 
 
 class CheckStep(StrEnum):
-    """Steps of a check, in order."""
+    """Steps of checking a connection, in order."""
 
     SIGN_IN = "sign_in"  # the vendor is reachable and accepts the credentials
     SUBSCRIBED = "subscribed"  # the vendor sends this contract
@@ -103,7 +103,7 @@ class Finding:
 
 
 class Connections(Protocol):
-    """Users' connections. All methods may raise `StoreBusy`; all but `check` block."""
+    """Interface of users' broker connections. All methods may raise `StoreBusy`; all but `check` block."""
 
     def brokers(self) -> Sequence[Broker]:
         """Return all brokers, including those only an agent can connect (`Broker.hosted`)."""
@@ -171,12 +171,12 @@ class Connections(Protocol):
 
 
 class ConnectionRefused(Exception):
-    """A connection cannot be created or changed. `code`: the reason; `field`: the entry at fault, if any.
+    """A connection cannot be created or changed. `code`: the reason; `field`: the invalid entry, if any.
 
     Codes: `unknown_broker`, `invented` (the demo connects no brokers), `not_hosted`, `not_installed`,
     `already_connected`, `missing`, `rejected`, `too_many`, `roots` (none, too many or an unknown product), `pushed` (an
-    agent already sends a feed of this name), `too_soon` (so many attempts within an hour that the vendor may block
-    this service).
+    agent already sends a feed of this name), `too_soon` (so many attempts within an hour that the vendor may block this
+    service).
     """
 
     def __init__(self, code: str, field: str = "") -> None:
@@ -217,10 +217,10 @@ class ConnectionStore(Protocol):
         self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
         anew: bool = False,
     ) -> bool:  # fmt: skip
-        """Change phase and code; return False if the phase is no longer `old`.
+        """Change the phase and code of a connection; return False if the phase is no longer `old`.
 
-        `since_ns` changes if phase or code do. With `anew` it always changes, which tells the supervisor to restart
-        the connection because its user asked for it.
+        `since_ns` changes if phase or code do. With `anew` it always changes, which makes the supervisor restart the
+        connection because its user asked for it.
         """
         ...
 
@@ -242,7 +242,7 @@ class ConnectionStore(Protocol):
 
 
 class EntrySealer(Protocol):
-    """Encrypts credentials for a connection whose id is known only when they are stored."""
+    """Function that encrypts credentials for a connection, whose id is known only when they are stored."""
 
     def __call__(self, connection_id: int, version: int) -> SealedEntries:
         """Return the credentials encrypted and bound to connection and version."""

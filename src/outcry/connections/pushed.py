@@ -1,4 +1,4 @@
-"""Feeds that users' own programs push, shown as connections.
+"""Feeds that users' own programs push to this service, shown as connections.
 
 They are read from the registry of live streams on each request; nothing is stored. Users see only their own.
 """
@@ -31,7 +31,10 @@ _ORDER = list(_PHASES)
 
 
 class PushedConnections:
-    """Feeds that a user's programs push. Such a feed ends when its program stops or its key is revoked."""
+    """Connections for the feeds that a user's programs push.
+
+    Such a connection ends when its program stops or its key is revoked.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

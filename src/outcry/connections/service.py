@@ -31,7 +31,10 @@ _SHORTEST_HINTED = 12
 
 
 class BrokerConnections:
-    """Implements `Connections`. `runs`: runs the connections, here or in another process."""
+    """Implements `Connections` on a store, a vault and a runner.
+
+    `runs`: runs the connections, here or in another process.
+    """
 
     def __init__(self, parts: FeedFactory, runs: ConnectionRunner, registry: Registry) -> None:
         self._parts, self._runs = parts, runs
@@ -57,7 +60,7 @@ class BrokerConnections:
         return Counter(row.phase for row in self._store.rows())
 
     def reserved(self, user_id: int) -> Collection[str]:
-        """Names of feeds that are this user's connections, under which nothing is pushed."""
+        """Return the names of a user's connections. No pushed feed may have one of these names."""
         return {row.broker for row in self._store.rows(user_id)}
 
     def connect(
@@ -164,9 +167,9 @@ class BrokerConnections:
         return chosen
 
     def _judge(self, row: ConnectionRow, given: Mapping[str, str]) -> None:
-        """Raise `ConnectionRefused` for a broker that is not allowed here or an invalid entry.
+        """Check a connection's broker and entries without contacting the vendor.
 
-        The vendor is not contacted.
+        Raises `ConnectionRefused` for a broker that is not allowed here or an invalid entry.
         """
         adapter = self._parts.adapters[row.broker]
         if refusal := self._parts.rules.refusal(adapter.broker):

@@ -14,14 +14,14 @@ MAX_PER_HOUR = 8
 
 
 class SignInAttempts:
-    """Attempts of each user and broker within the last hour. Thread-safe."""
+    """Number of sign-in attempts of each user at each broker within the last hour. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, str], deque[int]] = {}
         self._lock = Lock()
 
     def take(self, user_id: int, broker: str, now_ns: int) -> bool:
-        """Count an attempt and return True, or return False without counting it if the limit is reached."""
+        """Count a sign-in attempt and return True, or return False if the limit is reached."""
         with self._lock:
             made = self._made.setdefault((user_id, broker), deque())
             while made and made[0] <= now_ns - NANOS_PER_HOUR:

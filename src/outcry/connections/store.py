@@ -1,6 +1,7 @@
 """Stores connections and their encrypted credentials in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Credentials are overwritten before they are replaced or removed, in the same transaction. A retired key is never used.
+Credentials are overwritten before they are replaced or removed, in the same transaction. A retired encryption key is
+never used.
 """
 
 from collections.abc import Sequence

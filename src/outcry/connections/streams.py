@@ -1,4 +1,4 @@
-"""The ports between connections and their streams, for streams of this process and of other processes alike."""
+"""Interfaces between connections and their streams, which may run in this process or in others."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -13,12 +13,12 @@ from outcry.trades.feed import Feed
 
 
 class ConnectionStreams(Protocol):
-    """Streams to which connections attach their feeds. For one event loop. `report`: logs for the operator."""
+    """The live streams that connections feed. For one event loop. `report`: logs for the operator."""
 
     report: Report
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run all contracts of a feed, including later ones; if cancelled, the task closes the feed first."""
+        """Run all contracts of a feed in a task, including later ones. If cancelled, the task closes the feed first."""
         ...
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
@@ -30,7 +30,7 @@ class ConnectionStreams(Protocol):
         ...
 
     def history(self, key: StreamKey) -> str:
-        """Return the quality of the data in a stream's session, a value of `records.Quality`."""
+        """Return the data quality of a stream's session (ticks or bars), a value of `records.Quality`."""
         ...
 
     def feeds(self) -> Collection[tuple[int, str]] | None:
@@ -42,23 +42,23 @@ class ConnectionStreams(Protocol):
         ...
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason shown for a stream that no feed supplies."""
+        """Set the reason to show for a stream that has no feed."""
         ...
 
     def retire(self, key: StreamKey) -> None:
-        """Hide a stream that no feed supplies; its session is stored when it ends."""
+        """Hide a stream that has no feed any more; its session is stored when it ends."""
         ...
 
 
 class ConnectionRunner(Protocol):
-    """Runs connections, in this process or another one."""
+    """Interface to whatever runs the connections, in this process or another one."""
 
     def wake(self) -> None:
-        """Report that the store changed, so that it is read at once instead of at the next interval. Thread-safe."""
+        """Make the runner read the changed store at once instead of at the next interval. Thread-safe."""
         ...
 
     def connected_brokers(self, user_id: int) -> set[str]:
-        """Return brokers whose streams still belong to a user's connection, which may just have been removed."""
+        """Return the brokers of a user whose streams still belong to a connection, even one just removed."""
         ...
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:

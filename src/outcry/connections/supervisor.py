@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Run:
-    """A running connection. `row`: the connection as it was when it started."""
+    """A connection that runs here. `row`: the connection as it was when it started."""
 
     row: ConnectionRow
     task: asyncio.Task[None]
@@ -193,7 +193,7 @@ class ConnectionSupervisor:
                     self._changed.set()
 
     async def _begin_or_wait(self, row: ConnectionRow) -> None:
-        """Start a connection; after an internal error retry it later, without affecting the others."""
+        """Start a connection. After an internal error retry it later, without affecting the others."""
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
@@ -206,7 +206,7 @@ class ConnectionSupervisor:
         self._resting[number] = (asyncio.get_running_loop().time() + backoff.next_s(), backoff)
 
     def _backoff(self, number: int) -> Backoff:
-        """Return a connection's backoff, which keeps growing, or a new one."""
+        """Return the growing pauses between a connection's starts; new ones if it has none yet."""
         resting = self._resting.pop(number, None)
         return resting[1] if resting else Backoff(self._parts.speedup, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
@@ -240,12 +240,12 @@ class ConnectionSupervisor:
             await end([run.task])  # it closes its streams
 
     def _rest(self, row: ConnectionRow) -> None:
-        """Show the reason on the streams of a stopped connection."""
+        """Show on the streams of a stopped connection why it is stopped."""
         for key in self._streams.streams(row.user_id, row.broker):
             self._streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
-        """Retire streams of removed connections and of products no longer chosen.
+        """Hide streams of removed connections and of products no longer chosen.
 
         After a start, also streams left by connections removed before. A stream that an agent pushes under a broker's
         name returns with its next push.
@@ -288,7 +288,10 @@ class ConnectionSupervisor:
             await self._move(row, sign, code)
 
     async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:
-        """Change a connection's phase in the store and here; if another process changed it, read the store first."""
+        """Change a connection's phase in the store and here.
+
+        If another process changed it meanwhile, read the store first.
+        """
         phase = moved(row.phase, sign)
         if (phase, code) == (row.phase, row.code):
             return
@@ -305,7 +308,7 @@ class ConnectionSupervisor:
 
 
 def _asked(before: ConnectionRow | None, row: ConnectionRow) -> bool:
-    """Return whether the user restarted a running connection."""
+    """Return whether the user asked for a restart of a running connection, by comparing its rows."""
     return (
         before is not None
         and (row.phase, row.code) == (ConnectionPhase.CONNECTING, "connecting")

@@ -32,7 +32,7 @@ class VaultBroken(Exception):
 
 
 class VaultKeys:
-    """Key-encryption keys of 32 bytes by name, newest first. New credentials use the newest."""
+    """The configured key-encryption keys (32 bytes each) by name, newest first. New credentials use the newest."""
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys.values()):
@@ -45,19 +45,22 @@ class VaultKeys:
 
     @property
     def newest(self) -> str:
-        """Return the name of the key for new credentials."""
+        """Return the name of the key that encrypts new credentials."""
         return self.kids[0]
 
     def cipher(self, kid: str) -> AESGCM | None:
-        """Return the cipher of a key; None if the key is not configured."""
+        """Return the cipher for a key's name; None if the key is not configured."""
         return self._ciphers.get(kid)
 
     def canary(self, kid: str) -> bytes:
-        """Return ciphertext that only this key decrypts. Raises `VaultBroken` if the key is not configured."""
+        """Return ciphertext that only this key decrypts, to recognise the key later.
+
+        Raises `VaultBroken` if the key is not configured.
+        """
         return _close(self._known(kid), _CANARY, f"canary|{kid}")
 
     def recognises(self, row: VaultKeyRow) -> bool:
-        """Return whether the configured key of this name is the one that was stored."""
+        """Return whether the configured key of this name is the same key that was used before."""
         cipher = self.cipher(row.kid)
         try:
             return cipher is not None and _open(cipher, row.canary, f"canary|{row.kid}") == _CANARY
@@ -83,7 +86,7 @@ class VaultKeys:
 
 
 class Vault:
-    """Encrypts and decrypts credentials. Thread-safe.
+    """Encrypts and decrypts credentials of connections. Thread-safe.
 
     keys_now: reads the configured key-encryption keys, which may change while the service runs.
     """
@@ -121,18 +124,21 @@ class Vault:
             raise VaultBroken(f"the stored credentials of connection {row.id} were altered") from None
 
     def rewrap(self, row: ConnectionRow, kept: SealedEntries) -> SealedEntries:
-        """Return the same credentials wrapped by the newest key. Raises `VaultBroken`."""
+        """Return the same credentials, with their key encrypted by the newest key-encryption key.
+
+        Raises `VaultBroken`.
+        """
         keys, place = self._holding(kept.kid), _place_of(row, kept)
         own = keys.unwrap(kept.kid, kept.wrapped, place)
         return replace(kept, kid=keys.newest, wrapped=keys.wrap(keys.newest, own, place))
 
     @property
     def keys(self) -> VaultKeys:
-        """Return the keys as last read."""
+        """Return the key-encryption keys as last read."""
         return self._keys
 
     def _holding(self, kid: str) -> VaultKeys:
-        """Return the keys, read again if this one is unknown."""
+        """Return the key-encryption keys, after reading them again if the one named is unknown."""
         keys = self._keys
         return keys if keys.cipher(kid) else self._read()
 
@@ -143,7 +149,7 @@ class Vault:
 
 
 def rewrapped(vault: Vault, store: VaultStore) -> Iterator[tuple[int, int]]:
-    """Rewrap all credentials with the newest key, while services may run.
+    """Encrypt the keys of all credentials with the newest key-encryption key, while services may run.
 
     Yields after each batch how many were rewrapped so far, and how many cannot be decrypted and stay unchanged. An
     interrupted run can be repeated.
@@ -177,7 +183,7 @@ def _close(cipher: AESGCM, plain: bytes, place: str) -> bytes:
 
 
 def _open(cipher: AESGCM, sealed: bytes, place: str) -> bytes:
-    """Raises `InvalidTag`."""
+    """Decrypt a ciphertext and check that it belongs to `place`. Raises `InvalidTag`."""
     nonce, rest = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
     if sealed[:1] != _FORM or len(nonce) < _NONCE:
         raise InvalidTag

@@ -1,6 +1,6 @@
-"""The port for key-encryption keys of the vault, and for credentials by key.
+"""Interface for the vault's key-encryption keys in the database, and for finding credentials by key.
 
-Keys are never stored: only their names, each with a canary that decrypts with the right key alone.
+Keys themselves are never stored. Their names are, each with a canary, a ciphertext that only the right key decrypts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from outcry.connections.model import ConnectionRow, SealedEntries
 
 @dataclass(frozen=True, slots=True)
 class VaultKeyRow:
-    """A key-encryption key as stored. `canary`: ciphertext that only the right key decrypts."""
+    """What is stored of a key-encryption key. `canary`: ciphertext that only the right key decrypts."""
 
     kid: str
     canary: bytes
@@ -21,18 +21,18 @@ class VaultKeyRow:
 
 
 class VaultStore(Protocol):
-    """Stored keys, and credentials by key. All methods may raise `StoreBusy`."""
+    """Stored names of key-encryption keys, and credentials by key. All methods may raise `StoreBusy`."""
 
     def vault_keys(self) -> Sequence[VaultKeyRow]:
-        """Return every key ever used, oldest first."""
+        """Return every key-encryption key ever used, oldest first."""
         ...
 
     def add_vault_key(self, kid: str, canary: bytes, now_ns: int) -> bool:
-        """Store a key; return False if its name is already stored."""
+        """Store a key-encryption key's name and canary; return False if the name is already stored."""
         ...
 
     def uses(self) -> Mapping[str, int]:
-        """Return the number of connections per key; unused keys are left out."""
+        """Return the number of connections encrypted under each key; unused keys are left out."""
         ...
 
     def not_under(self, kid: str, after_id: int, limit: int) -> Sequence[tuple[ConnectionRow, SealedEntries]]:
@@ -40,11 +40,11 @@ class VaultStore(Protocol):
         ...
 
     def rewrap(self, old: SealedEntries, new: SealedEntries) -> bool:
-        """Replace `old` by `new`; return False if `old` is no longer stored."""
+        """Replace the encrypted credentials `old` by `new`; return False if `old` is no longer stored."""
         ...
 
     def retire(self, kid: str, now_ns: int) -> bool:
-        """Retire a key, so that nothing is encrypted with it again; return False if credentials still use it."""
+        """Mark a key as retired, so that it encrypts nothing again; return False if credentials still use it."""
         ...
 
     def forget_under(self, kids: Sequence[str], code: str, now_ns: int) -> int:

@@ -1,1 +1,1 @@
-"""Recordings: file formats, import, and the tape that stores their trades and bars."""
+"""Recordings: file formats, import, and the tape, that is, the files in which imported trades and bars are stored."""

@@ -1,4 +1,4 @@
-"""Import of one file: split its rows by session, write them to the tape, fold them and store the sessions."""
+"""Import of one file: split its rows by session, write them to the tape, compute the sessions and store them."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -112,7 +112,10 @@ class FileImport:
                 )  # fmt: skip
 
     def _route(self, batch: Batch) -> None:
-        """Split a batch by session and trade date, drop off-tick rows, and fold and write all other rows."""
+        """Split a batch of rows by session and trade date; write the rows to the tape and compute the sessions.
+
+        Rows with off-tick prices are dropped.
+        """
         contract, quality = batch.contract, batch.quality
         latest_ns = self._latest.get((contract, quality), -(2**63))
         rows, late = in_order(batch.rows, latest_ns)
@@ -219,7 +222,7 @@ class FileImport:
     def _folded(
         self, builder: SessionBuilder, days: list[StagedDay]
     ) -> Iterator[tuple[SessionFold, list[StagedDay], FoldedSession]]:
-        """Yield each session of the file in order of time, folded with all its rows on the tape."""
+        """Yield each session of the file in order of time, computed from all of its rows on the tape."""
         of_contract: dict[tuple[Contract, Quality], list[StagedDay]] = {}
         for day in days:
             of_contract.setdefault((day.contract, day.quality), []).append(day)

@@ -1,4 +1,4 @@
-"""Interface between the importer and file formats.
+"""Interface between the importer and the readers of file formats.
 
 Every error of a file is a `FileRefused` that names the file, the place in it, the problem and a remedy.
 """
@@ -50,13 +50,13 @@ class ReadCounts:
     skipped: dict[str, int] = field(default_factory=dict[str, int])
 
     def skip(self, reason: str, rows: int) -> None:
-        """Count skipped rows."""
+        """Count rows that are skipped for a reason."""
         if rows:
             self.skipped[reason] = self.skipped.get(reason, 0) + rows
 
 
 class Reading(Protocol):
-    """One file being read.
+    """A file that is being read for import.
 
     `source` names the origin of its data (`databento`, `lean`, `sierra` …). A session never mixes sources.
     """
@@ -69,12 +69,18 @@ class Reading(Protocol):
 
     @property
     def covered(self) -> tuple[tuple[int, int], ...]:
-        """Return the spans (ns UTC) for which it has all trades; empty means from its first row to its last."""
+        """Return the time spans (ns UTC) for which the file has all trades.
+
+        Empty means from its first row to its last.
+        """
         ...
 
     @property
     def replaces(self) -> bool:
-        """Return whether its rows account for busted trades and replace rows on the tape, not join them."""
+        """Return whether the file's rows replace rows on the tape instead of joining them.
+
+        They do if the file accounts for busted trades.
+        """
         ...
 
     @property
@@ -83,5 +89,5 @@ class Reading(Protocol):
         ...
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in file order, at most a few 100,000 per batch. Raises `FileRefused`."""
+        """Yield the file's rows in order, at most a few 100,000 per batch. Raises `FileRefused`."""
         ...

@@ -59,7 +59,7 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class RefoldedContract:
-    """Result of folding a contract again: its number of sessions, and one line for each damaged tape file."""
+    """Result of computing a contract's sessions again: their number, and a line for each damaged tape file."""
 
     contract: str
     sessions: int

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # it imports pyarrow, which takes long to load
 
 
 class Importer:
-    """Imports files into a tape and a store.
+    """Imports market data files into a tape (stored trades and bars) and the database.
 
     `now_ns` (ns UTC) in its methods is the time of import; it decides which sessions may count as completed.
     """
@@ -73,7 +73,7 @@ class Importer:
             return self._import(reading, owner, digest, now_ns, progress, refuse_changed)
 
     def _is_intact(self, owner: int, imported: Sequence[RecordingId]) -> bool:
-        """Return whether all recordings of an earlier import are stored undamaged; else the file is imported again.
+        """Return whether everything that an earlier import of a file stored is undamaged; else it is imported again.
 
         False as well if the recordings of that import are not known, or one of their files has no digest yet.
         """
@@ -114,7 +114,7 @@ class Importer:
         return report
 
     def refold(self, now_ns: int) -> Iterator[RefoldedContract]:
-        """Fold every session from the tape again, after the session tables or the rules have changed.
+        """Compute every session again from the tape, after the session tables or the rules have changed.
 
         Yields each contract when it is done. Sessions that depend on a damaged file stay as they are stored. Raises
         `StoreBusy` and `TapeInUse`.
@@ -124,7 +124,7 @@ class Importer:
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return file attributes; at least one of them changes when the file is written to or replaced."""
+    """Return attributes of a file by which a later change or replacement of the file is noticed."""
     try:
         found = path.stat()
     except OSError as problem:
@@ -133,7 +133,10 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def _digest(path: Path, options: ReadOptions) -> str:
-    """Return the identity of an import: a SHA-256 of the file's bytes, its name and the options."""
+    """Return an id of an import by which a repeated import is recognised.
+
+    It is a SHA-256 of the file's bytes, its name and the options.
+    """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     given = (path.name, options.contract, options.format, options.tz, options.stamp)

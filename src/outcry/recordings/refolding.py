@@ -1,4 +1,4 @@
-"""Fold stored recordings again, after the session tables or the rules have changed."""
+"""Compute sessions again from stored recordings, after the session tables or the rules have changed."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -19,7 +19,7 @@ from outcry.sessions.store_model import RecordingRow, SessionRow
 
 
 def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
-    """Fold every session from the tape again and store the results; yield each contract when it is done.
+    """Compute every session again from the tape and store the results; yield each contract when it is done.
 
     The caller must have locked the tape. Raises `StoreBusy`.
     """
@@ -36,9 +36,10 @@ def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
 def _refold_product(
     context: ImportContext, owner: int, of_product: Sequence[RecordingRow], now_ns: int, *, all_named: bool
 ) -> Iterator[RefoldedContract]:
-    """Fold the contracts of one product together: a session is checked against earlier ones of any contract.
+    """Compute the sessions of all contracts of one product again, in order of time.
 
-    all_named: the store has lost no row of a recording.
+    They are computed together, because a session is checked against earlier ones of any contract. all_named: the store
+    has lost no row of a recording.
     """
     checked = {row.id: verified(row, context.tape) for row in of_product}
     folded: list[FoldedSession] = []
@@ -70,7 +71,7 @@ def _unfoldable(
     context: ImportContext, owner: int, key: str, folded: Sequence[SessionRow], damaged: Sequence[RecordingRow],
     *, all_named: bool,
 ) -> list[SessionRow]:  # fmt: skip
-    """Return the stored sessions of a contract that could not be folded because one of their recordings is damaged."""
+    """Return the stored sessions of a contract that cannot be computed again, because a recording is damaged."""
     known = {(row.contract, row.trade_date, row.kind, row.source, row.quality) for row in folded}
     return [
         row

@@ -1,4 +1,4 @@
-"""Build session rows from all recordings on the tape, and select the best for each session.
+"""Build a row for each session from all recordings on the tape, and select the best row of each session.
 
 A session has one source and one quality. The best is complete before partial, then of finer resolution, then of larger
 volume. Sessions are processed in order of time, because completeness depends on earlier sessions.
@@ -35,7 +35,7 @@ LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over seve
 
 
 class ImportContext:
-    """Context of an import: the store, the tape, and the session index of each product."""
+    """What all imports share: the store, the tape, and the session index of each product."""
 
     def __init__(self, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
@@ -55,7 +55,7 @@ class ImportContext:
 
 @dataclass(slots=True)
 class SessionFold:
-    """The fold of one session of one contract while rows arrive."""
+    """The profile of one session of one contract, while rows are added."""
 
     contract: Contract
     session: Session
@@ -65,7 +65,10 @@ class SessionFold:
     _minutes: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
 
     def add(self, rows: Rows, ticks: list[Column], counts: Counts) -> None:
-        """Fold and count rows in order of time, with their prices in ticks. Raises `RangeTooWide`."""
+        """Add rows to the profile and count them, in order of time, with their prices in ticks.
+
+        Raises `RangeTooWide`.
+        """
         if len(rows):
             fold_rows(self.fold, rows, ticks, self.quality)
             lots = rows["size" if self.quality is Quality.TICKS else "volume"]
@@ -80,7 +83,7 @@ class SessionFold:
 
 @dataclass(frozen=True, slots=True)
 class FoldedSession:
-    """A folded session before its completeness and holes are determined.
+    """A computed session whose completeness and holes are not determined yet.
 
     `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings are
     of a live feed, which was unavailable in those spans.
@@ -95,14 +98,15 @@ class FoldedSession:
 
     @property
     def recording(self) -> RecordingKey:
-        """Return the key of its recording."""
+        """Return the key of the recording that the session was computed from."""
         return self.row.open_ns, self.row.source, self.row.quality
 
 
 class CompletenessCheck:
-    """Determines which sessions are complete, in order of time, by the recent sessions of their product.
+    """Determines which sessions are complete, by comparing each with recent sessions of its product.
 
-    `stored`: include the sessions of the store; otherwise only sessions that this object has processed.
+    Sessions must be passed in order of time. `stored`: include the sessions of the store; otherwise only sessions that
+    this object has processed.
     """
 
     def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
@@ -110,11 +114,11 @@ class CompletenessCheck:
         self._recorded: dict[str, list[Traded]] = {}
 
     def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
-        """Return the row with its holes and completeness.
+        """Return the session's row with its holes, and whether it is complete.
 
         A session that is not over yet stays incomplete without holes. `recorded` has the traded minutes of all
-        contracts in the same recording. If the front contract is among them, their union shows the holes of a
-        contract that trades too rarely to show them itself.
+        contracts in the same recording. If the front contract is among them, their union shows the holes of a contract
+        that trades too rarely to show them itself.
         """
         row, session = folded.row, folded.session
         if self._now_ns < session.close_ns + GRACE_NS:
@@ -132,7 +136,7 @@ class CompletenessCheck:
         return replace(row, holes=holes, complete=not holes)
 
     def note(self, row: SessionRow) -> None:
-        """Add a session to the recorded ones if it is complete."""
+        """Add a complete session to those that later sessions are compared with; ignore an incomplete one."""
         if row.complete:
             known = self._of(row.root, row.trade_date)
             known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
@@ -147,7 +151,7 @@ class CompletenessCheck:
 
 
 def begin_fold(contract: Contract, session: Session, quality: Quality) -> SessionFold:
-    """Return an empty fold of a session."""
+    """Return an empty profile of a session, to which rows can be added."""
     return SessionFold(
         contract, session, quality, BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
     )
@@ -162,10 +166,10 @@ class SessionBuilder:
         self._partly_damaged: set[tuple[str, int]] = set()
 
     def folded(self, fold: SessionFold, days: Sequence[StagedDay]) -> FoldedSession | None:
-        """Return the session folded from all recordings of the source; None if no lots were traded.
+        """Return the session computed from all recordings of the source; None if no lots were traded.
 
-        `days` are the days just staged. If they contain the whole session, the fold made while reading is used;
-        otherwise the session is folded from the tape. Raises `RangeTooWide`.
+        `days` are the days just staged. If they contain the whole session, the profile computed while reading is used;
+        otherwise the session is computed from the tape. Raises `RangeTooWide`.
         """
         others = self._others(fold, days)
         parts = (*days, *others)
@@ -197,7 +201,7 @@ class SessionBuilder:
     def refold(
         self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
     ) -> list[FoldedSession]:
-        """Fold all sessions of one contract's recordings from the tape, except those with a damaged recording.
+        """Compute all sessions of one contract's recordings from the tape, except those with a damaged recording.
 
         All recordings are of one source and quality, in order of trade date.
         """
@@ -226,7 +230,10 @@ class SessionBuilder:
         return [folded for folded in found if folded is not None]
 
     def _others(self, fold: SessionFold, days: Sequence[StagedDay]) -> list[RecordingRow]:
-        """Return recordings of the same source, from earlier imports, with other trade dates of the session."""
+        """Return recordings from earlier imports that contain the rest of a session.
+
+        They have the same source and other trade dates.
+        """
         last = fold.session.trade_date
         found = self._context.store.recordings(self._owner, fold.contract.key, last - LONGEST_SESSION, last)
         mine = {day.trade_date for day in days}
@@ -238,7 +245,10 @@ class SessionBuilder:
         return readable
 
     def _is_readable(self, row: RecordingRow) -> bool:
-        """Return whether a tape file is undamaged. Only its own recording can replace a damaged one."""
+        """Return whether the tape file of a recording is undamaged.
+
+        Only its own recording can replace a damaged one.
+        """
         try:
             found = self._context.tape.digest(row.path)
         except TapeDamaged:
@@ -292,7 +302,7 @@ def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -
 
 
 def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
-    """Return the best row for each session of one contract."""
+    """Return the best row for each session of one contract, among rows of several sources and qualities."""
     best: dict[tuple[int, str], SessionRow] = {}
     for row in rows:
         key = (row.open_ns, row.kind)
@@ -302,7 +312,7 @@ def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
 
 
 def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, dict[Contract, Minutes]]:
-    """Return the traded minutes of each contract, by recording."""
+    """Return the minutes in which each contract traded, by recording."""
     found: dict[RecordingKey, dict[Contract, Minutes]] = {}
     for one in folded:
         found.setdefault(one.recording, {})[one.contract] = one.minutes
@@ -310,7 +320,7 @@ def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, 
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Sort spans and merge overlapping or adjacent ones."""
+    """Sort time spans and merge overlapping or adjacent ones."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1]:

@@ -45,7 +45,7 @@ class Counts:
 
 @dataclass(slots=True)
 class StagedDay:
-    """The rows of an import for one contract and trade date; one tape file in the end.
+    """The rows of an import for one contract and trade date, which become one tape file.
 
     `pure`: the tape had no rows of the day and the rows came in order, so the fold made while reading is valid.
     `fresh`: no readable recording was joined. `damaged`: path of the unreadable file this one replaces.
@@ -72,11 +72,11 @@ class StagedDay:
 
     @property
     def id(self) -> RecordingId:
-        """Identity of its recording: contract, trade date, source and quality."""
+        """Identity of the recording: contract, trade date, source and quality."""
         return self.contract.key, str(self.trade_date), self.source, self.quality.value
 
     def overlaps(self, session: Session) -> bool:
-        """Return whether any of its rows may lie in a session."""
+        """Return whether any of the rows may lie in a session."""
         return self.counts.first_ns < session.close_ns and self.counts.last_ns >= session.open_ns
 
     def duplicates_in(self, session: Session) -> int:
@@ -84,7 +84,7 @@ class StagedDay:
         return int(((self.duplicates >= session.open_ns) & (self.duplicates < session.close_ns)).sum())
 
     def recording(self, now_ns: int) -> RecordingRow:
-        """Return the row that names the finished tape file."""
+        """Return the database row of the finished tape file."""
         c = self.counts
         return RecordingRow(
             self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.file.path, c.rows,
@@ -94,7 +94,7 @@ class StagedDay:
 
 
 class StagingArea:
-    """The tape files of one import."""
+    """The new tape files of one import, until the database names them."""
 
     def __init__(self, tape: TapeFolder, owner: int, source: str) -> None:
         self._tape, self._owner, self._source = tape, owner, source
@@ -102,7 +102,7 @@ class StagingArea:
         self._open: dict[int, StagedDay] = {}
 
     def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
-        """Add rows that are in order of time among themselves."""
+        """Add rows of one contract and trade date, which are in order of time among themselves."""
         key = (contract, trade_date, quality)
         day = self._days.get(key)
         if day is None:
@@ -136,7 +136,7 @@ class StagingArea:
         self, store: SqlStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
     ) -> list[StagedDay]:  # fmt: skip
-        """Finish every file; join files with existing tape files, and sort those with rows out of order.
+        """Finish every new file. Join it with existing tape files, and sort it if its rows are out of order.
 
         `spans` are the fully covered spans by root. `from_feed`: the rows are of a live feed. `replace`: the rows
         account for busted trades, so they replace those on the tape.
@@ -159,7 +159,10 @@ class StagingArea:
         return list(self._days.values())
 
     def _readable(self, day: StagedDay, kept: RecordingRow) -> Rows | None:
-        """Return the rows on tape of a day; None if the file is damaged, which marks it for renaming."""
+        """Return the rows of a day that are already on the tape.
+
+        Return None if their file is damaged, and mark it for renaming.
+        """
         try:
             return self._load([kept.file], day.quality)
         except TapeDamaged:
@@ -219,13 +222,13 @@ class StagingArea:
         return damaged
 
     def retire(self) -> None:
-        """Mark replaced files for removal once the store no longer names them."""
+        """Mark replaced tape files for removal once the database no longer names them."""
         for day in self._days.values():
             if day.replaced:
                 self._tape.retire(day.replaced)
 
     def abandon(self) -> None:
-        """Undo everything; the tape is as before."""
+        """Delete the new files, so that the tape is as before the import."""
         for day in self._days.values():
             if day.writer is not None:
                 day.writer.abandon()

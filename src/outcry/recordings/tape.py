@@ -1,8 +1,8 @@
-"""The tape as DBN files compressed with zstd, an open format that other tools read.
+"""The tape: imported trades and bars as DBN files compressed with zstd, an open format that other tools read.
 
-Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars are `ohlcv-1s`
-and `ohlcv-1m`. A file is complete and on disk before anything names it, and it never changes afterwards. If the store
-has its SHA-256, the file is verified each time it is opened, before any row is used.
+Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars are `ohlcv-1s` and
+`ohlcv-1m`. A file is complete and on disk before the database names it, and it never changes afterwards. If the
+database has its SHA-256, the file is verified each time it is opened, before any row is used.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ class TapeInUse(Exception):
 class TapeFolder:
     """The tape in a folder: one file per contract, trade date, source and quality.
 
-    A file is complete before a recording in the store names it. Files that no recording names may be removed.
+    A file is complete before a recording in the database names it. Files that no recording names may be removed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class TapeFolder:
     def begin(
         self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
     ) -> "DbnWriter":
-        """Start a new file. It replaces no existing file."""
+        """Start a new tape file, which replaces no existing file."""
         home = f"user-{owner}" if owner else "operator"
         name = f"{trade_date}.{source}.{quality}.{secrets.token_hex(6)}.dbn.zst"
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
@@ -106,7 +106,7 @@ class TapeFolder:
             ) from problem
 
     def set_aside(self, path: str) -> None:
-        """Rename a damaged file, so that `sweep` keeps it and a person can inspect it."""
+        """Rename a damaged file, so that `sweep` does not delete it and a person can inspect it."""
         whole = self._folder / path
         with suppress(FileNotFoundError):
             whole.rename(unused_name(whole, "damaged"))
@@ -116,18 +116,21 @@ class TapeFolder:
         (self._folder / path).unlink(missing_ok=True)
 
     def retire(self, path: str) -> None:
-        """Mark a file that the store is about to stop naming; the next `sweep` removes it if no recording names it."""
+        """Mark a file that the database will soon not name any more.
+
+        The next `sweep` removes it if no recording names it.
+        """
         self._note(path)
 
     def _note(self, relative: str) -> None:
-        """Make the next `sweep` check a file."""
+        """Add a file to those that the next `sweep` checks."""
         with self._begun.open("a", encoding="utf-8") as begun:
             begun.write(relative + "\n")
 
     def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
-        """Remove files that were begun or retired and that no recording names, such as after a crash; return how many.
+        """Remove new or retired files that no recording names, for example after a crash; return how many.
 
-        named: returns which of the given paths recordings name. Other files are never touched, because the store may
+        named: returns which of the given paths recordings name. Other files are never touched, because the database may
         be a different one. Call only inside `exclusively()`.
         """
         try:
@@ -156,7 +159,10 @@ class TapeFolder:
 
 
 class _HashedFile(io.RawIOBase):
-    """A new file that hashes the bytes written to it, so the digest is not of what the disk returns."""
+    """A new file that hashes the bytes written to it.
+
+    So the digest is that of the bytes intended, not of what the disk returns.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb")
@@ -237,7 +243,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _metadata(contract: Contract, trade_date: date, source: str, quality: Quality) -> bytes:
-    """Return DBN metadata of one instrument, whose raw symbol is mapped over the days its trade date touches."""
+    """Return DBN metadata of one instrument, with its symbol mapped over the days that its trade date touches."""
     interval = SimpleNamespace(
         start_date=trade_date - timedelta(days=5),
         end_date=trade_date + timedelta(days=1),

@@ -13,7 +13,7 @@ from outcry.trades.rows import volume_of
 
 
 def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
-    """Return the SHA-256 of a recording's file and an error message, which is empty if the file is intact."""
+    """Check a recording's file; return its SHA-256 and an error message, which is empty if the file is intact."""
     try:
         found = tape.digest(row.path)
         if row.digest:
@@ -27,7 +27,7 @@ def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
 
 
 def add_digests(store: SqlStore, tape: TapeFolder) -> Iterator[str]:
-    """Store a digest for each file without one that matches its row; yield an error message for each that does not.
+    """Store the missing digests of tape files that match their rows; yield an error message for each that does not.
 
     Raises `StoreBusy`.
     """

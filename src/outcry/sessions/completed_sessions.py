@@ -1,8 +1,9 @@
 """Loads stored sessions: for answers about completed sessions, and for the opening of a live session.
 
-Answers read a product's whole history and keep it in memory until the store changes. An opening reads the store each
-time, because a session that completed a moment ago counts. Levels belong to one contract. The front contract is chosen
-by volume of completed sessions, and changes between sessions only.
+The opening of a live session is what it starts from: prior levels, naked POCs and the average range. Answers read a
+product's whole history and keep it in memory until the database changes. An opening reads the database each time,
+because a session that completed a moment ago counts. Levels belong to one contract. The front contract is chosen by
+volume of completed sessions, and changes between sessions only.
 """
 
 import threading
@@ -40,7 +41,7 @@ def next_midnight(now_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _BeforeOpen:
-    """Stored data from before a session opens.
+    """Stored data that a session which opens starts from.
 
     history: RTH sessions of its contract. damaged: sessions left out. overnight: the complete overnight session.
     """
@@ -52,10 +53,11 @@ class _BeforeOpen:
 
 
 class CompletedSessions:
-    """Stored sessions by scope and product. Safe to call from several threads; every method blocks.
+    """Stored sessions by scope (what a caller may see) and product.
 
-    revision: the store's revision if a watcher has just read it; None: the store is read each time. frozen: whether
-    the store's disk hangs; answers then use the sessions read last. Any method may raise `StoreBusy` otherwise.
+    Safe to call from several threads; every method blocks. revision: the database's revision if a watcher has just read
+    it; None: the database is read each time. frozen: whether the database's disk hangs; answers then use the sessions
+    read last. Any method may raise `StoreBusy` otherwise.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class CompletedSessions:
     # -- completed sessions
 
     def visible(self, scope: Scope, product: Product, now_ns: int) -> tuple[VisibleSessions, int]:
-        """Return the sessions of a product that a scope may see, and until when (ns UTC) that stays true."""
+        """Return the sessions of a product that a scope may see, and the time (ns UTC) at which that changes."""
         seen, next_ns = visible_to(scope, self._sessions(scope.owners, product.root), now_ns)
         midnight = next_midnight(now_ns)  # then a one-digit year may name another contract
         fresh = midnight if next_ns is None else min(midnight, next_ns)
@@ -86,8 +88,10 @@ class CompletedSessions:
     def unavailable_reasons(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
     ) -> tuple[list[str], int | None]:
-        """Return stable codes for why a scope sees no completed session of a product, or of one contract; and when (ns
-        UTC) it will see one, if only an embargo prevents it."""
+        """Return codes for why a scope sees no completed session of a product, or of one contract.
+
+        If only an embargo prevents it, also return when it ends (ns UTC).
+        """
         next_ns: int | None = None
         denied = False
         for session in self._sessions(scope.owners, product.root):
@@ -148,7 +152,7 @@ class CompletedSessions:
         return [one for sound, _ in loaded for one in sound], [row for _, bad in loaded for row in bad]
 
     def _load_owner(self, owner: int, root: str) -> _Loaded:
-        """Load one owner's sessions. The operator's are decoded once for all users."""
+        """Load the sessions of one owner and product. The operator's are decoded once for all users."""
         key = (owner, root)
         revision = self._revision()
         with self._lock:
@@ -175,11 +179,12 @@ class CompletedSessions:
         self, scope: Scope | None, contract: Contract, session: Session, overnight: tuple[int, int] | None,
         streamed: Sequence[Contract], now_ns: int,
     ) -> Opening:  # fmt: skip
-        """Return the opening of a session. Raises `StoreBusy`, even while the store's disk hangs.
+        """Return what a session that opens starts from: prior levels, naked POCs and the average range.
 
-        scope: sessions the feed's owner may use; None: all of the operator's. overnight: high and low (ticks) if the
-        stream has seen the overnight session. streamed: contracts of the product that the feed streams; the front is
-        one of them. now_ns: the clock's time (ns UTC), which ends embargoes also for a replayed date.
+        Raises `StoreBusy`, even while the database's disk hangs. scope: sessions the feed's owner may use; None: all of
+        the operator's. overnight: high and low (ticks) if the stream has seen the overnight session. streamed:
+        contracts of the product that the feed streams; the front is one of them. now_ns: the clock's time (ns UTC),
+        which ends embargoes also for a replayed date.
         """
         before = self._before_open(scope, contract, session, streamed, now_ns)
         if overnight is None and session.kind is SessionKind.RTH and before.overnight is not None:
@@ -231,7 +236,7 @@ class CompletedSessions:
         return _BeforeOpen(history, damaged, front, overnight[-1] if overnight else None)
 
     def _decode(self, row: SessionRow) -> StoredSession:
-        """Return the session of a row, as decoded for an earlier opening if possible."""
+        """Decode the session of a database row, or return it as decoded for an earlier opening."""
         identity = (row.owner, row.contract, row.open_ns, row.source, row.received_ns, row.volume)
         with self._lock:
             stored = self._decoded.pop(identity, None)

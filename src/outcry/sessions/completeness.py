@@ -56,7 +56,10 @@ class Usual:
                 self._seen[hour] = before[0] + traded, before[1] + opened
 
     def share(self, hour: int) -> float:
-        """Return the share of minutes with a trade at an hour of the week, of each day's busiest contract."""
+        """Return the usual share of minutes with a trade at an hour of the week.
+
+        Each day counts with its busiest contract.
+        """
         regular, day, night = self._product.activity
         outside = day if hour % 24 in _DAY_HOURS else night
         default = (regular if self._kind is SessionKind.RTH else outside) / 100
@@ -65,7 +68,10 @@ class Usual:
 
 
 def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:
-    """Return the activity of a session by hour. minutes: minutes since 1970 with a trade, ascending, unique."""
+    """Return for each hour of a session how many minutes had a trade, and how many there were.
+
+    minutes: minutes since 1970 with a trade, ascending, unique. Hours are those of the week.
+    """
     found: dict[int, tuple[int, int]] = {}
     for opened, closed in _in_minutes(session):
         for hour, first, last in _hours(opened, closed, zone):
@@ -95,7 +101,7 @@ def unexplained(
 
 
 def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
-    """Yield gaps in minutes without trades that are longer than the shortest hole."""
+    """Yield the stretches of minutes without trades that are long enough to count as a hole."""
     for opened, closed in _in_minutes(session):
         inside = minutes[np.searchsorted(minutes, opened) : np.searchsorted(minutes, closed)]
         edges = np.concatenate([[opened - 1], inside, [closed]])
@@ -104,9 +110,9 @@ def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
 
 
 def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
-    """Return the session's activity relative to the usual, at most 1: the median over hours with trades.
+    """Return the session's activity relative to the usual, at most 1.
 
-    Hours without trades do not count, because they may be a hole.
+    It is the median over the hours with trades. Hours without trades do not count, because they may be a hole.
     """
     shares = [traded / (opened * usual.share(hour)) for hour, traded, opened in activity if traded]
     level = min(1.0, median(shares)) if shares else 1.0

@@ -63,7 +63,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Number of users with data of their own, and of their sessions in total."""
+    """Number of users who have their own data, and of their sessions in total."""
 
     users: int
     sessions: int
@@ -137,7 +137,7 @@ class Datasets:
 
 
 def _attested(licence: LicenceClass | None, grantee: str) -> str:
-    """Return the declaration for a grant that needs a licence. Raises `GrantRefused`."""
+    """Return the licence declaration of a grant, if one is needed. Raises `GrantRefused` if it is missing."""
     if licence is None:
         raise GrantRefused("embargo_needs_attestation", "licence")
     if licence not in LICENCE_CLASSES or not licence_allows(licence, grantee):

@@ -1,4 +1,4 @@
-"""Creates the demo's history: simulated sessions, folded and stored as if they had been recorded.
+"""Creates the demo's history: simulated sessions, computed and stored as if they had been recorded.
 
 Their source is the simulator's feed, so that answers mark them as simulated and they can be removed by that name. A
 contract with sessions of another source is skipped. They have no tape, because the seed reproduces their trades.
@@ -25,7 +25,10 @@ Past = Callable[[Contract], Iterable[tuple[Session, Rows]]]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Result: the number of stored sessions, and contracts skipped because they have sessions of another source."""
+    """Result of creating the history: the number of sessions stored, and the contracts skipped.
+
+    A contract is skipped if it has sessions of another source.
+    """
 
     sessions: int
     left_alone: tuple[Contract, ...]
@@ -35,7 +38,10 @@ def write_history(
     store: SqlStore, products: Mapping[str, Product], contracts: Iterable[Contract], past: Past, *,
     source: str, now_ns: int,
 ) -> Written:  # fmt: skip
-    """Fold the history of contracts and store it as the operator's, in one transaction. Raises `StoreBusy`."""
+    """Compute the simulated history of contracts and store it as the operator's, in one transaction.
+
+    Raises `StoreBusy`.
+    """
     rows: list[SessionRow] = []
     left_alone: list[Contract] = []
     for contract in contracts:

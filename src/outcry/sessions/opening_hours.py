@@ -16,11 +16,11 @@ _AROUND = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A product's hours at one time. Times ns UTC.
+    """Whether a product trades at one time, and what comes next. Times ns UTC.
 
-    session: the open session; None in a break or while closed. letter: of its bracket, which ends at
-    `bracket_ends_ns`. opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours;
-    None if the calendar has none.
+    session: the open session; None in a break or while closed. letter: of its bracket, which ends at `bracket_ends_ns`.
+    opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours; None if the
+    calendar has none.
     """
 
     session: Session | None
@@ -31,7 +31,7 @@ class Hours:
 
 
 class OpeningHours:
-    """Computes the hours of products from the calendar. An unknown root raises `KeyError`."""
+    """Computes whether products are open, from the calendar. An unknown root raises `KeyError`."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar

@@ -20,7 +20,7 @@ ADR_SESSIONS = 20
 
 
 class StoredSession:
-    """A session row. Its ladder is decoded and its profile computed on first use."""
+    """A stored session. Its ladder (volume by price) is decoded and its profile computed on first use."""
 
     def __init__(self, row: SessionRow, contract: Contract) -> None:
         self.row, self.contract = row, contract
@@ -37,27 +37,27 @@ class StoredSession:
 
     @property
     def completed(self) -> CompletedSession:
-        """The session as an input of `market.levels`."""
+        """The session in the form that `market.levels` takes as input."""
         return CompletedSession(self.row.trade_date, self.ladder, self.profile, self.row.complete)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHistory:
-    """RTH sessions of one contract that a later session is measured against, in live and delayed answers.
+    """The stored RTH sessions of one contract, from which a later session's references are computed.
 
-    sessions: ascending. Partial sessions test and repair levels but create none. The look-back counts complete
-    sessions (60 for POCs, 20 for extremes and the average range), however many days lie between them.
+    sessions: ascending. Partial sessions test and repair levels but create none. The look-back counts complete sessions
+    (60 for POCs, 20 for extremes and the average range), however many days lie between them.
     """
 
     sessions: Sequence[StoredSession]
 
     @property
     def prior(self) -> StoredSession | None:
-        """The newest complete session."""
+        """The newest complete session in the history."""
         return next((stored for stored in reversed(self.sessions) if stored.row.complete), None)
 
     def carried(self) -> CarriedLevels:
-        """Return naked POCs and poor extremes as of the close of the newest session."""
+        """Return the naked POCs and poor extremes that are left at the close of the newest session."""
         first = len(self.sessions)
         complete = 0
         while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
@@ -66,7 +66,7 @@ class SessionHistory:
         return carried_levels([stored.completed for stored in self.sessions[first:]])
 
     def average_range_ticks(self) -> int | None:
-        """Return the average range of up to twenty complete sessions in whole ticks; None without any."""
+        """Return the average range of the last twenty complete sessions (or fewer) in whole ticks; None without any."""
         newest = islice((s for s in reversed(self.sessions) if s.row.complete), ADR_SESSIONS)
         ranges = [stored.profile.high - stored.profile.low for stored in newest]
         return sum(ranges) // len(ranges) if ranges else None
@@ -75,7 +75,7 @@ class SessionHistory:
 def incomplete_sessions(
     history: SessionHistory, calendar: Calendar, root: str, last: date
 ) -> tuple[IncompleteSession, ...]:
-    """Return the RTH sessions of the look-back, up to and including `last`, that have no complete recording."""
+    """Return the RTH sessions of the look-back, up to and including `last`, that lack a complete recording."""
     complete = [stored.row.trade_date for stored in history.sessions if stored.row.complete]
     complete = complete[-POC_LOOKBACK_SESSIONS:]
     first = complete[0] if complete else last

@@ -40,7 +40,10 @@ class SqlStore(SqlAccounts):
             return connection.execute(query).first() is not None
 
     def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
-        """Return the recordings that an import added rows to; empty for imports before this was stored."""
+        """Return the recordings that an import added rows to.
+
+        Empty for imports before Outcry stored this.
+        """
         table = schema.import_recordings
         query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
         with self._database.reading() as connection:
@@ -80,11 +83,11 @@ class SqlStore(SqlAccounts):
         return checksums.built(found, schema.sessions.name, _session)
 
     def damaged(self) -> list[Damaged]:
-        """Return recordings and sessions that do not match their checksums."""
+        """Return the recordings and sessions whose rows do not match their checksums."""
         return [*self._recordings(_all)[1], *self._sessions(_all)[1]]
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
-        """Store the digest of a recording's file, unless another file has replaced it. Keeps the revision."""
+        """Store the digest of a recording's file, unless another file has replaced it. Does not change the revision."""
         table = schema.recordings
         values = _plain_recording(replace(recording, digest=digest))
         with self._database.write(moves="nothing") as connection:
@@ -110,7 +113,10 @@ class SqlStore(SqlAccounts):
             return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
 
     def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
-        """Return which of these tape files a recording names. Files left over from a crash are not among them."""
+        """Return which of these tape files are named by a recording.
+
+        Files left over from a crash are not among them.
+        """
         path = schema.recordings.c.path
         with self._database.reading() as connection:
             return frozenset(
@@ -150,8 +156,8 @@ class SqlStore(SqlAccounts):
     def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
         """Delete all recordings and sessions of a source, of all owners, in one transaction.
 
-        also: deletes further rows of the source in it. Returns the tape files that are no longer named, for the caller
-        to remove. For feeds only: imported files stay recorded as imported.
+        also: deletes further rows of the source in the same transaction. Return the tape files that are no longer
+        named, for the caller to remove. For feeds only: imported files stay recorded as imported.
         """
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
@@ -185,7 +191,7 @@ class SqlStore(SqlAccounts):
         return self._sessions(lambda query: query.where(*wanted))[0]
 
     def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
-        """Return volume and activity of a product's complete sessions between two trade dates, both included."""
+        """Return volume and hourly activity of a product's complete sessions between two trade dates, both included."""
         table = schema.sessions
         wanted = (
             table.c.owner == owner,
@@ -258,7 +264,7 @@ def _identity(recording: RecordingId) -> dict[str, Any]:
 
 
 def _forget_imports(connection: Connection, owner: int, fresh: Sequence[RecordingId]) -> None:
-    """Delete imports whose rows are no longer in the recordings they went to."""
+    """Delete the record of imports whose rows are no longer in the recordings they went to."""
     imports, known = schema.imports, schema.import_recordings
     for start in range(0, len(fresh), 50):
         part = fresh[start : start + 50]

@@ -1,7 +1,7 @@
-"""CompletedSession sessions of one product that a caller may see, each with the sessions before it.
+"""Completed sessions of one product that a caller may see, each with the sessions before it.
 
-A user's own recording takes precedence over the operator's of the same session. The front contract is chosen by
-volume, and changes between sessions only.
+A user's own recording takes precedence over the operator's of the same session. The front contract is chosen by volume,
+and changes between sessions only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,10 @@ from outcry.sessions.store_model import DamagedSession
 
 @dataclass(frozen=True, slots=True)
 class SessionInContext:
-    """A completed session, the earlier sessions of its contract, and the contract it was rolled from, if any."""
+    """A completed session with the earlier sessions of its contract.
+
+    It also has the contract it was rolled from, if any.
+    """
 
     session: StoredSession
     history: SessionHistory
@@ -32,7 +35,7 @@ class SessionInContext:
         return self.history.prior
 
     def carried(self) -> CarriedLevels:
-        """Return naked POCs and poor extremes as of the close of this session."""
+        """Return the naked POCs and poor extremes that are left at the close of this session."""
         return SessionHistory((*self.history.sessions, self.session)).carried()
 
     def average_range_ticks(self) -> int | None:
@@ -41,7 +44,7 @@ class SessionInContext:
 
 
 class VisibleSessions:
-    """CompletedSession sessions of one product that one scope may see at one time.
+    """Completed sessions of one product that one scope (what a caller may see) sees at one time.
 
     damaged: stored sessions whose rows fail their checksum; no answer uses them.
     """
@@ -74,7 +77,7 @@ class VisibleSessions:
 
     @cached_property
     def fronts(self) -> Sequence[Front]:
-        """The front contract of every trade date that has a session, ascending."""
+        """The front contract (by volume) of every trade date that has a session, ascending."""
         regular = (stored for sessions in self._by_contract.values() for stored in sessions)
         return fronts(rth_volumes(regular), RollRule.of(self._universe, self.product.root))
 
@@ -83,8 +86,10 @@ class VisibleSessions:
         return self._overnight.get((session.contract, session.row.trade_date))
 
     def contract_named(self, symbol: str) -> Contract | None:
-        """Return the contract with sessions that a symbol names. A one-digit year means the year nearest to the
-        data."""
+        """Return the contract with stored sessions that a symbol means.
+
+        A one-digit year means the year nearest to the data.
+        """
         for contract in sorted(self._by_contract, key=lambda c: (c.year, c.month), reverse=True):
             newest = self._by_contract[contract][-1].row.trade_date
             try:

@@ -156,7 +156,7 @@ class _ZstdStream(BoundedStream):
 
 
 class _FrameTap:
-    """Input of the zstd decoder: passes bytes on and follows their frames."""
+    """Input stream of the zstd decoder that also tracks where frames end."""
 
     def __init__(self, packed: CountedFile) -> None:
         self.packed, self.walk = packed, FrameWalk()
@@ -167,12 +167,12 @@ class _FrameTap:
         return chunk
 
     def close(self) -> None:
-        """Close the tap and its input."""
+        """Close this stream and its input."""
         self.packed.close()
 
 
 def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
-    """Return the decompressed bytes of a file whose first bytes are `head`: zstd, gzip or uncompressed."""
+    """Return a stream of a file's decompressed bytes (zstd, gzip or uncompressed). `head`: its first bytes."""
     if head.startswith(ZSTD_MAGIC) or is_skippable(head):
         return _ZstdStream(packed, packed.path)
     if head.startswith(GZIP_MAGIC):
@@ -182,7 +182,7 @@ def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
 
 
 def decompressed(file: CountedFile) -> io.RawIOBase:
-    """Return the decompressed bytes of a file from its beginning."""
+    """Return a stream of the decompressed bytes of a file from its beginning."""
     file.seek(0)
     head = file.read(4) or b""
     file.seek(0)
@@ -212,7 +212,7 @@ def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
 
 
 class NonClosingFile(io.RawIOBase):
-    """Wrapper for a reader that would close the file."""
+    """Wrapper that keeps a file open although its reader would close it."""
 
     def __init__(self, file: CountedFile) -> None:
         super().__init__()

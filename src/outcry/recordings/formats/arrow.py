@@ -1,4 +1,4 @@
-"""Untyped access to pyarrow, in one module so that type checking stays strict elsewhere.
+"""Access to pyarrow without types, in one module so that type checking stays strict elsewhere.
 
 `Array` and `RecordBatch` document the type of a value.
 """

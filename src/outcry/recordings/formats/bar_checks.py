@@ -31,7 +31,7 @@ def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], st
 
 
 def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
-    """Refuse a volume that rises for 50 bars to three times its value: it is a running total."""
+    """Refuse a volume column that is a running total: it rises for 50 bars to three times its value."""
     if len(volumes) < RISING_BARS:
         return
     falls = np.flatnonzero(np.diff(volumes.astype(np.int64)) < 0) + 1

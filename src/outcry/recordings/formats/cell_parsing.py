@@ -26,7 +26,7 @@ class InvalidCell(ValueError):
 
 
 def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
-    """Convert a column; raise `InvalidCell` for the first cell that fails."""
+    """Convert a column with `change`; raise `InvalidCell` for the first cell that fails."""
     try:
         return change(cells)
     except ArrowInvalid:
@@ -105,7 +105,10 @@ def _typed(cells: Array, what: str) -> Array:
 
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
-    """Return the nine-decimal number nearest to each float; raise `InvalidCell` if it is not exactly that float."""
+    """Convert floats to the nearest numbers of nine decimals.
+
+    Raises `InvalidCell` for a float that is not exactly that of its decimal number.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(numbers * PRICE_SCALE)
         wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
@@ -117,7 +120,7 @@ def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
 
 
 def whole(cells: Array, what: str) -> NDArray[np.int64]:
-    """Parse integers such as `205` or `205.0`."""
+    """Parse a column of integers such as `205` or `205.0`."""
     refuse_nulls(cells, what)
     try:
         return pc.cast(cells, pa.int64()).to_numpy()
@@ -130,7 +133,7 @@ def whole(cells: Array, what: str) -> NDArray[np.int64]:
 
 
 def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
-    """Parse numbers of lots from 0 to `most`."""
+    """Parse a column of lots, each from 0 to `most`."""
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):

@@ -1,4 +1,4 @@
-"""Apply `--contract` to a file.
+"""Apply the option `--contract` to a file.
 
 If a file names its contracts, the option selects one of them. Otherwise it names the only contract. It never overrides
 the file's content.
@@ -26,7 +26,7 @@ class ContractFilter:
     _given: Contract | None = None
 
     def given(self, near: date) -> Contract | None:
-        """Return the contract of `--contract`; a date of the data decides its year."""
+        """Return the contract of the option `--contract`. `near`: a date of the data, which decides its year."""
         if self.text is not None and self._given is None:
             contract = self.names.contract(self.text, near)
             if not isinstance(contract, Contract):
@@ -36,7 +36,7 @@ class ContractFilter:
         return self._given
 
     def admits(self, contract: Contract, near: date, rows: int, counts: ReadCounts) -> bool:
-        """Return whether rows of a contract are wanted; count unwanted rows."""
+        """Return whether rows of a contract are to be imported; count the others as skipped."""
         given = self.given(near)
         if given is None or given == contract:
             self._seen.add(contract)
@@ -54,7 +54,7 @@ class ContractFilter:
                               "correct or omit --contract")  # fmt: skip
 
     def named_by_file(self, near: date) -> Contract:
-        """Return the contract of a file whose rows name none: by the file's name or the option.
+        """Return the contract of a file whose rows name none: by the file's name or the option `--contract`.
 
         The file is refused if neither names a contract, or if they disagree.
         """

@@ -1,7 +1,7 @@
 """Map symbols in files to contracts.
 
-Trades belong to the contract they were made in, so a micro contract is not replaced by its parent. A one-digit year
-means the nearest contract that had not expired when the trades were made.
+Trades belong to the contract they were made in, so a micro contract is not replaced by its standard-size one. A
+one-digit year means the nearest contract that had not expired when the trades were made.
 """
 
 import re

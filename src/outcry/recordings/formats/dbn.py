@@ -124,7 +124,10 @@ class _RecordReader:
         return run.rtype == _RTYPE_BAR_BEFORE_DBN and (header.schema or "").startswith("ohlcv")
 
     def _learn(self, data: memoryview, run: RecordRun, instruments: InstrumentMap) -> None:
-        """Read symbol mapping messages: two symbols of 22 bytes in version 1, later of 71 bytes after their types."""
+        """Read symbol mapping messages, which say what contract an instrument id means from now on.
+
+        In version 1 they have two symbols of 22 bytes, later two of 71 bytes after their types.
+        """
         for at in range(run.at, run.at + run.count * run.size, run.size):
             record = bytes(data[at : at + run.size])
             first, second, length = (16, 38, 22) if run.size < 160 else (17, 89, 71)

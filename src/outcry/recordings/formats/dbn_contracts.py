@@ -31,7 +31,7 @@ class _Span:
 
 
 class InstrumentMap:
-    """Contracts of one file by instrument id."""
+    """The contract that each instrument id of a file means, over time."""
 
     def __init__(self, path: Path, header: Header, names: ContractNames, selection: ContractFilter) -> None:
         self._path, self._header, self._names, self._selection = path, header, names, selection
@@ -62,7 +62,10 @@ class InstrumentMap:
         self._spans[number] = [_Span(*_FOREVER, contract)]
 
     def groups(self, records: Records, at: NDArray[Any]) -> Iterator[tuple[Contract | str, Records]]:
-        """Split records by contract, in order; a string instead of a contract is the reason to skip them."""
+        """Split records by contract, in order.
+
+        A string instead of a contract is the reason to skip the records.
+        """
         numbers = records["instrument_id"]
         first = int(numbers[0])
         if (numbers == first).all():
@@ -90,7 +93,7 @@ class InstrumentMap:
             yield self._named(None, number, at), records[rest]
 
     def _named(self, contract: Contract | str | None, number: int, at: NDArray[Any]) -> Contract | str:
-        """Return the file's contract, or the user's (`--contract`) for the only instrument of the file."""
+        """Return the contract of the file's only instrument: from the file or the option `--contract`."""
         if contract not in (None, CONTINUOUS):
             return contract  # type: ignore[return-value]
         near = datetime.fromtimestamp(int(at[0]) // 1_000_000_000, UTC).date()

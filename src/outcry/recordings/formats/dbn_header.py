@@ -33,7 +33,7 @@ _DBZ_SCHEMAS = ("mbo", "mbp-1", "mbp-10", "tbbo", "trades", "ohlcv-1s", "ohlcv-1
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """A requested symbol, and the symbol or instrument id it meant from `start` until `end`."""
+    """A requested symbol in a DBN header, and the symbol or instrument id that it meant from `start` until `end`."""
 
     asked: str
     start: date
@@ -43,7 +43,7 @@ class SymbolMapping:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Header of a file.
+    """Header of a DBN file.
 
     `schema` is None for a live capture of several schemas. `given_by_number` is whether `SymbolMapping.given` contains
     instrument numbers.

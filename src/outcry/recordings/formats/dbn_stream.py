@@ -26,7 +26,7 @@ _ROOM: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Adjacent records of the same kind and size."""
+    """A run of adjacent DBN records of the same kind and size."""
 
     rtype: int
     at: int
@@ -54,7 +54,7 @@ def record_chunks(
 
 
 def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
-    """Fill two buffers alternately; an uncompressed file needs no thread."""
+    """Yield buffers filled from a stream, alternating between two; an uncompressed file needs no thread."""
     buffers = [memoryview(bytearray(_ROOM + CHUNK)) for _ in range(2)]
     if isinstance(stream, CountedFile):
         while got := fill(stream, buffers[0][_ROOM:]):

@@ -45,7 +45,10 @@ Rows = NDArray[Any]
 
 
 def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
-    """Refuse a table whose time zone or bar timestamps are unknown, and name the option that states them."""
+    """Refuse a table unless its time zone and the meaning of its bar timestamps are known.
+
+    The error names the option that states them.
+    """
     for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
             ZoneInfo(zone or "UTC")
@@ -83,7 +86,7 @@ class Table(Protocol):
 
     @property
     def inside(self) -> str:
-        """Return the member's name for error messages; empty for a whole file."""
+        """Return the name of the archive member, for error messages; empty for a whole file."""
         ...
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
@@ -96,7 +99,7 @@ class Table(Protocol):
 
 
 class TableReader:
-    """Reader of one table. `contract` is set if the context determines it, for example a member's name."""
+    """Reader of the rows of one table. `contract` is set if the context determines it, for example a member's name."""
 
     def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip
@@ -199,7 +202,7 @@ class TableReader:
         return rows, keep
 
     def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
-        """Return the prices of the rows that have one; an order book's clear record has none."""
+        """Return the prices of the rows that have one; the clear record of an order book has none."""
         if "action" not in self._dialect.columns:
             return self._price(column, "price"), np.arange(len(column))
         known = np.flatnonzero(keep)

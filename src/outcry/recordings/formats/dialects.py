@@ -1,4 +1,4 @@
-"""Detect the dialect of a text table from its first lines: columns, time format, zone and bar timestamps.
+"""Detect the dialect of a text table, that is, its columns, time format, zone and bar timestamps, from its first lines.
 
 The detector of each dialect documents the properties that its layout determines. Other properties stay None, and
 `delimited` requires an option for them.
@@ -145,7 +145,7 @@ def _has_header(head: Head) -> bool:
 
 
 def sniff(head: Head) -> Dialect:
-    """Detect the dialect by its form; a format named by the user must match."""
+    """Detect the dialect of a table by its first lines. A format named by the user must match."""
     wanted = head.format_name
     detectors = {wanted: DETECTORS[wanted]} if wanted else DETECTORS
     for detector in detectors.values():
@@ -279,7 +279,7 @@ def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
 
 
 def _stamps(head: Head, columns: dict[str, int]) -> TimeFormat:
-    """Return the time format of the first row."""
+    """Detect the time format in the first row of a table."""
     index = columns["stamp"]
     if not head.second or index >= len(head.second):
         raise head.refuse("the file has a header and no rows")

@@ -1,4 +1,4 @@
-"""Detect a file's format and start reading it.
+"""Detect the format of a market data file and start reading it.
 
 Content has precedence over names: the format is detected by the first bytes. A format named by the user is refused if
 the bytes have another.

@@ -30,7 +30,7 @@ _DATABENTO_EXTRA = ("side", "sequence", "flags", "action", "symbol", "instrument
 
 
 class ParquetTable:
-    """Rows of a Parquet file, for `delimited.TableReader`."""
+    """The rows of a Parquet file, as a `Table` for `delimited.TableReader`."""
 
     inside = ""
 

@@ -1,8 +1,8 @@
 """Convert prices stored as floats to exact prices.
 
-A float within its own precision of a tick becomes that tick. Any other keeps its value and counts as off-tick. The
-multiplier is the power of ten that makes stored values ticks, with at least two of them one tick apart. This
-distinguishes 165,575 as a price of ES from 1,655.75 times 100.
+A float that differs from a tick by no more than its own precision becomes that tick. Any other float keeps its value
+and counts as off-tick. The multiplier is the power of ten that makes stored values ticks, with at least two of them one
+tick apart. This distinguishes 165,575 as a price of ES from 1,655.75 times 100.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ _LARGEST = 9e9
 
 
 class PriceScale:
-    """A multiplier and a tick."""
+    """How to convert stored prices: a multiplier and the tick size."""
 
     def __init__(self, multiplier: float, tick_e9: int) -> None:
         self.multiplier, self.tick_e9 = multiplier, tick_e9
@@ -64,7 +64,7 @@ def detect_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> 
 
 
 def are_plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
-    """Return whether stored values must be unscaled prices, because two are one tick apart."""
+    """Return whether stored values are certainly prices without a multiplier, because two are one tick apart."""
     return _judge(stored[np.isfinite(stored)], 1.0, tick_e9)[1]
 
 

@@ -21,7 +21,7 @@ _PEEK = 64
 
 
 def is_named_so(path: Path) -> bool:
-    """Return whether a file name is that of an R data file, or of a part of one."""
+    """Return whether a file name is that of an R data file, or of part of one."""
     return _NAME.search(path.name) is not None
 
 
@@ -50,7 +50,7 @@ def refuse_rdata(path: Path, head: bytes) -> None:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """Return the first decompressed bytes of `head`; `head` itself if it is not compressed or damaged."""
+    """Decompress the beginning of a file. If it is uncompressed or damaged, return it unchanged."""
     try:
         if head.startswith(_BZIP2):
             return bz2.BZ2Decompressor().decompress(head, _PEEK) or head

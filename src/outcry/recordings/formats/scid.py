@@ -101,7 +101,7 @@ def read_sample(file: CountedFile, start: int) -> Records:
 
 
 def is_conclusive(sample: Records, tick_e9: int) -> bool:
-    """Return whether records determine the price scale and record type, regardless of later records."""
+    """Return whether these records already determine the price scale and the record type."""
     traded = sample[sample["volume"] > 0]
     if len(traded) >= ENOUGH_TRADES:
         return True
@@ -116,13 +116,13 @@ def unix_ns(records: Records) -> NDArray[np.int64]:
 
 
 def _plain_tick(records: Records) -> Records:
-    """Return whether a record's Open marks it as a tick."""
+    """Return which records are certainly ticks, by the value of their Open."""
     opens = records["open"]
     return (records["trades"] == 1) & ((opens == 0) | (opens == FIRST_PART) | (opens == LAST_PART))
 
 
 def _flat(records: Records) -> Records:
-    """Return whether a record may be a tick or a bar: one trade, one price."""
+    """Return which records have one trade and a single price, so that each may be a tick or a bar."""
     same = (records["open"] == records["high"]) & (records["high"] == records["low"])
     return (records["trades"] == 1) & same & (records["low"] == records["close"])
 
@@ -172,7 +172,7 @@ class ScidDecoder:
         self._last: int | None = None
 
     def are_bars(self, records: Records) -> NDArray[np.bool_]:
-        """Return which records are bars with volume."""
+        """Return for each record whether it is a bar with volume."""
         ticks = _plain_tick(records)
         return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
 

@@ -17,7 +17,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """One text table: a file, or a member of an archive (`inside`). `opener` opens it from the start."""
+    """A text table that is a file or a member of an archive (`inside`). `opener` opens it from the start."""
 
     path: Path
     opener: Callable[[CountedFile], io.RawIOBase]
@@ -70,7 +70,7 @@ class TextTable:
                 yield number, line
 
     def _explain(self, fault: Exception, before: int) -> None:
-        """Find the line that cannot be parsed, and refuse the file."""
+        """Find the line that could not be parsed, and refuse the file with its line number."""
         for number, line in self._lines():
             if number <= self.skip_lines or not line.strip(b"\r\n"):
                 continue

@@ -1,6 +1,6 @@
 """Parse timestamps of files to ns UTC.
 
-A timestamp without a zone is converted only with a zone that the file or the user states. In an hour that occurs
+The time zone of a timestamp without one comes from the file or the user, and is never assumed. In an hour that occurs
 twice, the order of rows decides; a time that does not exist in the zone is refused.
 """
 
@@ -47,7 +47,7 @@ class TimeFormat(StrEnum):
 
 
 class ZonedTimes:
-    """Converts timestamps without a zone, in file order, to UTC."""
+    """Converts a file's timestamps without a zone to UTC, in file order."""
 
     def __init__(self, zone: str) -> None:
         self.zone = zone
@@ -151,7 +151,7 @@ def epoch_unit(number: int) -> int:
 
 
 def _iso(columns: list[Array], stamps: TimeFormat) -> Array:
-    """Rewrite the digits of timestamps as `YYYY-MM-DD hh:mm:ss`, which Arrow parses and validates."""
+    """Rewrite timestamps given as digits in the form `YYYY-MM-DD hh:mm:ss`, which Arrow parses and validates."""
     cut: Any = pc.utf8_slice_codeunits
     if stamps is TimeFormat.ISO:
         return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")

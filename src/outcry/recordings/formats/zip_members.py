@@ -43,7 +43,10 @@ def list_members(file: CountedFile) -> list[zipfile.ZipInfo]:
 
 
 class ZipMembers:
-    """Opens members of one archive. They share one limit of decompressed bytes, so overlapping members gain nothing."""
+    """Opens the members of one zip archive.
+
+    They share one limit of decompressed bytes, so overlapping members gain nothing.
+    """
 
     def __init__(self) -> None:
         self._file: CountedFile | None = None

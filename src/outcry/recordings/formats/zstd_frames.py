@@ -8,7 +8,7 @@ _SKIPPABLE = 0x184D2A50
 
 
 class FrameWalk:
-    """Follows frames through chunks of compressed bytes; `whole` is true between frames."""
+    """Tracks zstd frames through chunks of compressed bytes; `whole` is true between frames."""
 
     def __init__(self) -> None:
         self._skip = 0
@@ -23,7 +23,7 @@ class FrameWalk:
         return not self._skip and not self._held and self._at == self._frame
 
     def feed(self, chunk: bytes) -> None:
-        """Process the next bytes. The decoder refuses bytes that are not a frame."""
+        """Process the next compressed bytes. Bytes that are not a frame are left to the decoder, which refuses them."""
         self.seen += len(chunk)
         start = 0
         while start < len(chunk):
