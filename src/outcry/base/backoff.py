@@ -7,7 +7,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 
 
 class Backoff:
-    """Pauses that double after each attempt, up to `longest_s`.
+    """Pauses between attempts that double each time, up to `longest_s`.
 
     Each is shortened at random by up to half, so that many clients do not retry at once. `speedup`: divides all pauses,
     for tests.

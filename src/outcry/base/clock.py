@@ -1,4 +1,4 @@
-"""The present time. Logic takes times as arguments; only the object graph holds a clock."""
+"""The present time. Functions take times as arguments; only the object graph that `app` builds has a clock."""
 
 import time
 from typing import Protocol

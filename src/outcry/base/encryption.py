@@ -19,19 +19,22 @@ class DecryptionFailed(Exception):
 
 
 class Encryptor:
-    """AES-256-GCM with a key derived from the server's secret. `purpose`: separates the keys of different uses."""
+    """Encrypts and decrypts texts with AES-256-GCM and a key derived from the server's secret.
+
+    `purpose`: separates the keys of different uses.
+    """
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         derived = blake2b(purpose.encode(), digest_size=32, key=secret, person=b"seal").digest()
         self._cipher = AESGCM(derived)
 
     def encrypt(self, text: str, place: str) -> bytes:
-        """Encrypt a text for a place, such as `totp:7`."""
+        """Encrypt a text for one place, such as `totp:7`, so that it cannot be decrypted for another."""
         nonce = secrets.token_bytes(_NONCE)
         return _VERSION + nonce + self._cipher.encrypt(nonce, text.encode(), place.encode())
 
     def decrypt(self, sealed: bytes, place: str) -> str:
-        """Return the text encrypted for a place. Raises `DecryptionFailed`."""
+        """Decrypt a text that was encrypted for this place. Raises `DecryptionFailed`."""
         if sealed[:1] != _VERSION:
             raise DecryptionFailed("the encrypted value has an unknown version")
         nonce, rest = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]

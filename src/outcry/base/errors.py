@@ -7,7 +7,10 @@ from typing import Any, ClassVar
 
 
 class ServiceError(Exception):
-    """Base of all refusals. `code` is part of the interface and never changes; `details` are plain JSON values."""
+    """Base class of errors that a caller may see. `code` is part of the interface and never changes.
+
+    `details` are plain JSON values.
+    """
 
     code: ClassVar[str]
 

@@ -16,7 +16,7 @@ PATIENCE_S = 2.0
 
 
 class LogWriter:
-    """The part of `BinaryIO` that loggers use, over a stream that may block. Thread-safe."""
+    """A file-like object over a stream that may block, with the part of `BinaryIO` that loggers use. Thread-safe."""
 
     def __init__(self, stream: BinaryIO, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:
         self._stream, self._most = stream, most_waiting_bytes

@@ -14,7 +14,7 @@ _QUALITY = re.compile(r";\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*(?:;|$)", re.ASCII
 
 
 def wishes(header: str) -> list[tuple[str, float]]:
-    """Return (name in lower case, quality) in the header's order; names without a readable quality have 1."""
+    """Parse a header into (name in lower case, quality), in its order. Names without a readable quality have 1."""
     found: list[tuple[str, float]] = []
     for part in header[:_LONGEST].split(","):
         item = _ITEM.fullmatch(part)
@@ -26,7 +26,7 @@ def wishes(header: str) -> list[tuple[str, float]]:
 
 
 def most_wanted(accept: str, offered: Sequence[str]) -> str:
-    """Return the offered media type the client prefers, the first one where none matches."""
+    """Return the offered media type that the client prefers, or the first one if none matches."""
     asked = wishes(accept)
     best, best_rank = offered[0], 0.0
     for media_type in offered:
@@ -40,7 +40,7 @@ def most_wanted(accept: str, offered: Sequence[str]) -> str:
 
 
 def best_language(accept_language: str, offered: Sequence[str]) -> str:
-    """Return the offered language the client prefers, the first one where none matches.
+    """Return the offered language that the client prefers, or the first one if none matches.
 
     `de` satisfies `de-AT` (lookup of RFC 4647).
     """

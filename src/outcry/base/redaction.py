@@ -27,7 +27,10 @@ def holds_key(query: bytes) -> bool:
 
 
 def _shows_key(text: str) -> bool:
-    """Split by hand and look names up, so that no URL takes long to check."""
+    """Return whether a query string contains a key.
+
+    It is split by hand and names are looked up, so that no URL takes long to check.
+    """
     lower = text.lower()
     if "outcry_" in lower:
         return True
@@ -58,8 +61,9 @@ def _holds_ticket(query: bytes) -> bool:
 
 
 def for_log(path: str, query: bytes) -> tuple[str, str]:
-    """Return path and query as they may be logged: at most 200 characters, replaced entirely if they contain a key or
-    ticket.
+    """Return path and query as they may be logged, at most 200 characters.
+
+    A query with a key or ticket is replaced entirely.
     """
     shown_path = REDACTED if "outcry_" in path.lower() or _suspect(path) else path[:_LONGEST_LOGGED]
     secret = holds_key(query) or _holds_ticket(query)

@@ -59,14 +59,14 @@ def compile_tree(source_root: Path, target_root: Path) -> Iterator[Path]:
 
 
 def translations(folder: Path, language: str) -> gettext.NullTranslations:
-    """Return the catalogue of one folder and language; an empty one, which returns English, where there is none."""
+    """Return the catalogue of one folder and language. If there is none, return an empty one, which yields English."""
     if files := sources(folder, language):
         return gettext.GNUTranslations(BytesIO(compiled(files, language)))
     return gettext.translation(DOMAIN, folder, [language], fallback=True)
 
 
 class Vocabulary(gettext.NullTranslations):
-    """The translations of one language. The catalogues of all folders are looked up in their order, then English."""
+    """Translates texts to one language. The catalogues of all folders are searched in their order, then English."""
 
     def __init__(self, language: str, folders: Sequence[Path]) -> None:
         super().__init__()
@@ -79,8 +79,10 @@ class Vocabulary(gettext.NullTranslations):
         return super().gettext(message) if message else ""  # gettext has the catalogue's header under no text
 
     def plural_forms(self, msgid1: str, msgid2: str) -> dict[str, str]:
-        """Return the forms of a text by CLDR plural category (`one`, `few`, … `other`), from which a script chooses by
-        `Intl.PluralRules`."""
+        """Return the forms of a text by CLDR plural category (`one`, `few`, … `other`).
+
+        A script chooses from them by `Intl.PluralRules`.
+        """
         category = Locale.parse(self.language).plural_form
         forms: dict[str, str] = {}
         for n in _EXAMPLES:
@@ -99,6 +101,6 @@ def _read(path: Path, language: str) -> Catalog:
 
 
 def _is_complete(message: Message) -> bool:
-    """Tell whether a text is translated in all its plural forms."""
+    """Return whether a text is translated in all its plural forms."""
     texts = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
     return bool(texts) and all(texts)

@@ -61,7 +61,7 @@ class Client:
         return self._get("symbols", SymbolsAnswer)
 
     def profile(self, symbol: str, date: str | None = None) -> ProfileAnswer:
-        """Return the profile rows of a completed session: of the trade date, or the newest."""
+        """Return the profile rows of a completed session: that of the given trade date, or the newest."""
         return self._get("profile", ProfileAnswer, symbol=symbol, date=date)
 
     def history(self, symbol: str, first: str | None = None, last: str | None = None) -> HistoryAnswer:

@@ -51,14 +51,17 @@ _TYPES: dict[str, type[StreamEvent]] = {
 
 @dataclass(slots=True)
 class Position:
-    """Id of the last event received, and the delay before a reconnect that the service asks for."""
+    """Where a client is in the event stream.
+
+    It is the id of the last event, and the delay before a reconnect that the service asks for.
+    """
 
     last_id: str = ""
     retry_s: float = _FIRST_DELAY_S
 
 
 class Connect(Protocol):
-    """Opens the stream after the event `last_id`. Raises `ApiError` and `Unreachable`."""
+    """Function that opens the stream after the event `last_id`. Raises `ApiError` and `Unreachable`."""
 
     def __call__(self, last_id: str) -> IO[bytes]:
         """Return the response body as a stream of lines."""
@@ -96,10 +99,10 @@ def follow(connect: Connect, sleep: Callable[[float], None] = time.sleep) -> Ite
 
 
 def read_events(lines: IO[bytes], position: Position) -> Iterator[StreamEvent]:
-    """Yield the events of one connection, and record event ids and retry delays in `position`. Unknown events are
-    skipped.
+    """Yield the events of one connection; skip unknown events.
 
-    Raises `ApiError` if the service ends the stream with an error, and `NotOutcry` for data that is not its stream.
+    Event ids and retry delays are recorded in `position`. Raises `ApiError` if the service ends the stream with an
+    error, and `NotOutcry` for data that is not its stream.
     """
     name, event_id, data = "", None, list[bytes]()
     while line := lines.readline(_MAX_LINE_BYTES):

@@ -60,12 +60,15 @@ def checksum(values: Mapping[str, Any]) -> bytes:
 
 
 def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a row's values with their checksum."""
+    """Return a row's values with their checksum added."""
     return values | {CHECKSUM: checksum(values)}
 
 
 def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]) -> Checked:
-    """Read whole rows and verify their checksums. `narrowed`: adds conditions and order to the query."""
+    """Read whole rows and separate those that do not match their checksum.
+
+    `narrowed`: adds conditions and order to the query.
+    """
     sound: list[Mapping[str, Any]] = []
     damaged: list[Damaged] = []
     for values in _rows(connection, table, narrowed):
@@ -88,7 +91,10 @@ def is_sound(values: Mapping[str, Any]) -> bool:
 def built(
     found: Checked, table: str, build: Callable[[Mapping[str, Any]], T]
 ) -> tuple[list[T], list[Damaged]]:
-    """Build a record of each sound row. A row without a checksum that cannot be built is damaged too."""
+    """Convert each row that matches its checksum to a record.
+
+    A row without a checksum that cannot be converted counts as damaged too.
+    """
     records: list[T] = []
     damaged = list(found.damaged)
     for values in found.sound:
@@ -119,7 +125,7 @@ def add_missing(connection: Connection, table: Table) -> int:
 
 
 def _or_never(values: Mapping[str, Any]) -> bytes:
-    """Return the checksum of a row, or a value that never matches if it cannot be computed."""
+    """Return the checksum of a row. If it cannot be computed, return a value that no checksum matches."""
     try:
         return checksum(values)
     except (ValueError, TypeError, OverflowError):

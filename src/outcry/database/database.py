@@ -1,8 +1,8 @@
 """Connections and transactions of SQLite and PostgreSQL, through SQLAlchemy Core.
 
-Each write is one transaction. Transactions that increment a revision run one at a time, across all processes. On
-PostgreSQL, others run concurrently if they touch different rows, and take their locks in one order (`lock_order`).
-Driver errors become `StoreBusy`.
+Each write is one transaction. A revision is a counter by which processes notice changes. Transactions that increment a
+revision run one at a time, across all processes. On PostgreSQL, others run concurrently if they touch different rows,
+and take their locks in one order (`lock_order`). Driver errors become `StoreBusy`.
 """
 
 import sqlite3
@@ -131,8 +131,8 @@ class Database:
     def kept_open(self, patience_s: float) -> Connection | None:
         """Open a dedicated connection that the caller closes; None on SQLite.
 
-        PostgreSQL detects by it whether the process is alive. It waits up to `patience_s` for a server that does not
-        respond. Raises SQLAlchemy's errors.
+        While it is open, PostgreSQL knows that the process is alive. It waits up to `patience_s` for a server that does
+        not respond. Raises SQLAlchemy's errors.
         """
         if self._is_sqlite:
             return None
@@ -152,12 +152,12 @@ class Database:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revision(self) -> int:
-        """Return the revision of answers, which every transaction increments that can change an answer."""
+        """Return the revision of answers, a counter incremented by every transaction that can change an answer."""
         with self.reading() as connection:
             return connection.execute(select(schema.revision.c.n)).scalar_one()
 
     def revision_of_all(self) -> int:
-        """Return the sum of both revisions. Both only increase, so the sum never repeats."""
+        """Return the sum of both revision counters. Both only increase, so the sum never repeats."""
         both = schema.revision.c.n + schema.revision.c.people
         with self.reading() as connection:
             return connection.execute(select(both)).scalar_one()

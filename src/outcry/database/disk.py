@@ -45,7 +45,7 @@ def bytes_in(*folders: Path) -> int:
 
 
 class Disk:
-    """Watches the disk of a folder while `watched`. Thread-safe.
+    """Watches the disk of a folder while in the block `watched`. Thread-safe.
 
     `reserve_bytes`: free space below which no data is accepted; 0 accepts data while there is any. `free`: returns the
     free space.
@@ -105,7 +105,10 @@ class Disk:
             self._handle = None
 
     def look(self) -> None:
-        """Write a byte and read the free space. A disk that refuses the write does respond."""
+        """Check the disk: write a byte and read the free space.
+
+        A disk that refuses the write does respond, so it is not stalled.
+        """
         self._since_s = self._now_s()
         try:
             self._left = self._free(self._folder)

@@ -2,6 +2,6 @@
 
 
 class StoreBusy(Exception):
-    """The store did not respond in time. Callers may retry."""
+    """The database did not respond in time. Callers may retry."""
 
     retry = True

@@ -26,7 +26,7 @@ class NotUnicode(Exception):
 
 
 def current(engine: Engine) -> str | None:
-    """Return the current migration of the database; None for an empty one."""
+    """Return the id of the migration that a database is at; None for an empty one."""
     with engine.connect() as connection:
         return _current(connection)
 

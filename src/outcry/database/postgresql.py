@@ -67,14 +67,14 @@ def open_postgresql(url: URL) -> Engine:
 
 
 def let_take(connection: Connection, patience_s: float) -> None:
-    """Set the timeout of the statements of this transaction."""
+    """Set how long each statement of this transaction may take."""
     driver: Any = connection.connection.driver_connection
     driver.patience_s = patience_s
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_server_ms(patience_s)}")
 
 
 def _limits(named: dict[str, Any]) -> dict[str, Any]:
-    """Return connection parameters; those in the URL take precedence."""
+    """Return the connection parameters with our timeouts; those in the URL take precedence."""
     options = (
         f"-c statement_timeout={_server_ms(PATIENCE_S)} "
         f"-c idle_in_transaction_session_timeout={_IDLE_S * 1000:.0f}"

@@ -1,6 +1,7 @@
-"""Base class for data cached from the store, reloaded when the store's revision changes.
+"""Base class for data cached from the database, reloaded when its revision changes.
 
-The revision is read at most every 200 ms, so that changes of any process take effect everywhere within a second.
+The revision is a counter of changes. It is read at most every 200 ms, so that changes of any process take effect
+everywhere within a second.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ REFRESH_NS = 200_000_000
 
 
 class RevisionCache:
-    """Data cached from the store. Thread-safe to refresh."""
+    """Base class of data cached from the database. Thread-safe to refresh."""
 
     def __init__(self, revision_of: Callable[[], int]) -> None:
         self._revision_of = revision_of
@@ -21,7 +22,10 @@ class RevisionCache:
         self.generation = 0
 
     def refresh(self, now_ns: int, *, force: bool = False) -> None:
-        """Read the store's revision at most every 200 ms, and reload if it has changed. May raise `StoreBusy`."""
+        """Reload the cached data if the database's revision has changed; check that at most every 200 ms.
+
+        May raise `StoreBusy`.
+        """
         with self._lock:
             if self._lapse():
                 self.generation += 1
@@ -38,9 +42,9 @@ class RevisionCache:
             self._asked_ns = now_ns
 
     def _lapse(self) -> bool:
-        """Drop expired entries; return whether there were any."""
+        """Drop cached entries that have expired; return whether there were any."""
         return False
 
     def _load(self) -> bool:
-        """Load everything; return whether the cached data has changed."""
+        """Load all data; return whether it differs from what was cached."""
         raise NotImplementedError

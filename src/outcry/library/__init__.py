@@ -155,7 +155,10 @@ def _terms(
     symbol: str | None,
     day: str | date | None,
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return the tick (10⁻⁹) and the segments (ns) from either pair of arguments."""
+    """Return the tick (10⁻⁹) and the trading segments (ns) that the caller's arguments mean.
+
+    The arguments are either tick size and window, or symbol and date.
+    """
     by_hand, by_name = (tick_size, window), (symbol, day)
     if None not in by_hand and by_name == (None, None):
         tick_e9 = e9_from_text(format(Decimal(str(tick_size)), "f"))
@@ -229,7 +232,7 @@ def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> ND
 
 
 def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, preset: Method) -> Profile:
-    """Return the profile for presets that place each bar or trade at its close, rounded up to a tick."""
+    """Return the profile for presets that count each bar or trade at its close only, rounded up to a tick."""
     prices = prices_e9(chosen["close"] if "close" in chosen else chosen["price"], tick_e9, places)
     # the original divides doubles before rounding up, so a price on the grid must stay there
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)

@@ -165,7 +165,7 @@ def _exact(value: Any, row: int) -> int:
 
 
 def _widened(column: Column, values: NDArray[np.float64], prices: Ints, tick_e9: int, places: Places) -> Ints:
-    """Return prices of float32 and float16, whose rounding error may be far larger than 10⁻⁹."""
+    """Convert float32 and float16 prices, whose rounding error may be far larger than 10⁻⁹, to prices in 10⁻⁹."""
     vague = np.abs(np.spacing(column)).astype(np.float64) * PRICE_SCALE >= tick_e9
     if vague.any():
         row = int(vague.argmax())

@@ -57,7 +57,7 @@ def _text(profile: "Profile", price: float) -> str:
 
 
 def _axis(profile: "Profile", ax: Any) -> None:
-    """Label tradable prices, spaced by a round number of ticks."""
+    """Label the price axis with tradable prices, spaced by a round number of ticks."""
     low, high = (round(price / profile.tick_size) for price in (profile.low, profile.high))
     step = next(
         ticks

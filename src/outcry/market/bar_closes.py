@@ -44,7 +44,7 @@ class BarCloses:
 
     @property
     def due_ns(self) -> int:
-        """Return the event time at which the next bar or bracket becomes final."""
+        """Return the event time (ns UTC) at which the next bar or bracket becomes final."""
         return self._ends[self._final][0] + CLOSE_DELAY_NS if self._final < len(self._ends) else NEVER_NS
 
     def bracket_at(self, at_ns: int) -> int:
@@ -98,11 +98,11 @@ class BarCloses:
                 self.closes[bar] = (bracket.last_ns, bracket.close_ticks)
 
     def _over(self, bar: int) -> bool:
-        """Return whether a bar is final."""
+        """Return whether a bar is final, by its index."""
         return bool(self._final) and self._bars[bar][1] <= self._ends[self._final - 1][0]
 
     def dump(self) -> list[object]:
-        """Return the arguments of `restore`."""
+        """Return the state as the arguments of `restore`."""
         return [self._final, sorted([bar, *close] for bar, close in self.closes.items())]
 
     def restore(self, final: int, closes: Sequence[tuple[int, int, int]]) -> None:

@@ -75,12 +75,12 @@ def votes(
 
 
 def _against(price_ticks: int, prior: Prior | None) -> int:
-    """Return 1 above prior value, −1 below it, 0 inside it, edges included."""
+    """Return a vote: 1 for a price above prior value, −1 below it, 0 inside it, edges included."""
     return (price_ticks > prior.vah) - (price_ticks < prior.val) if prior else 0
 
 
 def _migration(profile: SessionProfile, prior: Prior | None) -> int:
-    """Return 1 if both edges of value are above those of prior value, −1 if both are below, else 0."""
+    """Return a vote: 1 if both edges of value are above those of prior value, −1 if both are below, else 0."""
     if prior is None:
         return 0
     up = profile.vah > prior.vah and profile.val > prior.val
@@ -89,9 +89,9 @@ def _migration(profile: SessionProfile, prior: Prior | None) -> int:
 
 
 def _one_timeframing(brackets: Sequence[Bracket]) -> int:
-    """Return 1 if none of the last three brackets breaks the previous low, −1 if none breaks the previous high.
+    """Return a vote: 1 if no bracket broke the previous low, −1 if none broke the previous high.
 
-    Return 0 if both or neither hold, or if the three brackets are not consecutive.
+    It looks at the last three brackets. It is 0 if both or neither hold, or if they are not consecutive.
     """
     newest = brackets[-3:]
     if len(newest) < 3 or newest[2].index - newest[0].index != 2:
@@ -122,7 +122,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Agreement of a bracket close with the current bias."""
+    """How a bracket close relates to the current bias."""
 
     AGREES = "agrees"
     DIFFERS = "differs"

@@ -88,7 +88,7 @@ Item = TypeVar("Item", Session, TradingDay)
 
 
 class _Timeline(Generic[Item]):
-    """Items indexed by time. Their segments must be ascending and must not overlap."""
+    """Lookup of sessions or trade dates by time. Their segments must be ascending and must not overlap."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self.items = tuple(items)
@@ -244,7 +244,7 @@ class Calendar:
         return sessions
 
     def _pending(self, root: str, day: date, variant: str) -> tuple[list[Segment], int]:
-        """Return the windows since the previous trade date with regular hours, and when those hours ended."""
+        """Return the trading windows since the last trade date with regular hours, and when those hours ended."""
         pending: list[Segment] = []
         for back in range(1, 2 * LONGEST_CLOSURE_DAYS):
             before = day - back * ONE_DAY

@@ -29,7 +29,7 @@ class DayType(StrEnum):
 
 
 class OpenType(StrEnum):
-    """Open type of a session."""
+    """How a session opened relative to its references, such as open-drive or open-auction (Dalton)."""
 
     DRIVE = "open_drive"
     TEST_DRIVE = "open_test_drive"
@@ -60,7 +60,7 @@ def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
 
 
 def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
-    """Return the type of a trend day; None if it is no trend day (rules §7, decision 0044).
+    """Return the type of trend day that a profile shows; None if it is no trend day (rules §7, decision 0044).
 
     A trend day is one-sided and covers more than twice the initial balance. It opens and closes near opposite ends, and
     most of the day is not balanced about one price.
@@ -77,7 +77,7 @@ def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
 
 
 def _balanced(profile: SessionProfile) -> bool:
-    """Return whether more than three quarters of the brackets, and more than six, printed the same row.
+    """Return whether most brackets traded at one price: more than three quarters of them, and more than six.
 
     Books call a trend day's profile "usually" four or five TPOs wide. That is no fixed limit, and the width grows with
     the number of half-hours.

@@ -1,4 +1,4 @@
-"""The fold of one session's trades into its ladder, one event at a time.
+"""The fold of one session: adds its trades to its ladder (range of each bracket, volume at each price), one by one.
 
 The result depends only on the session's window and the ordered trades; no function reads a clock. A late trade is added
 to the bracket that contains its time. `market.kernels` folds whole arrays to the same ladder; a property test compares
@@ -19,7 +19,7 @@ class OutsideSession(ValueError):
 
 
 class SessionFold:
-    """Folds trades or bars of one session into its ladder. Prices in ticks, sizes in lots.
+    """Builds the ladder of one session from its trades or bars. Prices in ticks, sizes in lots.
 
     brackets: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. most_rows: a wider price range
     raises `RangeTooWide`, because it comes from a wrong price.
@@ -46,7 +46,10 @@ class SessionFold:
         self._high, self._low = _UNSET_HIGH, _UNSET_LOW
 
     def trade(self, at_ns: int, price_ticks: int, size_lots: int) -> None:
-        """Apply one trade; size 0 is ignored. Raises `OutsideSession` (nothing is applied) and `RangeTooWide`."""
+        """Add one trade to the ladder; ignore size 0.
+
+        Raises `OutsideSession` (the trade is not added) and `RangeTooWide`.
+        """
         if not size_lots:
             return
         if self._last_ns <= at_ns < self._end_ns:
@@ -64,10 +67,10 @@ class SessionFold:
             self._volume[price_ticks - self._base] += size_lots
 
     def trades(self, events: Iterable[tuple[int, int, int]]) -> None:
-        """Apply `(at_ns, price_ticks, size_lots)` tuples with the same result as `trade`, twice as fast.
+        """Add `(at_ns, price_ticks, size_lots)` tuples to the ladder, with the same result as `trade`.
 
-        A trade within the current bracket and its range changes only the volume and the last price. Every other trade
-        goes through `trade`.
+        This is twice as fast. A trade within the current bracket and its range changes only the volume and the last
+        price. Every other trade goes through `trade`.
         """
         volume, base, low, high = self._volume, self._base, self._low, self._high
         last_ns, last, end_ns = self._last_ns, self._last, self._end_ns
@@ -85,10 +88,10 @@ class SessionFold:
             self._last_ns, self._last = last_ns, last
 
     def bar(self, at_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int) -> None:
-        """Apply one bar stamped at its start; volume 0 is ignored.
+        """Add one bar, stamped at its start, to the ladder; ignore volume 0.
 
-        The bar prints every row from low to high. Its volume is spread evenly over them, and the remainder is added
-        at its close (rules §2).
+        The bar prints every row from low to high. Its volume is spread evenly over them, and the remainder is added at
+        its close (rules §2).
         """
         if not volume_lots:
             return
@@ -120,7 +123,7 @@ class SessionFold:
         return self._done.get(index)
 
     def ladder(self) -> Ladder | None:
-        """Return the session so far; None before its first event."""
+        """Return the ladder of the session so far; None before its first event."""
         self._park()
         if not self._done:
             return None
@@ -139,7 +142,7 @@ class SessionFold:
         return runs(flags, low)
 
     def _elsewhere(self, at_ns: int, opened: int, high: int, low: int, close: int) -> None:
-        """Switch to the bracket of an event that is not in the current one, or is earlier than its last event."""
+        """Switch to the bracket of an event that is late or belongs to another bracket than the current one."""
         index = self._find(at_ns)
         self._reach(high)
         self._reach(low)

@@ -21,7 +21,7 @@ _CLOCK = re.compile(_TIME)
 
 
 class Begins(StrEnum):
-    """The day on which a window of a trade date begins."""
+    """The day on which a trading window begins, relative to its trade date."""
 
     SAME_DAY = ""
     EVE = "<"
@@ -71,7 +71,7 @@ class HoursRow:
     note: str
 
     def holds(self, day: date) -> bool:
-        """Return whether the row applies to a date."""
+        """Return whether the row of hours applies to a date."""
         in_dates = self.valid_from <= day and (self.valid_to is None or day <= self.valid_to)
         return in_dates and day.weekday() in self.days
 

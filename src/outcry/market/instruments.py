@@ -60,9 +60,9 @@ class Product:
     one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle. serial: further listed months.
     skipped: those of `months` to which no roll goes (gold's V, rules §9). zone: IANA zone of its hours.
 
-    group: group whose holidays apply. roll_sessions: completed sessions in which the next contract must lead by volume
-    before the roll. parent: root of the full-size product, for a micro. aliases: other tickers. projectx: its code in
-    `CON.F.US.…`. settle: settlement window in `zone`, `HH:MM:SS-HH:MM:SS`.
+    group: its sector, whose holidays apply. roll_sessions: completed sessions in which the next contract must lead by
+    volume before the roll. parent: root of the full-size product, for a micro. aliases: other tickers. projectx: its
+    code in `CON.F.US.…`. settle: settlement window in `zone`, `HH:MM:SS-HH:MM:SS`.
 
     activity: minimum share of minutes (percent) in which the front contract trades: in regular hours, outside them by
     day (2:00 to 17:00 of its zone), and by night.
@@ -120,7 +120,10 @@ def _weekday(_root: str, day: date) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """The scan universe by root. is_business_day(root, date): from the calendar; by default every weekday."""
+    """All products of the scan universe, by root.
+
+    is_business_day(root, date): from the calendar; by default every weekday.
+    """
 
     products: Mapping[str, Product]
     is_business_day: Callable[[str, date], bool] = _weekday
@@ -151,7 +154,7 @@ class Universe:
         return rule(self._days(contract.root), contract.year, contract.month) if rule else None
 
     def roll_deadline(self, contract: Contract) -> date:
-        """Return the day from which the contract is no longer front.
+        """Return the day from which the contract is no longer the front contract.
 
         It is 2 business days before the earlier of first notice and last trading day (rules §9).
         """
@@ -194,7 +197,7 @@ class Universe:
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
 
     def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
-        """Return the contract that a one-digit year means on a day: the next one to expire, that day included.
+        """Return the contract that a one-digit year means on a day: the next one to expire, on that day or later.
 
         Raises `KeyError` for an unknown root.
         """

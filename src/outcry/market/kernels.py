@@ -1,4 +1,4 @@
-"""The fold of whole arrays with numpy, with the same result as `fold.SessionFold`.
+"""Builds a session's ladder from whole arrays with numpy, with the same result as `fold.SessionFold`.
 
 It processes chunks that fit in the CPU cache. Minimum and maximum yield the range of each bracket. `add.at` counts the
 volume at price without a Python loop; it was measured 1.6 times as fast as `bincount`, which needs doubles.
@@ -35,12 +35,15 @@ def _order(at_ns: Ints) -> NDArray[np.intp] | None:
 
 @lru_cache(maxsize=8)  # shared, because an import has hundreds of folds
 def _lanes(base: int, rows: int) -> Ints:
-    """Return the offsets that map prices of a chunk to indexes in the concatenated tables."""
+    """Return the offsets with which neighbouring trades of a chunk are counted in different volume tables.
+
+    They map prices to indexes in the concatenated tables.
+    """
     return np.tile(np.arange(_TABLES) * rows - base, _CHUNK // _TABLES)
 
 
 class BulkFold:
-    """Folds arrays of trades or bars of one session, in several calls and any order.
+    """Builds the ladder of one session from arrays of trades or bars, in several calls and any order.
 
     Arrays are one-dimensional, of one length: `at_ns` and prices int64 (ns UTC, ticks), sizes any integer type (lots).
     """
@@ -63,7 +66,10 @@ class BulkFold:
         self._source: Source = "trades"
 
     def trades(self, at_ns: Ints, price_ticks: Ints, size_lots: NDArray[np.integer]) -> None:
-        """Fold trades; size 0 is ignored. Raises `OutsideSession` and `RangeTooWide`; the fold is then unusable."""
+        """Add trades to the ladder; ignore size 0.
+
+        Raises `OutsideSession` and `RangeTooWide`; the object is then unusable.
+        """
         if not (traded := size_lots > 0).all():
             at_ns, price_ticks, size_lots = at_ns[traded], price_ticks[traded], size_lots[traded]
         order = _order(at_ns)
@@ -79,7 +85,7 @@ class BulkFold:
             )  # fmt: skip
 
     def _cut(self, at_ns: Ints) -> list[tuple[int, int, int]]:
-        """Split sorted times by bracket: `(bracket, first, last)`, last not included."""
+        """Split sorted times by bracket into `(bracket, first, last)`, last not included."""
         edges = [*np.searchsorted(at_ns, self._windows[:, 0]).tolist(), len(at_ns)]
         pieces = [(index, a, b) for index, (a, b) in enumerate(pairwise(edges)) if a < b]
         if edges[0] or any(at_ns[b - 1] >= self._windows[index, 1] for index, _, b in pieces):
@@ -103,7 +109,7 @@ class BulkFold:
         np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        """Fold bars stamped at their start; volume 0 is ignored.
+        """Add bars, stamped at their start, to the ladder; ignore volume 0.
 
         A bar's volume is spread evenly over its rows, and the remainder is added at its close (rules §2).
         """
@@ -153,7 +159,7 @@ class BulkFold:
         )  # fmt: skip
 
     def _reach(self, low: int, high: int) -> None:
-        """Widen the tables to include both prices."""
+        """Widen the volume tables to include both prices."""
         rows = self._volume.shape[1]
         if rows and self._base <= low and high < self._base + rows:
             return
@@ -170,7 +176,7 @@ class BulkFold:
         self._volume, self._printed, self._base = volume, printed, new_low
 
     def ladder(self) -> Ladder | None:
-        """Return the session so far; None before its first event."""
+        """Return the ladder of the session so far; None before its first event."""
         if not self._brackets:
             return None
         brackets = tuple(self._brackets[index] for index in sorted(self._brackets))

@@ -59,7 +59,7 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """A folded session: `brackets` in order of index, `volume[i]` lots at `low_ticks + i`.
+    """What was traded in a session: `brackets` in order of index, and `volume[i]` lots at `low_ticks + i`.
 
     `touched`: ranges of rows with any print, where a resting level was tested. Both ends are included; ranges are
     ascending and at least one row apart. `source`: whether volume at price is exact or spread from bars.

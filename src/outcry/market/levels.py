@@ -19,7 +19,10 @@ MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class CompletedSession:
-    """A completed RTH session. One that is not `whole` tests and repairs levels but creates none."""
+    """A completed RTH session.
+
+    If it is not `whole` (recorded completely), it tests and repairs levels but creates none.
+    """
 
     trade_date: date
     ladder: Ladder
@@ -44,7 +47,7 @@ class CarriedLevel:
 
 @dataclass(frozen=True, slots=True)
 class CarriedLevels:
-    """Levels at the close of a session: at most ten of each kind, newest first."""
+    """The naked POCs and poor extremes at the close of a session: at most ten of each kind, newest first."""
 
     naked_pocs: tuple[CarriedLevel, ...]
     poor_highs: tuple[CarriedLevel, ...]
@@ -52,9 +55,9 @@ class CarriedLevels:
 
 
 def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
-    """Return the levels at the close of the last of `sessions`. Its own POC is naked by definition.
+    """Return the naked POCs and poor extremes at the close of the last of `sessions`.
 
-    sessions: of one contract, ascending by trade date.
+    Its own POC is naked by definition. sessions: of one contract, ascending by trade date.
     """
     pocs: list[CarriedLevel] = []
     highs: list[CarriedLevel] = []
@@ -82,7 +85,10 @@ def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
 
 
 def spent(levels: CarriedLevels, ladder: Ladder) -> CarriedLevels:
-    """Return the levels that a later RTH session of the contract has tested or repaired, by its ladder so far."""
+    """Return the levels that a later RTH session of the contract has tested (POCs) or repaired (poor extremes) so far.
+
+    ladder: of that session.
+    """
     return CarriedLevels(
         tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),
         tuple(level for level in levels.poor_highs if ladder.high_ticks > level.price_ticks),

@@ -1,4 +1,4 @@
-"""One live session: its fold, alerts, scenarios and bias, driven by events in order.
+"""One live session: its ladder, alerts, scenarios and bias, updated by events in order.
 
 All results depend only on the `Opening` and the ordered events, however they were batched. `dump` and `load` may be
 used between any two events. A late trade is added to its own bracket and fires no alert (docs/live.md, rules §6).
@@ -61,8 +61,8 @@ class LiveSession:
     ) -> list[Fired]:
         """Apply trades in order of arrival; return the alerts they fired. Size 0 is ignored.
 
-        watched: False for trades too old to act on; they are folded without evaluation. Raises `OutsideSession` and
-        `RangeTooWide`; trades before the faulty one remain applied.
+        watched: False for trades too old to act on; they are added to the ladder without evaluation. Raises
+        `OutsideSession` and `RangeTooWide`; trades before the faulty one remain applied.
         """
         if 0 in size_lots:
             some = [trade for trade in zip(at_ns, price_ticks, size_lots, strict=True) if trade[2]]
@@ -109,7 +109,10 @@ class LiveSession:
         return fired
 
     def advance(self, at_ns: int) -> list[Fired]:
-        """Advance event time; finalize bars and brackets that ended two seconds earlier, and return alerts."""
+        """Move event time forward; return alerts of bars and brackets that become final.
+
+        They become final two seconds after their end.
+        """
         return self._finalize(at_ns - CLOSE_DELAY_NS)
 
     def amended(self, ladder: Ladder | None) -> None:
@@ -137,7 +140,7 @@ class LiveSession:
     # -- results
 
     def ladder(self) -> Ladder | None:
-        """Return the session so far; None before its first event."""
+        """Return the ladder of the session so far; None before its first event."""
         return self._fold.ladder()
 
     def capture(self) -> "Capture | None":
@@ -165,7 +168,7 @@ class LiveSession:
     # -- storing
 
     def dump(self) -> bytes:
-        """Return everything but the opening as canonical JSON."""
+        """Return the session's state, without its opening, as canonical JSON."""
         return encode(self.state())
 
     def state(self) -> dict[str, Any]:
@@ -183,7 +186,7 @@ class LiveSession:
 
     @staticmethod
     def load(opening: Opening, data: bytes) -> "LiveSession":
-        """Restore the result of `dump`. Raises `ValueError` for another version."""
+        """Restore a session from the result of `dump`. Raises `ValueError` for another version."""
         whole = decode(data)
         session = LiveSession(opening, silent=whole["silent"])
         session.revision = whole["revision"]
@@ -201,7 +204,7 @@ class LiveSession:
     # -- internals
 
     def _passed(self, now_ns: int, price: int, size: int) -> bool:
-        """Fold one trade by the fast path; return False if it needs evaluation."""
+        """Add one trade to the ladder by the fast path; return False if the trade must be evaluated."""
         calm = self._monitor.calm
         if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
             return False
@@ -221,7 +224,10 @@ class LiveSession:
     def _nothing_until(
         self, at_ns: Sequence[int], price_ticks: Sequence[int], first: int, count: int, *, watched: bool
     ) -> int:
-        """Return the index of the first trade from `first` on that is late, ends a bar or needs evaluation."""
+        """Return the index of the next trade, from `first` on, that the fast path cannot handle.
+
+        That is one that is late, ends a bar or needs evaluation.
+        """
         if self.empty:
             return first
         monitor, due_ns = self._monitor, self.due_ns
@@ -243,7 +249,7 @@ class LiveSession:
         first: int,
         until: int,
     ) -> None:
-        """Fold trades that are in order and need no evaluation."""
+        """Add trades to the ladder that are in order and need no evaluation."""
         times, prices = at_ns[first:until], price_ticks[first:until]
         self._fold.trades(zip(times, prices, size_lots[first:until], strict=True))
         self._reach(min(prices), max(prices), first=False)
@@ -251,7 +257,7 @@ class LiveSession:
         self._latest_ns = self._event_ns = times[-1]
 
     def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
-        """Apply one trade with evaluation."""
+        """Apply one trade: add it to the ladder and evaluate it for alerts."""
         first, late = self.empty, at_ns < self._latest_ns
         self._fold.trade(at_ns, price, size)
         self._bar_closes.note(at_ns, price)
@@ -272,7 +278,7 @@ class LiveSession:
         self._monitor.opened(price)
 
     def _look(self, seen: Observation) -> list[Fired]:
-        """Evaluate a trade or bar; return the alerts it fires."""
+        """Evaluate a trade or bar already in the ladder; return the alerts it fires."""
         bracket = self._bar_closes.bracket_at(seen.slot_ns)
         return self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
 

@@ -1,7 +1,7 @@
 """The current view of a live session, computed from its ladder, bias and scenarios.
 
-A capture is immutable, so that a view can be computed while the fold continues, or in another process. A capture of
-another version is refused.
+A capture is the immutable input of a view, so that a view can be computed while the session continues, or in another
+process. A capture of another version is refused.
 """
 
 import json
@@ -47,7 +47,10 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Input of a view. Taking it lasts microseconds, so that the fold can continue."""
+    """Immutable state of a session, from which a view can be computed later.
+
+    Taking it lasts microseconds, so that the session can continue.
+    """
 
     opening: Opening
     ladder: Ladder
@@ -59,7 +62,7 @@ class Capture:
     overnight_ladder: Ladder | None = None
 
     def view(self) -> LiveView:
-        """Compute the profile and levels."""
+        """Compute the view: profile, levels and current state."""
         profile, last_ticks = profile_of(self.ladder, IB_BRACKETS), self.ladder.close_ticks
         overnight = self.opening.overnight
         if self.opening.kind is SessionKind.ETH:
@@ -94,7 +97,7 @@ class Capture:
 
     @staticmethod
     def load(data: bytes) -> "Capture":
-        """Restore the result of `dump`. Raises `SnapshotMismatch`."""
+        """Decode a capture from the result of `dump`. Raises `SnapshotMismatch`."""
         version, _, whole = data.partition(b"\n")
         if version != b"%d" % VERSION:
             raise SnapshotMismatch(f"capture of version {version[:8]!r}, this program reads {VERSION}")

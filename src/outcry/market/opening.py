@@ -1,4 +1,4 @@
-"""The opening of a session: its window and the reference levels it is measured against.
+"""The opening of a session: its trading window and the reference levels it is measured against.
 
 References are frozen at the open (rules §6). An `Opening` is logged like a trade, so that a replay or recovery uses the
 same levels, even if sessions have been imported since.
@@ -42,7 +42,7 @@ class IncompleteSession:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A session of one contract at its open.
+    """A session of one contract, with everything known at its open.
 
     contract: its key, `ESZ2026`. segments: half-open windows (ns UTC). prior: None if no session of the contract has
     completed; then no alert that needs prior value can fire. carried: naked POCs and poor extremes at the close of
@@ -113,7 +113,7 @@ class Opening:
 
     @staticmethod
     def load(data: bytes) -> "Opening":
-        """Restore the result of `dump`. Raises `ValueError` for another version."""
+        """Decode an opening from the result of `dump`. Raises `ValueError` for another version."""
         whole = json.loads(data)
         if whole["version"] != VERSION:
             raise ValueError(f"opening of version {whole['version']}, this program reads {VERSION}")

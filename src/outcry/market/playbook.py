@@ -63,7 +63,10 @@ class LevelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelLine:
-    """One line of the table. side: of the last price. distance_ticks: from the last price, 0 or more."""
+    """One line of the playbook's table of levels.
+
+    side: of the last price. distance_ticks: from the last price, 0 or more.
+    """
 
     price_ticks: int
     label: str
@@ -175,7 +178,7 @@ def _side(price_ticks: int, last_ticks: int) -> Side:
 
 
 def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
-    """Return the levels of the prior session. Its midpoint is rounded down to a whole tick."""
+    """Return the table's levels that come from the prior session. Its midpoint is rounded down to a whole tick."""
     poor_high = any(level.made_on == prior.trade_date for level in opening.carried.poor_highs)
     poor_low = any(level.made_on == prior.trade_date for level in opening.carried.poor_lows)
     yield LevelKind.PRIOR_VAH, prior.vah, "VAH"
@@ -188,7 +191,7 @@ def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
 
 
 def _carried(opening: Opening) -> Iterator[_Level]:
-    """Return the overnight range, and carried levels of sessions before the prior one."""
+    """Return the table's overnight range, and naked POCs and poor extremes of sessions before the prior one."""
     if opening.overnight:
         high, low = opening.overnight
         yield LevelKind.ON_HIGH, high, "ONH"
@@ -215,7 +218,7 @@ def _developing(profile: SessionProfile) -> Iterator[_Level]:
 
 
 def _of_balance(profile: SessionProfile) -> Iterator[_Level]:
-    """Return the initial balance and its extensions. Half ticks are rounded away from the balance."""
+    """Return the table's initial balance and its extensions. Half ticks are rounded away from the balance."""
     yield LevelKind.IB_HIGH, profile.ib_high, "IBH"
     yield LevelKind.IB_LOW, profile.ib_low, "IBL"
     balance = profile.ib_high - profile.ib_low

@@ -11,10 +11,10 @@ from outcry.market.methods import DALTON, Method
 
 
 def point_of_control(counts: Sequence[int], method: Method = DALTON) -> tuple[int, tuple[int, ...]]:
-    """Return the index of the widest row and all rows tied for it, ascending. `counts` must not be empty.
+    """Return the index of the row with the largest count, and all rows tied for it, ascending.
 
-    Default tie (mypivots): nearest to the centre of the range, then the side of the centre with more counts, then
-    lower.
+    `counts` must not be empty. Default tie (mypivots): nearest to the centre of the range, then the side of the centre
+    with more counts, then lower.
     """
     most = max(counts)
     tied = tuple(index for index, count in enumerate(counts) if count == most)
@@ -168,12 +168,15 @@ def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> Ses
 
 
 def _tail(tpos: Sequence[int]) -> int:
-    """Return the rows of single prints from an extreme inwards; `tpos` begins at it."""
+    """Return the number of rows of single prints at an extreme. `tpos` begins at the extreme."""
     return next((index for index, count in enumerate(tpos) if count != 1), len(tpos))
 
 
 def _interior(tpos: Sequence[int], low: int) -> tuple[tuple[int, int], ...]:
-    """Return zones of two or more single-print rows between rows of two TPOs or more (rules §5)."""
+    """Return the zones of two or more single-print rows inside the profile (rules §5).
+
+    They lie between rows of two TPOs or more.
+    """
     singles = runs([count == 1 for count in tpos], low)
     wide = [
         (start, end)

@@ -41,7 +41,7 @@ class BadReference(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of a table, with its position for errors."""
+    """One row of a table, with its file and line for error messages."""
 
     file: str
     number: int

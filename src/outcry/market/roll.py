@@ -32,7 +32,7 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class RollRule:
-    """Roll rule of one product.
+    """When the front contract of one product rolls to the next.
 
     sessions: consecutive sessions in which the next contract must lead. deadline: trade date from which a contract is
     no longer front. following: the next contract of the cycle.
@@ -49,7 +49,7 @@ class RollRule:
 
 
 def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
-    """Return the front of every trade date in `volumes`, ascending.
+    """Return the front contract of every trade date in `volumes`, ascending.
 
     On the first date it is the contract with the most volume, the nearest of equals.
     """
@@ -59,7 +59,7 @@ def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
 def front_on(
     volumes: Volumes, trade_date: date, available: Collection[Contract], rule: RollRule
 ) -> Front | None:
-    """Return the front of a trade date after all in `volumes`; None if `volumes` is empty.
+    """Return the front contract of a trade date after all in `volumes`; None if `volumes` is empty.
 
     available: contracts that may become front on the deadline; in history these are the ones that traded on the date.
     """
@@ -79,7 +79,7 @@ def _followed(volumes: Volumes, rule: RollRule) -> tuple[list[Front], "_Roll | N
 
 
 class _Roll:
-    """Follows the front from one trade date to the next."""
+    """Determines the front contract of one trade date after another."""
 
     def __init__(self, rule: RollRule, front: Contract) -> None:
         self._rule, self._front = rule, front
@@ -89,7 +89,7 @@ class _Roll:
         self._silent = 0
 
     def on(self, trade_date: date, available: Collection[Contract]) -> Front:
-        """Return the front of the next trade date, by the volumes added so far."""
+        """Return the front contract of the next trade date, by the volumes added so far."""
         challenger = self._challenger()
         if challenger is None and trade_date >= self._rule.deadline(self._front):
             challenger = self._most_traded(trade_date, available)
@@ -113,7 +113,7 @@ class _Roll:
         }
 
     def _challenger(self) -> Contract | None:
-        """Return the nearest contract that has led for long enough."""
+        """Return the nearest contract that has led by volume for enough sessions."""
         ready = [contract for contract, led in self._leads.items() if led >= self._rule.sessions]
         return min(ready, key=_order, default=None)
 

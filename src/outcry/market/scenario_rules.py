@@ -67,7 +67,10 @@ def scenario_rules(
 
 
 def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
-    """Acceptance: two consecutive brackets close outside value. Without range beyond value there is no target."""
+    """Return the rule of acceptance: two consecutive brackets close outside value.
+
+    Without range beyond value there is no target.
+    """
     if prior.high > prior.vah:
         yield ScenarioRule(
             ScenarioId.ACCEPT_ABOVE,
@@ -91,7 +94,7 @@ def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
-    """The 80 % rule (rules §6): an open outside value, then two consecutive closes inside it, edges included."""
+    """Return the 80 % rule (rules §6): an open outside value, then two consecutive closes inside it, edges included."""
     if prior.vah == prior.val:
         return
     confirm = Condition("bracket_close", "in", prior.val, times=2, to_ticks=prior.vah)
@@ -116,7 +119,10 @@ def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
-    """Failed IB breakout: a bracket closes back inside. Targets: the midpoint (rounded down), then the far edge."""
+    """Return the rule of a failed IB breakout: a bracket closes back inside.
+
+    Targets: the midpoint (rounded down), then the far edge.
+    """
     middle = (high + low) // 2
     confirm = Condition("bracket_close", "in", low, to_ticks=high)
     yield ScenarioRule(
@@ -142,10 +148,10 @@ def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
 
 
 def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
-    """Gap: an open outside the prior range. A trade at the edge of that range fills the gap and voids the scenario.
+    """Return the gap rule: an open outside the prior range.
 
-    The close of the first bracket that traded confirms it. Until the initial balance is complete, the target is the
-    edge of the gap.
+    A trade at the edge of that range fills the gap and voids the scenario. The close of the first bracket that traded
+    confirms it. Until the initial balance is complete, the target is the edge of the gap.
     """
     yield ScenarioRule(
         ScenarioId.GAP_UP_HELD,
@@ -168,7 +174,7 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
 
 
 def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
-    """Repair of the nearest poor extreme at or beyond the open, by a trade beyond it (rules §5)."""
+    """Return the repair rule: a trade beyond the nearest poor extreme at or beyond the open (rules §5)."""
     away = arm_ticks(opening.prior)
     above = [level for level in opening.carried.poor_highs if level.price_ticks >= open_ticks]
     if above:

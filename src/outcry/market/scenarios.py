@@ -19,7 +19,10 @@ _IDS = tuple(ScenarioId)  # iterating over an enum is slow
 
 
 class Phase(StrEnum):
-    """WAITING: `if` is not met. READY: it is met, not confirmed. HALFWAY: active and past the first of two targets."""
+    """Progress of a scenario.
+
+    WAITING: `if` is not met. READY: it is met, not confirmed. HALFWAY: active and past the first of two targets.
+    """
 
     WAITING = "waiting"
     READY = "ready"
@@ -37,7 +40,10 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """The condition that was met. IMPOSSIBLE: the session opened at a price where `if` can no longer be met."""
+    """Which condition of a scenario was met.
+
+    IMPOSSIBLE: the session opened at a price where `if` can no longer be met.
+    """
 
     IF = "if"
     IMPOSSIBLE = "impossible"
@@ -126,7 +132,7 @@ def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
 
 
 class Scenarios:
-    """Scenarios of one RTH or ETH session. Prices in ticks, times ns UTC.
+    """The scenarios of one RTH or ETH session and their states. Prices in ticks, times ns UTC.
 
     Call `opened` first, then `traded` and `bracket_closed` in order of event time. Trades inside `quiet()` may be
     skipped.
@@ -206,7 +212,7 @@ class Scenarios:
         self._recompute_band()
 
     def quiet(self) -> QuietBand:
-        """Return the band in which `traded` changes nothing, valid until another method is called."""
+        """Return the price band in which `traded` changes nothing, valid until another method is called."""
         return self._quiet
 
     def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
@@ -249,12 +255,12 @@ class Scenarios:
         return tuple(states)
 
     def _recompute(self) -> None:
-        """Recompute the conditions after the open or the initial balance changed."""
+        """Recompute the scenarios' conditions after the open or the initial balance changed."""
         self._rules = scenario_rules(self._opening, self._open_ticks, self._ib)
         self._recompute_band()
 
     def _recompute_band(self) -> None:
-        """Recompute the conditions on trades that apply now, and the band that meets none of them."""
+        """Recompute which conditions on trades apply now, and the price band that meets none of them."""
         self._states: tuple[ScenarioState, ...] | None = None
         self._trade_conditions = [
             (self._tracks[rule.id], sign, condition)
@@ -270,7 +276,7 @@ class Scenarios:
 
 
 def _unmet(condition: Condition) -> QuietBand:
-    """Return the band that does not meet a condition on trades. Such a condition is a bound, never a range."""
+    """Return the price band that does not meet a condition on trades. Such a condition is a bound, never a range."""
     if condition.op in {">", ">="}:
         return QuietBand(ALWAYS_QUIET.low, condition.price_ticks + (condition.op == ">"), NEVER_NS)
     return QuietBand(condition.price_ticks - (condition.op == "<"), ALWAYS_QUIET.high, NEVER_NS)

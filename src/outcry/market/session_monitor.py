@@ -1,7 +1,7 @@
 """Evaluates a live session: alerts, scenarios, bias and the initial balance they use.
 
-It computes the price band in which none of them can change, so that most trades only need to be folded. The initial
-balance is fixed when the first hour ends; only a late trade changes it afterwards (rules §6).
+It computes the price band in which none of them can change, so that most trades only need to be added to the ladder.
+The initial balance is fixed when the first hour ends; only a late trade changes it afterwards (rules §6).
 """
 
 from typing import Any
@@ -20,9 +20,10 @@ from outcry.market.units import NANOS_PER_HOUR
 
 
 class SessionMonitor:
-    """Evaluates one session. Times ns UTC, prices ticks. Methods with a `fold` expect the session's own fold.
+    """Evaluates the trades of one session. Times ns UTC, prices ticks.
 
-    calm: the cached band in which no trade changes anything; None: it must be recomputed.
+    Methods with a `fold` expect the session's own fold. calm: the cached price band in which no trade changes anything;
+    None: it must be recomputed.
     """
 
     __slots__ = (
@@ -76,7 +77,10 @@ class SessionMonitor:
             self._scenarios.opened(open_ticks)
 
     def quiet(self, due_ns: int) -> QuietBand:
-        """Return the band in which no trade changes anything. due_ns: when the next bar or bracket becomes final."""
+        """Return the price band in which no trade changes anything.
+
+        due_ns: when the next bar or bracket becomes final.
+        """
         if self.calm is None:
             calm = self._scenarios.quiet()
             if self._alerts:
@@ -85,7 +89,7 @@ class SessionMonitor:
         return self.calm
 
     def unwatched(self, due_ns: int) -> QuietBand:
-        """Return the same band for trades that are folded without evaluation."""
+        """Return the price band for trades that are added without evaluation, like `quiet`."""
         return self._bounded(ALWAYS_QUIET, due_ns)
 
     def traded(
@@ -142,14 +146,14 @@ class SessionMonitor:
         return fired
 
     def _bounded(self, quiet: QuietBand, due_ns: int) -> QuietBand:
-        """Limit a band to the time before the next bar, bracket or initial balance change."""
+        """Limit a price band to the time before the next bar, bracket or initial balance change."""
         until_ns = min(quiet.until_ns, due_ns, self._opening.close_ns)
         return QuietBand(
             quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self.hour_ends_ns)
         )
 
     def dump(self) -> dict[str, Any]:
-        """Return the argument of `restore`, as JSON values."""
+        """Return the state as the argument of `restore`, in JSON values."""
         return {
             "ib": [self._ib_settled, self._ib],
             "structure": self._alerts.dump() if self._alerts else None,

@@ -15,7 +15,7 @@ class SnapshotMismatch(ValueError):
 
 
 def dump(ladder: Ladder) -> bytes:
-    """Encode a ladder."""
+    """Encode a ladder as canonical JSON bytes."""
     brackets = [
         [b.index, b.open_ticks, b.high_ticks, b.low_ticks, b.close_ticks, b.first_ns, b.last_ns]
         for b in ladder.brackets
@@ -25,7 +25,7 @@ def dump(ladder: Ladder) -> bytes:
 
 
 def load(data: bytes) -> Ladder:
-    """Decode a ladder. Raises `SnapshotMismatch`."""
+    """Decode a ladder from the result of `dump`. Raises `SnapshotMismatch`."""
     try:
         version, source, low, brackets, volume, touched = json.loads(data)
         if version != VERSION:

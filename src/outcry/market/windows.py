@@ -82,7 +82,7 @@ class TradingHours:
         return self.is_business_day(root, day) and self._hours_of(root, day) is not None
 
     def windows(self, root: str, day: date) -> tuple[Segment, ...]:
-        """Return all windows of a trade date, including those of preceding half-days that belong to it."""
+        """Return all windows of a trade date, including those of earlier half-days that belong to it."""
         known = self._known.get((root, day))
         if known is None:
             found: list[Segment] = []
@@ -131,7 +131,7 @@ class TradingHours:
         return day - ONE_DAY
 
     def _own_windows(self, root: str, day: date) -> list[Segment]:
-        """Return the windows of one calendar day, limited by a late open or early close."""
+        """Return the trading windows of one calendar day alone, limited by a late open or early close."""
         hours, row = self._hours_of(root, day), self._row(root, day)
         if hours is None or hours.globex is None or (row and row.kind is DayKind.CLOSED):
             return []

@@ -20,7 +20,7 @@ def lifetime_days(universe: Universe, contract: Contract) -> tuple[date, date]:
 
 
 def lifetime_ns(universe: Universe, contract: Contract) -> tuple[int, int]:
-    """Return `lifetime_days` as a half-open window (ns UTC)."""
+    """Return the dates of `lifetime_days` as a half-open window in ns UTC."""
     first, last = lifetime_days(universe, contract)
     return day_ns(first), day_ns(last + ONE_DAY)
 

@@ -1,4 +1,4 @@
-"""The parts of a session that its recordings cover.
+"""The parts of a session that its recordings cover, and the rest.
 
 A file covers the time from its first to its last row; a feed covers the time it was connected. Spans at most five
 minutes apart are merged, because a session completes five minutes after its close.
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return spans in order, merging those that overlap or are at most `GRACE_NS` apart."""
+    """Sort time spans, and merge those that overlap or are at most `GRACE_NS` apart."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + GRACE_NS:
@@ -27,8 +27,10 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
-    """Return the trading time of a session that no span covers, as half-open windows (ns UTC, in order) longer than
-    `GRACE_NS`."""
+    """Return the trading time of a session that no recording covers.
+
+    These are half-open windows (ns UTC, in order) longer than `GRACE_NS`.
+    """
     whole = joined(spans)
     found: list[Span] = []
     for opened, closed in session.segments:

@@ -1,4 +1,4 @@
-"""Merges stored rows with rows of a file, without loss and without counting a row twice.
+"""Merges the rows of a file with stored rows, without loss and without counting a row twice.
 
 Trades are compared as multisets with the stored ones. Two equal trades in one file are two trades (real files contain
 them); the same two in a second file are the same trades. Of two bars with one timestamp the one with more volume is
@@ -16,7 +16,10 @@ _IDENTITY = ["ts_event", "price", "size", "side", "sequence"]
 
 
 def join(kept: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
-    """Return all rows in order of time, and the times of rows in `new` that are duplicates. Inputs may be unsorted."""
+    """Return stored and new rows merged, in order of time, and the times of new rows that are duplicates.
+
+    Inputs may be unsorted.
+    """
     if quality is Quality.TICKS:
         known = _known(kept, new)
         both = np.concatenate([kept, new[~known]])
@@ -28,7 +31,10 @@ def join(kept: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
 
 
 def _known(kept: Rows, new: Rows) -> NDArray[np.bool_]:
-    """Return a mask of rows in `new` that are also in `kept`: of n equal rows there, the first n in `new`."""
+    """Return a mask of the rows in `new` that are duplicates of rows in `kept`.
+
+    Of n equal rows in `kept`, each marks one row in `new`, the first ones.
+    """
     if not len(kept):
         return np.zeros(len(new), bool)
     identity = np.dtype([(name, new.dtype[name]) for name in _IDENTITY])

@@ -47,7 +47,7 @@ class RowFlag(IntFlag):
 
 
 class Resume(StrEnum):
-    """How a feed can resume after an interruption."""
+    """How a feed continues after an interruption."""
 
     BY_TIME = "by_time"
     BY_ID = "by_id"
@@ -55,7 +55,7 @@ class Resume(StrEnum):
 
 
 class Backfill(StrEnum):
-    """History of the session that a feed delivers when opened."""
+    """How much history of the current session a feed delivers when opened."""
 
     TICKS = "ticks"
     BARS_1S = "bars_1s"
@@ -65,7 +65,7 @@ class Backfill(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeedCaps:
-    """Capabilities of a feed.
+    """Capabilities and properties of a feed.
 
     resolution_ns: of its event times. reach_ns: how far back its history goes; 0 without history. lag_ns: its usual
     delay, for example of a file written at intervals. own_clock: its time is not the present (a replay or simulation);
@@ -89,11 +89,11 @@ class FeedCaps:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Position to start from: rows at or after `since_ns` (event time). last_id: the newest known id; 0 without one.
+    """Position from which a feed starts: rows at or after `since_ns` (event time).
 
-    barred_ns: starts of minutes of open trade dates that only bars cover; a starting feed may replace them with trades
-    (`Replaced`). answered_ns: start of the current session including its overnight (ns UTC), 0 if unknown; a feed whose
-    history is bars replaces bars from there on.
+    last_id: the newest known id; 0 without one. barred_ns: starts of minutes of open trade dates that only bars cover;
+    a starting feed may replace them with trades (`Replaced`). answered_ns: start of the current session including its
+    overnight (ns UTC), 0 if unknown; a feed whose history is bars replaces bars from there on.
     """
 
     since_ns: int
@@ -104,14 +104,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Trades:
-    """Trades in order of arrival, dtype `LIVE_TRADE`."""
+    """Feed event: trades in order of arrival, dtype `LIVE_TRADE`."""
 
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Completed bars, dtype `records.BAR`, stamped at their start, in order."""
+    """Feed event: completed bars, dtype `records.BAR`, stamped at their start, in order."""
 
     rows: Rows
     quality: Quality
@@ -120,7 +120,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """History is complete up to `at_ns`, in this quality; what follows is live.
+    """Feed event: history is complete up to `at_ns`, in this quality; what follows is live.
 
     After an interruption it also ends the overlap, unless `at_ns` is before the newest known row. An equal row after it
     is another trade.
@@ -132,7 +132,7 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Trades are missing in a half-open window (ns UTC). why: the reason."""
+    """Feed event: trades are missing in a half-open window (ns UTC). why: the reason."""
 
     from_ns: int
     to_ns: int
@@ -141,7 +141,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """All trades of a half-open window (ns UTC) have been sent now."""
+    """Feed event: all trades of a window that was reported as missing have been sent now (half-open, ns UTC)."""
 
     from_ns: int
     to_ns: int
@@ -149,7 +149,7 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """All trades of a half-open window (ns UTC, at bar boundaries); they replace the bars of that time.
+    """Feed event: all trades of a half-open window (ns UTC, at bar boundaries), which replace the bars of that time.
 
     rows: as in `Trades`, in order of time, all inside the window; may be empty. Sent after `CaughtUp`, oldest window
     first, some thousand rows at a time.
@@ -162,7 +162,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """The exchange busted or corrected a trade, named by the feed's id. New price in 10⁻⁹, size in lots."""
+    """Feed event: the exchange busted or corrected a trade, named by the feed's id. New price in 10⁻⁹, size in lots."""
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -172,14 +172,14 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The connection works. at_ns: time of the feed's clock; earlier events are no longer expected."""
+    """Feed event: the connection works. at_ns: time of the feed's clock; earlier events are no longer expected."""
 
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeCounter:
-    """The feed's own volume of the trade date up to `at_ns`, in lots. The received volume must reach it."""
+    """Feed event: the feed's own volume of the trade date up to `at_ns`, in lots. The received volume must reach it."""
 
     at_ns: int
     volume_lots: int
@@ -191,7 +191,7 @@ CATCHING_UP = "catching_up"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """State of the subscription. code: stable; text: for a person.
+    """Feed event: state of the subscription. code: stable; text: for a person.
 
     After the code `CATCHING_UP` new events are in the past, and the stream is not live until another status follows.
     """
@@ -203,7 +203,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The feed is finished, for example at the end of a recording."""
+    """Feed event: the feed is finished, for example at the end of a recording."""
 
     at_ns: int
 
@@ -234,7 +234,7 @@ class LoginRefused(FeedRefused):
 
 
 class Feed(Protocol):
-    """One connection to one source. name: short, lower case; the source in answers and on the tape."""
+    """One connection to one source of trades. name: short, lower case; names the source in answers and on the tape."""
 
     name: str
     caps: FeedCaps
@@ -246,7 +246,7 @@ class Feed(Protocol):
         ...
 
     def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """Stream a contract from a cursor. Raises `FeedLost` or `FeedRefused`."""
+        """Stream the events of a contract from a cursor. Raises `FeedLost` or `FeedRefused`."""
         ...
 
     async def close(self) -> None:

@@ -16,7 +16,10 @@ Identity = tuple[int, int, int, bytes, int]
 
 
 class Overlap:
-    """The overlap of one contract. barred_ns: before this time bars already cover what was traded."""
+    """Filter of rows that a feed may repeat after a reconnect, for one contract.
+
+    barred_ns: before this time bars already cover what was traded.
+    """
 
     def __init__(self) -> None:
         self._known: Counter[Identity] = Counter()
@@ -29,7 +32,7 @@ class Overlap:
         return bool(self._known)
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
-        """Start the overlap after a reconnect.
+        """Start to filter after a reconnect.
 
         Rows up to `latest_ns` may repeat those in `recent`. Bars up to `last_bar_ns` are already stored, and cover
         trades before `barred_ns`.
@@ -38,12 +41,12 @@ class Overlap:
         self._until_ns, self._bars_until_ns, self.barred_ns = latest_ns, last_bar_ns, barred_ns
 
     def caught_up(self, at_ns: int) -> None:
-        """End the overlap if history is complete up to the newest stored row or later."""
+        """Stop filtering if the feed's history is complete up to the newest stored row or later."""
         if at_ns >= self._until_ns:
             self._known = Counter()
 
     def trades(self, rows: Rows) -> Rows:
-        """Return the new rows of dtype `LIVE_TRADE`."""
+        """Return the trades that are not repeated, dtype `LIVE_TRADE`."""
         rows = rows[rows["ts_event"] >= self.barred_ns]  # bars of the same time already count them
         if self._known and len(rows):
             first_ns = int(rows["ts_event"].min())
@@ -54,14 +57,14 @@ class Overlap:
         return rows
 
     def bars(self, rows: Rows, bar_ns: int) -> Rows:
-        """Return the new rows of dtype `records.BAR`. bar_ns: length of a bar."""
+        """Return the bars that are not repeated, dtype `records.BAR`. bar_ns: length of a bar."""
         fresh = rows[rows["ts_event"] > self._bars_until_ns]
         if len(fresh):
             self.barred_ns = max(self.barred_ns, int(fresh["ts_event"].max()) + bar_ns)
         return fresh
 
     def _unknown(self, rows: Rows) -> Rows:
-        """Return rows without duplicates: n equal known rows remove n rows."""
+        """Return rows without those already known: n equal known rows remove n rows."""
         keep = np.ones(len(rows), bool)
         for at in np.flatnonzero(rows["ts_event"] <= self._until_ns):
             identity = next(_identities(rows[at : at + 1]))

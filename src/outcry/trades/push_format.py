@@ -60,7 +60,7 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock that is further off would put trades 
 
 
 class Origin(StrEnum):
-    """The sender of a push."""
+    """Kind of program that sent a push."""
 
     PROGRAM = "program"  #: a user's program with a key; it may not use names of the service's own feeds
     PROCESS = "process"  #: a process of the service
@@ -102,7 +102,10 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Disk space and streams that a user's feeds use, and their limits. limit_bytes: 0 for no limit."""
+    """Disk space and number of streams that a user's pushed feeds use, with their limits.
+
+    limit_bytes: 0 for no limit.
+    """
 
     used_bytes: int
     limit_bytes: int
@@ -126,17 +129,23 @@ class Usage:
 
 
 class Intake(Protocol):
-    """Receiver of pushes. universe: the contracts it accepts."""
+    """Interface that receives pushed events. universe: the contracts it accepts."""
 
     universe: Universe
 
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
-        """Pass on events and wait up to about `WAIT_S` until they are accepted; return the number of the first that is
-        not. Raises `InvalidRequest`, and `Occupied` if another push of this contract is in progress."""
+        """Accept pushed events; return the number of the first event that was not accepted.
+
+        Waits up to about `WAIT_S`. Raises `InvalidRequest`, and `Occupied` if another push of this contract is in
+        progress.
+        """
         ...
 
     async def usage(self, owner: int) -> Usage | None:
-        """Return an owner's usage; None without a quota, or if it is counted elsewhere."""
+        """Return how much disk space and how many streams an owner uses.
+
+        None without a quota, or if it is counted elsewhere.
+        """
         ...
 
 
@@ -239,7 +248,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
 
 
 def keep_recent(kept: deque[Trades], newest: Trades) -> None:
-    """Add trades to those kept for repetition, and drop trades older than `KEPT_NS`."""
+    """Add trades to those kept for repeating to a new reader, and drop trades older than `KEPT_NS`."""
     kept.append(newest)
     horizon_ns = int(newest.rows["ts_event"].max()) - KEPT_NS
     while int(kept[0].rows["ts_event"].max()) < horizon_ns:

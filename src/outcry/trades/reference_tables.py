@@ -31,7 +31,7 @@ class UnknownVariant(BadReference):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The traded products and their calendar."""
+    """The reference data: all traded products and their calendar."""
 
     universe: Universe
     calendar: Calendar

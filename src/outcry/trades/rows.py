@@ -1,6 +1,6 @@
-"""Array operations on rows of trades and bars before they are folded.
+"""Array operations on rows of trades and bars before they are added to a session.
 
-Rows with an off-tick price are quarantined and counted, never rounded. Rows are folded in order of time.
+Rows with an off-tick price are quarantined and counted, never rounded. Rows are added in order of time.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Column = NDArray[Any]
 
 
 def in_order(rows: Rows, latest_ns: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return rows in order of time, and a mask of late ones. latest_ns: time of the latest row before them."""
+    """Sort rows by time; also return a mask of rows that are late. latest_ns: time of the latest row before them."""
     times = rows["ts_event"]
     if not len(rows) or (times[0] >= latest_ns and not (times[1:] < times[:-1]).any()):
         return rows, np.zeros(len(rows), bool)
@@ -63,7 +63,10 @@ def bars_of(rows: Rows, quality: Quality) -> Rows:
 
 
 def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality) -> None:
-    """Fold rows. ticks: their prices in ticks; one column for trades, open, high, low and close for bars."""
+    """Add rows to a session's fold.
+
+    ticks: their prices in ticks; one column for trades, open, high, low and close for bars.
+    """
     if quality is Quality.TICKS:
         fold.trades(rows["ts_event"], ticks[0], rows["size"])
     else:

@@ -27,7 +27,7 @@ RowSlice = tuple["SessionSlice", int, int]
 
 @dataclass(frozen=True, slots=True)
 class SessionSlice:
-    """The half-open window (ns UTC) of one session on one trade date."""
+    """The part of one session on one trade date, as a half-open window (ns UTC)."""
 
     start_ns: int
     end_ns: int
@@ -37,7 +37,7 @@ class SessionSlice:
 
 @dataclass(frozen=True, slots=True)
 class _Period:
-    """Slices that overlap a period of thirty days, in order, and their starts (ns UTC)."""
+    """The session slices of thirty days, in order, and their starts (ns UTC)."""
 
     slices: list[SessionSlice]
     starts: NDArray[np.int64]
@@ -51,7 +51,10 @@ class SessionIndex:
         self._period = lru_cache(_MAX_PERIODS)(self._compute)
 
     def split(self, at_ns: NDArray[np.int64]) -> tuple[list[RowSlice], int]:
-        """Return `(slice, first, last)` for ascending times, last not included; and the number of rows in no slice."""
+        """Split ascending times by session slice.
+
+        Return `(slice, first, last)` for each, last not included, and the number of times in no slice.
+        """
         if not len(at_ns):
             return [], 0
         number, last = int(at_ns[0]) // _PERIOD_NS, int(at_ns[-1]) // _PERIOD_NS
@@ -95,7 +98,7 @@ class SessionIndex:
 
 
 def _pieces(period: _Period, at_ns: NDArray[np.int64], offset: int) -> list[RowSlice]:
-    """Split times that are all in one period. offset: index of the first time in the whole array."""
+    """Split times that are all in one thirty-day period. offset: index of the first time in the whole array."""
     first = max(0, int(np.searchsorted(period.starts, at_ns[0], side="right")) - 1)
     last = int(np.searchsorted(period.starts, at_ns[-1], side="right"))
     slices = period.slices[first:last]

@@ -11,7 +11,7 @@ Hole = tuple[int, int]
 
 
 class VolumeGapCheck:
-    """Compares the counter of one stream."""
+    """Compares one stream's volume counter with the volume received."""
 
     def __init__(self) -> None:
         self._ahead = 0  # counter minus received volume when both last agreed
@@ -20,7 +20,10 @@ class VolumeGapCheck:
         self._unmet: VolumeCounter | None = None
 
     def check(self, count: VolumeCounter, ours: int) -> Hole | None:
-        """Return the time with missing trades if a new count proves one. ours: lots received since any fixed start."""
+        """Return the time span with missing trades, if a new count proves that some are missing.
+
+        ours: lots received since any fixed start.
+        """
         if (
             self._agreed_ns is None or count.volume_lots < self._newest
         ):  # the first count, or a new trade date

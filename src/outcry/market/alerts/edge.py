@@ -1,4 +1,4 @@
-"""Upper and lower edges of an auction, with distances measured outwards from either.
+"""Upper and lower edges of an auction (such as VAH and VAL), with distances measured outwards from either.
 
 Alert machines use these distances, so that each rule is written once for both sides. `arm` is the distance price must
 move away before an edge can be approached again (rules §6).
@@ -24,7 +24,10 @@ VA_PARAMS = (
 
 
 def arm_ticks(prior: Prior | None) -> int:
-    """Return a tenth of the prior value area, rounded up, at least eight ticks."""
+    """Return how far price must move away before an edge can be tested again, in ticks.
+
+    It is a tenth of the prior value area, rounded up, at least eight ticks.
+    """
     width = prior.vah - prior.val if prior else 0
     return max(LEAST_ARM_TICKS, -(-width // 10))
 
@@ -60,7 +63,7 @@ class Edge:
     def quiet(
         self, inner: int = -BEYOND_TICKS, outer: int = BEYOND_TICKS, until_ns: int = NEVER_NS
     ) -> QuietBand:
-        """Return the band strictly between `inner` and `outer` ticks beyond the edge."""
+        """Return the price band strictly between `inner` and `outer` ticks beyond the edge."""
         if self.sign > 0:
             return QuietBand(self.ticks + inner, self.ticks + outer, until_ns)
         return QuietBand(self.ticks - outer, self.ticks - inner, until_ns)
@@ -68,7 +71,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class ValueEdge(Edge):
-    """An edge of the prior value area."""
+    """An edge of the prior value area: VAH or VAL."""
 
     prior: Prior
 
@@ -79,7 +82,7 @@ class ValueEdge(Edge):
 
     @property
     def ref(self) -> str:
-        """Return the label of the edge."""
+        """Return the label of the edge, as alerts name it."""
         return "VAH" if self.sign > 0 else "VAL"
 
     def in_value(self, price_ticks: int) -> bool:

@@ -25,7 +25,7 @@ PARAMS = (
 
 
 class Phase(StrEnum):
-    """State of one side: no balance yet, watched or broken."""
+    """State of one side of the initial balance: no balance yet, watched or broken."""
 
     FORMING = "forming"
     ABSENT = "absent"
@@ -72,7 +72,7 @@ class Balance:
 
 
 class BalanceBreak:
-    """State machine of one side of the balance."""
+    """State machine of the alert on one side of the initial balance."""
 
     __slots__ = ("_balance", "_phase", "_upper", "quiet", "ref", "type")
 
@@ -85,7 +85,7 @@ class BalanceBreak:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return the alert's parameters if it fires, else None."""
+        """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         if seen.slot_ns < self._balance.hour_ns:
             return None
         if self._phase is Phase.FORMING:
@@ -95,7 +95,7 @@ class BalanceBreak:
         return said
 
     def revised(self) -> None:
-        """Update the state after the balance was set, or changed by a late trade."""
+        """Update the machine after the initial balance was set, or changed by a late trade."""
         if self._phase is not Phase.FORMING:
             self._move(Sign.FORMED if self._balance.ib else Sign.EMPTY)
         self.quiet = self._band()
@@ -137,7 +137,7 @@ class BalanceBreak:
         return QuietBand(low - 1, BEYOND_TICKS, NEVER_NS)
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`. The balance is stored separately."""
+        """Return the machine's state as the arguments of `restore`. The balance is stored separately."""
         return [self._phase.value]
 
     def restore(self, phase: str) -> None:

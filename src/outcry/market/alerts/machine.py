@@ -1,5 +1,6 @@
 """Types shared by the alert state machines: observations, fired alerts, quiet bands and transitions.
 
+An observation is a trade or bar. A sign is what it means to the machine, and moves it from one phase to another.
 Machines use event time only. A machine changes state at the observation that fires, not at a later price. Every pair of
 phase and sign is in its table, or listed as impossible (rules §6).
 """
@@ -65,7 +66,7 @@ class Observation:
         return "bar" if self.slot_ns < self.at_ns else "trade"
 
     def nearest(self, price_ticks: int) -> int:
-        """Return the traded price nearest to a price. A bar trades every price of its range."""
+        """Return the observed price nearest to `price_ticks`. A bar counts as trading every price of its range."""
         return min(max(price_ticks, self.low), self.high)
 
 
@@ -89,7 +90,7 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class QuietBand:
-    """A band in which trades change nothing: strictly between `low` and `high` (ticks), before `until_ns`."""
+    """A price band in which trades change nothing: strictly between `low` and `high` (ticks), before `until_ns`."""
 
     low: int
     high: int
@@ -114,7 +115,10 @@ Sign = TypeVar("Sign", bound=StrEnum)
 
 
 def move(table: Mapping[tuple[Phase, Sign], Phase], phase: Phase, sign: Sign) -> Phase:
-    """Return the next phase. Raises `MissingTransition` for a pair that is not in the table."""
+    """Return the phase that follows on a sign (event).
+
+    Raises `MissingTransition` for a pair that is not in the table.
+    """
     try:
         return table[phase, sign]
     except KeyError:

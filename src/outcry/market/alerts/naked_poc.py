@@ -23,7 +23,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "d
 
 
 class Phase(StrEnum):
-    """Position of the price relative to the level."""
+    """Whether price is away from the level, at it, or has tested it."""
 
     UNOPENED = "unopened"
     PRICE_BELOW = "price_below"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of an observation."""
+    """What an observation means to the machine."""
 
     BELOW = "traded below it"
     ABOVE = "traded above it"
@@ -72,7 +72,7 @@ class NakedPoc:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return the alert's parameters if it fires, else None."""
+        """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         level = self._level
         if self._phase is Phase.TESTED:
             return None
@@ -114,7 +114,7 @@ class NakedPoc:
                 return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         return [self._phase.value, self._at_open]
 
     def restore(self, phase: str, at_open: int) -> None:

@@ -28,7 +28,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of an observation."""
+    """What an observation means to the machine."""
 
     REVISITED = "within tol, not beyond (fires: revisit)"
     REPAIRED = "within tol and beyond (fires: repaired)"
@@ -70,7 +70,7 @@ class PoorExtreme:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return the alert's parameters if it fires, else None."""
+        """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         edge = self._edge
         said = None
         furthest = edge.furthest(seen)
@@ -116,7 +116,7 @@ class PoorExtreme:
                 return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         return [self._phase.value, self._fired_ns]
 
     def restore(self, phase: str, fired_ns: int) -> None:

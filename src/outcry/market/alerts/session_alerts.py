@@ -1,7 +1,7 @@
 """All alert machines of one RTH session, driven by trades and by the closes of bars and brackets (rules §6).
 
-This module coordinates the machines: the order of alerts from one event, alert keys, and the band in which no machine
-changes. A reject mutes the test of its edge, and acceptance disarms its reject.
+This module coordinates the machines: the order of alerts from one event, alert keys, and the price band in which no
+machine changes. A reject alert mutes the test alert of its edge, and acceptance disarms its reject alert.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,18 +23,18 @@ from outcry.market.units import NANOS_PER_MS
 
 
 class Machine(Protocol):
-    """A state machine driven by observations. quiet: the band in which it neither fires nor changes."""
+    """Interface of an alert's state machine. quiet: the price band in which it neither fires nor changes."""
 
     type: AlertType
     ref: str
     quiet: QuietBand
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return the alert's parameters if it fires, else None."""
+        """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         ...
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Machine(Protocol):
 
 
 class _Family:
-    """Machines of one type in the order in which they fire, and the band in which none of them changes."""
+    """Alert machines of one type in the order in which they fire, and the price band in which none of them changes."""
 
     __slots__ = ("machines", "quiet")
 
@@ -54,7 +54,7 @@ class _Family:
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute the band after a machine changed."""
+        """Recompute the quiet price band after a machine changed."""
         self.quiet = _joined([machine.quiet for machine in self.machines])
 
 
@@ -145,7 +145,7 @@ class SessionAlerts:
         return fired
 
     def quiet(self) -> QuietBand:
-        """Return the band in which `traded` neither fires nor changes anything while `ib` stays the same.
+        """Return the price band in which `traded` neither fires nor changes anything while `ib` stays the same.
 
         A bar is inside the band if its whole range is.
         """
@@ -209,7 +209,10 @@ def _within(quiet: QuietBand, seen: Observation) -> bool:
 
 
 def _joined(bands: Iterable[QuietBand]) -> QuietBand:
-    """Return the intersection of bands. Comparisons are faster than `max` here, and every change needs it."""
+    """Return the intersection of price bands.
+
+    Comparisons are faster than `max` here, and every change needs it.
+    """
     low, high, until_ns = ALWAYS_QUIET.low, ALWAYS_QUIET.high, ALWAYS_QUIET.until_ns
     for band in bands:
         low = band.low if band.low > low else low

@@ -52,7 +52,7 @@ NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, S
 
 
 class EdgeAccept:
-    """State machine of acceptance beyond one edge."""
+    """State machine of the acceptance alert beyond one edge of prior value."""
 
     __slots__ = ("_count", "_edge", "_index", "_phase", "ref", "type")
 
@@ -82,7 +82,10 @@ class EdgeAccept:
         return True
 
     def params(self) -> Mapping[str, Value] | None:
-        """Return the alert's parameters of the newest acceptance; None beyond the limit per session and side."""
+        """Return the parameters of an alert for the newest acceptance.
+
+        None beyond the limit of alerts per session and side.
+        """
         return self._edge.params(brackets=[self._index - 1, self._index]) if self._count <= MOST else None
 
     def is_beyond(self, close_ticks: int) -> bool:
@@ -93,7 +96,7 @@ class EdgeAccept:
         self._phase = move(TRANSITIONS, self._phase, sign)
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         return [self._phase.value, self._count, self._index]
 
     def restore(self, phase: str, count: int, index: int) -> None:

@@ -98,7 +98,7 @@ NEVER = frozenset({
 
 
 class EdgeReject:
-    """State machine of the reject of one edge."""
+    """State machine of the reject alert at one edge of prior value."""
 
     __slots__ = (
         "_count", "_edge", "_extreme", "_fired_ns", "_phase", "_poked_ns", "_poked_slot_ns", "quiet", "ref", "type",
@@ -156,12 +156,12 @@ class EdgeReject:
         return said
 
     def accepted(self) -> None:
-        """Disarm the edge, because price was accepted beyond it."""
+        """Disarm the reject alert, because price was accepted beyond the edge."""
         self._move(Sign.ACCEPTED)
         self.quiet = self._band()
 
     def returned(self) -> None:
-        """Rearm the edge after a bracket closed inside it or at it."""
+        """Arm the reject alert again, because a bracket closed inside the edge or at it."""
         if self._phase is Phase.DISARMED:
             self._move(Sign.RETURNED_AFTER if self._count else Sign.RETURNED)
             self.quiet = self._band()
@@ -190,7 +190,7 @@ class EdgeReject:
                 return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         return [
             self._phase.value, self._count, self._extreme, self._poked_ns, self._poked_slot_ns, self._fired_ns,
         ]  # fmt: skip

@@ -70,7 +70,7 @@ NEVER = frozenset({
 
 
 class EdgeTest:
-    """State machine of the test of one edge."""
+    """State machine of the test alert at one edge of prior value."""
 
     __slots__ = ("_count", "_edge", "_from", "_latched_ns", "_phase", "_rejected_ns", "quiet", "ref", "type")
 
@@ -85,7 +85,7 @@ class EdgeTest:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
-        """Return the alert's parameters if it fires, else None."""
+        """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         edge = self._edge
         said = None
         if self._phase is Phase.UNOPENED:
@@ -103,7 +103,7 @@ class EdgeTest:
         return said
 
     def rejected(self, at_ns: int) -> None:
-        """Mute tests for 5 minutes after a reject of this edge, because they belong to the same event."""
+        """Mute test alerts for 5 minutes after a reject alert of this edge, because both are about the same event."""
         self._rejected_ns = at_ns
 
     def _approached(self, seen: Observation) -> Mapping[str, Value] | None:
@@ -148,7 +148,7 @@ class EdgeTest:
                 return ALWAYS_QUIET
 
     def dump(self) -> list[int | str]:
-        """Return the arguments of `restore`."""
+        """Return the machine's state as the arguments of `restore`."""
         return [self._phase.value, self._from, self._count, self._latched_ns, self._rejected_ns]
 
     def restore(self, phase: str, came_from: int, count: int, latched_ns: int, rejected_ns: int) -> None:
