@@ -27,6 +27,7 @@ from outcry.delivery.egress import Egress
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
+from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase, Message
 from outcry.delivery.resolver import GuardedResolver
@@ -46,8 +47,10 @@ _AT_ONCE, _PATIENCE_S = 2_000, 120.0
 _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
-class _Nobody:
+class _Nobody(OwnerNotices):
     """Ignores notices of failing endpoints."""
+
+    def __init__(self) -> None: ...
 
     def warned(self, message: Message, hours: int) -> None: ...
 

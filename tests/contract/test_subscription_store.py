@@ -8,14 +8,7 @@ import pytest
 from tests.contract.databases import Place
 
 from outcry.database import schema
-from outcry.delivery.model import (
-    AttemptRow,
-    Change,
-    SubscriptionPhase,
-    SubscriptionRow,
-    SubscriptionStore,
-    Target,
-)
+from outcry.delivery.model import AttemptRow, Change, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.subscription_store import SqlSubscriptionStore, write_attempt
 from outcry.people.store import SqlIdentityStore
 
@@ -43,8 +36,8 @@ class Kept:
     """A store of subscriptions as two processes have it open, how attempts come into it, and the number that moves
     with it."""
 
-    store: SubscriptionStore
-    elsewhere: SubscriptionStore
+    store: SqlSubscriptionStore
+    elsewhere: SqlSubscriptionStore
     attempt: Callable[[AttemptRow], None]
     revision: Callable[[], int]
 
@@ -65,17 +58,17 @@ def kept(place: Place) -> Kept:
 
 
 @pytest.fixture
-def store(kept: Kept) -> SubscriptionStore:
+def store(kept: Kept) -> SqlSubscriptionStore:
     return kept.store
 
 
-def added(store: SubscriptionStore, row: SubscriptionRow) -> int:
+def added(store: SqlSubscriptionStore, row: SubscriptionRow) -> int:
     number = store.add_subscription(row, most=99)
     assert number is not None
     return number
 
 
-def test_a_subscription_is_read_back_whole(store: SubscriptionStore) -> None:
+def test_a_subscription_is_read_back_whole(store: SqlSubscriptionStore) -> None:
     slack, https = added(store, SLACK), added(store, HTTPS)
     assert list(store.subscriptions(ANN)) == [replace(SLACK, id=slack), replace(HTTPS, id=https)]
     read = store.subscription(ANN, https)
@@ -88,7 +81,7 @@ def test_nobody_has_more_than_may_be_had_however_many_are_added_at_once(kept: Ke
     added(kept.store, replace(SLACK, user_id=BOB))
     gate, numbers = threading.Barrier(12), list[int | None]()
 
-    def add(store: SubscriptionStore) -> None:
+    def add(store: SqlSubscriptionStore) -> None:
         gate.wait(10)
         numbers.append(store.add_subscription(SLACK, most=5))
 
@@ -120,7 +113,7 @@ def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
     assert len(store.attempts(ANN, number, None, 9)) == 1
 
 
-def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
+def test_a_change_replaces_what_was_kept(store: SqlSubscriptionStore) -> None:
     number, other = added(store, SLACK), added(store, SLACK)
     changed = replace(HTTPS, id=number, label="anders")
     assert store.change_subscription(ANN, number, lambda _: changed) == changed
@@ -128,7 +121,7 @@ def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
     assert store.change_subscription(ANN, 99, lambda _: changed) is None
 
 
-def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SubscriptionStore) -> None:
+def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SqlSubscriptionStore) -> None:
     number = added(store, SLACK)
 
     def refuse(_row: SubscriptionRow) -> SubscriptionRow:
@@ -148,7 +141,7 @@ def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept)
         old.append(row.sealed_secret)
         return replace(row, sealed_secret=b"secret %d" % len(old), sealed_old_secret=row.sealed_secret)
 
-    def run(store: SubscriptionStore, change: Change) -> None:
+    def run(store: SqlSubscriptionStore, change: Change) -> None:
         gate.wait(10)
         for _ in range(rounds):
             store.change_subscription(ANN, number, change)

@@ -18,7 +18,8 @@ from outcry.database.errors import StoreBusy
 from outcry.delivery import service as module
 from outcry.delivery.dispatcher import Dispatcher
 from outcry.delivery.model import AttemptRow, Target
-from outcry.delivery.outbox_model import Message, Outbox, Queue, Reader
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Message, Queue, Reader
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.service import Delivery
 
@@ -113,7 +114,7 @@ class Whole:
         self.said: list[str] = []
         guard = parts.get("guard") or Guard(self.dispatcher.ended)
         self.delivery = Delivery(
-            cast("Dispatcher", self.dispatcher), cast("Outbox", self.outbox), {Target.HTTPS: self.sender}, guard,
+            cast("Dispatcher", self.dispatcher), cast("SqlOutbox", self.outbox), {Target.HTTPS: self.sender}, guard,
             StillClock(), parts.get("reader", reader),
         )  # fmt: skip
 

@@ -17,7 +17,8 @@ from outcry.database.errors import StoreBusy
 from outcry.delivery import announcements, dispatcher, result_writer
 from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import DeliveryResult, Message, Outbox
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import DeliveryResult, Message
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import place_of
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
@@ -29,7 +30,7 @@ GONE = SendResult(Verdict.GONE, "gone", 410)
 class Hindered:
     """An outbox that does as the real one, unless `before` raises: called with a method's name and what it is given."""
 
-    def __init__(self, outbox: Outbox, before: Callable[..., None]) -> None:
+    def __init__(self, outbox: SqlOutbox, before: Callable[..., None]) -> None:
         self._outbox, self._before = outbox, before
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -67,7 +68,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
     usual = Parts(
-        cast("Outbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
+        cast("SqlOutbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
         stage.clock, stage.reported_missed, "w2",
     )  # fmt: skip
     made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()

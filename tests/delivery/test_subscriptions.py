@@ -34,7 +34,7 @@ DISCORD = "https://discord.com/api/webhooks/12345678901234567/" + "a" * 68
 
 @dataclass
 class MemoryStore:
-    """A `SubscriptionStore` in memory."""
+    """Subscriptions in memory."""
 
     rows: list[SubscriptionRow] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class MemoryStore:
 
 
 class MemoryOutbox:
-    """The part of an `Outbox` that subscriptions ask; what was asked of it."""
+    """The part of the outbox that subscriptions use; records the calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []

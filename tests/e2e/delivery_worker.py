@@ -32,11 +32,12 @@ from outcry.app.answering import discard
 from outcry.base.encryption import Encryptor
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
-from outcry.delivery.dispatcher import Dispatcher, Notices, Parts
+from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.egress import Egress
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase
 from outcry.delivery.resolver import GuardedResolver
@@ -111,7 +112,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
         trust = system_trust(str(play.folder / "certificate.pem"))
         egress = Egress(GuardedResolver(read_rule("", f"127.0.0.1:{play.port}")), trust)
         sender = HttpsSender(egress, "http://localhost:8000", clock)
-        nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
+        nobody = cast("OwnerNotices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.encryptor(), clock, nobody, name)
         dispatcher = Dispatcher(parts)
         dispatcher.report = lambda event, **details: discard(sys.stderr.write(f"{event} {details}\n"))

@@ -6,10 +6,10 @@ If a notice fails, delivery is not affected. Beyond `MOST_WAITING` the oldest no
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
-from typing import Protocol
 
 from outcry.base.log_events import LogEvent, Report
-from outcry.delivery.outbox_model import DeliveryResult, Message
+from outcry.delivery.notices import OwnerNotices
+from outcry.delivery.outbox_model import DeliveryResult
 from outcry.delivery.outcomes import Decision
 from outcry.delivery.queue_breaker import WARNED_AFTER_NS
 from outcry.market.units import NANOS_PER_HOUR
@@ -18,22 +18,10 @@ from outcry.market.units import NANOS_PER_HOUR
 MOST_WAITING = 1_000
 
 
-class Notices(Protocol):
-    """Interface for notifying the owner of a subscription. Called in a separate thread, one call at a time."""
-
-    def warned(self, message: Message, hours: int) -> None:
-        """Warn the owner that nothing has been delivered for this many hours."""
-        ...
-
-    def switched_off(self, message: Message, reason: str) -> None:
-        """Notify the owner that the subscription was disabled. `reason`: its code."""
-        ...
-
-
 class Announcements:
     """Queue of notices to owners. Thread-safe."""
 
-    def __init__(self, notices: Notices, report: Report) -> None:
+    def __init__(self, notices: OwnerNotices, report: Report) -> None:
         self._notices, self._report = notices, report
         self._waiting: deque[Callable[[], None]] = deque()
         self._change = Condition()

@@ -19,10 +19,12 @@ from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.database.errors import StoreBusy
-from outcry.delivery.announcements import Announcements, Notices
+from outcry.delivery.announcements import Announcements
 from outcry.delivery.digest_timing import due_now
 from outcry.delivery.model import Target
-from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Message, Outbox
+from outcry.delivery.notices import OwnerNotices
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Message
 from outcry.delivery.outcomes import became, expired
 from outcry.delivery.result_writer import ResultWriter
 from outcry.delivery.sender import Sender, SendResult, Verdict
@@ -56,11 +58,11 @@ class Parts:
     `worker`: a name unique to this process. `encryptor`: encrypts URLs and secrets.
     """
 
-    outbox: Outbox
+    outbox: SqlOutbox
     senders: Mapping[Target, Sender]
     encryptor: Encryptor
     clock: Clock
-    notices: Notices
+    notices: OwnerNotices
     worker: str
 
 

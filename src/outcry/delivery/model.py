@@ -4,10 +4,10 @@ URLs can contain secrets (those of chats do), so they are stored encrypted and d
 characters. Signing secrets are stored encrypted and displayed once. Only the owner sees a subscription.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal
 
 Severity = Literal["info", "warn", "critical"]
 Outcome = Literal["delivered", "pending", "failed", "dead"]
@@ -120,81 +120,3 @@ class TestResult:
 
 #: Changes a subscription. Id, owner and creation time must stay.
 Change = Callable[[SubscriptionRow], SubscriptionRow]
-
-
-class SubscriptionStore(Protocol):
-    """Storage of webhook subscriptions, by owner. Every method may raise `StoreBusy`."""
-
-    def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
-        """Return a user's subscriptions, oldest first."""
-        ...
-
-    def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
-        """Return a subscription of this user; None if there is none."""
-        ...
-
-    def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
-        """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already.
-
-        Encrypted fields are bound to owner and creation time, because they are encrypted before the id exists.
-        """
-        ...
-
-    def change_subscription(
-        self, user_id: int, subscription_id: int, change: Change
-    ) -> SubscriptionRow | None:
-        """Replace a subscription by the result of `change`; return it, or None if there is none.
-
-        No other change runs meanwhile, so `change` must be quick. If it raises, nothing changes.
-        """
-        ...
-
-    def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
-        """Delete a subscription of this user and its attempts."""
-        ...
-
-    def attempts(
-        self,
-        user_id: int,
-        subscription_id: int,
-        before: int | None,
-        limit: int,
-        outcome: Outcome | None = None,
-    ) -> Sequence[AttemptRow]:
-        """Return attempts for a subscription of this user, newest first.
-
-        `before`: only ids below it. `outcome`: only attempts with this outcome.
-        """
-        ...
-
-
-class Deliverer(Protocol):
-    """The delivery service as the web pages use it, from any thread except the event loop's."""
-
-    @property
-    def running(self) -> bool:
-        """Return whether delivery runs."""
-        ...
-
-    @property
-    def admitted(self) -> Sequence[str]:
-        """Return the hosts to which deliveries are allowed although they may be private (set by the operator)."""
-        ...
-
-    def check_url(self, target: Target, address: str) -> str:
-        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault.
-
-        Takes up to four seconds.
-        """
-        ...
-
-    def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send the test alert like other alerts.
-
-        Takes up to 20 seconds and never raises. `secrets` sign it, newest first.
-        """
-        ...
-
-    def wake(self) -> None:
-        """Check for due messages at once."""
-        ...

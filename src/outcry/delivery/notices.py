@@ -33,7 +33,10 @@ _WHY: Mapping[str, Mapping[str, str]] = {
 
 
 class OwnerNotices:
-    """Implements `Notices`. `mailer` is None if the service sends no email."""
+    """Notifies the owners of subscriptions. Called in a separate thread, one call at a time.
+
+    `mailer` is None if the service sends no email.
+    """
 
     def __init__(
         self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
@@ -48,7 +51,7 @@ class OwnerNotices:
         self._mail(message, "webhook_failing", hours=str(hours))
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """Notify the owner that the subscription was disabled."""
+        """Notify the owner that the subscription was disabled. `reason`: its code."""
         self._note(message, Event.SUBSCRIPTION_OFF, code=reason)
         words = _WHY.get(message.reader.language, _WHY["en"])
         self._mail(message, "webhook_off", why=words.get(reason, words["other"]))

@@ -44,7 +44,7 @@ _LATE_NS = NANOS_PER_MINUTE
 
 
 class SqlOutbox:
-    """Implements `Outbox`."""
+    """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -53,7 +53,11 @@ class SqlOutbox:
     # -- for workers
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Record that a worker is alive; called every few seconds."""
+        """Record that a worker is alive; called every few seconds.
+
+        Release the queues of workers that have ended, where this is detected before their leases expire. Return the
+        number of queues released.
+        """
         gone = self._attendance.look(worker, now_ns)
         if not gone:
             return 0
@@ -65,24 +69,47 @@ class SqlOutbox:
         self._attendance.leave()
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
-        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each."""
+        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each.
+
+        Of these, at most `most_slow` had a last attempt of `SLOW_MS` or more.
+
+        An entry is due if its time has come, its subscription is active, its user is not disabled, and its queue is
+        neither leased nor closed. The last message of the queue must be `GATHER_NS` old, unless the target is `https`
+        and a full message waits. Entries of a message that was attempted, or claimed by a worker that stopped, keep
+        their `message_id` and are returned together, oldest first. Other entries form new messages of up to
+        `MOST_ALERTS` of the target. New ids are stored before this returns.
+        """
         with self._database.write("nothing") as connection:
             return claim(connection, worker, now_ns, lease_ns, ClaimLimits(most, most_slow))
 
     def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-        """Return claimed entries of a message to their queue; they join a new message at `due_ns`."""
+        """Return claimed entries of a message to their queue; they join a new message at `due_ns`.
+
+        Call this before sending the other entries, so that a message id always identifies the same alerts. If these are
+        all entries of the message, the queue is released too. Does nothing if the lease was lost.
+        """
         with self._database.write("nothing") as connection:
             return_entries(connection, message, entries, due_ns)
 
     def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-        """Store delivery results and release their queues, in one transaction."""
+        """Store delivery results and release their queues, in one transaction.
+
+        Return the results that disabled their subscription.
+
+        The attempt is always logged, even if its entries were deleted or its queue is leased by another worker. If the
+        URL changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
+        new URL.
+        """
         if not done:
             return []
         with self._database.write("people" if any(one.disable for one in done) else "nothing") as connection:
             return record(connection, done)
 
     def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
-        """Log the attempt to send a test, which belongs to no claimed message."""
+        """Log the attempt to send a test, which belongs to no claimed message.
+
+        Also store `queue` as the new state of the queue, unless it is None.
+        """
         number = attempt.subscription_id
         with self._database.write("nothing") as connection:
             keep_attempts(connection, [attempt])
@@ -115,7 +142,13 @@ class SqlOutbox:
     def resend_one(
         self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend the alerts of one message of this user under the same id, with a full retry schedule."""
+        """Resend the alerts of one message of this user under the same id, with a full retry schedule.
+
+        Return their number.
+
+        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts of feeds outside
+        `scope`, if given.
+        """
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
@@ -127,7 +160,10 @@ class SqlOutbox:
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend entries written since `since_ns` that are held, missed or dead."""
+        """Resend entries written since `since_ns` that are held, missed or dead.
+
+        Return their number. `scope` as in `resend_one`.
+        """
         failed = _waiting_again(now_ns).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_(_GIVEN_UP),
@@ -141,7 +177,11 @@ class SqlOutbox:
             return count
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write missing entries for alerts since `since_ns` that match a subscription."""
+        """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
+
+        They are missing because the subscription was paused or created later. Only alerts that `scope` sees, none
+        older than `KEPT_NS`.
+        """
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
             lock_queues(connection, [subscription_id])
@@ -170,7 +210,10 @@ class SqlOutbox:
             )
 
     def forget_old(self, before_ns: int) -> None:
-        """Delete delivery attempts before a time, and entries that completed or were due before it."""
+        """Delete delivery attempts before `before_ns`, and entries that completed or were due before it.
+
+        Keep the newest entry of each subscription and symbol, because numbering continues from it.
+        """
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
         old = old.with_for_update(skip_locked=True)  # another process may delete too
         removed = _SWEPT_AT_ONCE

@@ -6,12 +6,10 @@ do not wait for each other. One transaction writes the result of a message and i
 change of an entry's phase.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
-from outcry.access.licences import Scope
 from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
@@ -194,106 +192,3 @@ class DeliveryStatus:
     phases: Mapping[SubscriptionPhase, int]
     failing: int
     late: int
-
-
-class Outbox(Protocol):
-    """Storage of alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
-
-    def report_presence(self, worker: str, now_ns: int) -> int:
-        """Record that a worker is alive; called every few seconds.
-
-        Release the queues of workers that have ended, where this is detected before their leases expire. Return the
-        number of queues released.
-        """
-        ...
-
-    def leave(self) -> None:
-        """Record that this worker has ended."""
-        ...
-
-    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
-        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each.
-
-        Of these, at most `most_slow` had a last attempt of `SLOW_MS` or more.
-
-        An entry is due if its time has come, its subscription is active, its user is not disabled, and its queue is
-        neither leased nor closed. The last message of the queue must be `GATHER_NS` old, unless the target is `https`
-        and a full message waits. Entries of a message that was attempted, or claimed by a worker that stopped, keep
-        their `message_id` and are returned together, oldest first. Other entries form new messages of up to
-        `MOST_ALERTS` of the target. New ids are stored before this returns.
-        """
-        ...
-
-    def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-        """Return claimed entries of a message to their queue; they join a new message at `due_ns`.
-
-        Call this before sending the other entries, so that a message id always identifies the same alerts. If these are
-        all entries of the message, the queue is released too. Does nothing if the lease was lost.
-        """
-        ...
-
-    def record(self, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
-        """Store results and release their queues in one transaction.
-
-        Return the results that disabled their subscription.
-
-        The attempt is always logged, even if its entries were deleted or its queue is leased by another worker. If the
-        URL changed during the attempt, the result does not affect the queue, and undelivered entries are due now at the
-        new URL.
-        """
-        ...
-
-    def keep_attempt(self, attempt: AttemptRow, queue: Queue | None) -> None:
-        """Log the attempt to send a test, which belongs to no claimed message.
-
-        Also store `queue` as the new state of the queue, unless it is None.
-        """
-        ...
-
-    def queue(self, subscription_id: int) -> Queue:
-        """Return the delivery state of a subscription."""
-        ...
-
-    def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return how many alerts of a user's subscription wait, are held, or failed."""
-        ...
-
-    def standing(self, now_ns: int) -> DeliveryStatus:
-        """Return how many subscriptions are in each phase, failing, or late."""
-        ...
-
-    def resend_one(
-        self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
-    ) -> int:
-        """Resend the alerts of one message of this user under the same id, with a full retry schedule.
-
-        Return their number.
-
-        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts of feeds outside
-        `scope`, if given.
-        """
-        ...
-
-    def resend_failed(
-        self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
-    ) -> int:
-        """Resend entries written since `since_ns` that are held, missed or dead.
-
-        Return their number. `scope` as in `resend_one`.
-        """
-        ...
-
-    def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
-
-        They are missing because the subscription was paused or created later. Only alerts that `scope` sees, none
-        older than `KEPT_NS`.
-        """
-        ...
-
-    def forget_old(self, before_ns: int) -> None:
-        """Delete delivery attempts before `before_ns`, and entries that completed or were due before it.
-
-        Keep the newest entry of each subscription and symbol, because numbering continues from it.
-        """
-        ...

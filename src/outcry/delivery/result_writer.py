@@ -12,7 +12,7 @@ from itertools import count
 from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements
-from outcry.delivery.outbox_model import Outbox
+from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outcomes import Decision
 
 _RETRY_S = 1.0
@@ -24,7 +24,7 @@ class ResultWriter:
     """Delivery results that wait to be written. `thread`: the single thread that accesses the outbox."""
 
     def __init__(
-        self, outbox: Outbox, announcements: Announcements, thread: Executor, report: Report
+        self, outbox: SqlOutbox, announcements: Announcements, thread: Executor, report: Report
     ) -> None:
         self._outbox, self._announcements, self._thread, self._report = outbox, announcements, thread, report
         self._numbers = count()

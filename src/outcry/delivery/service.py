@@ -7,7 +7,7 @@ import asyncio
 import secrets as chance
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
@@ -15,8 +15,10 @@ from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.delivery import queue_breaker
 from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.egress import Egress
 from outcry.delivery.model import SubscriptionRow, Target, TestResult
-from outcry.delivery.outbox_model import Message, Outbox, Queue, Reader
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Message, Queue, Reader
 from outcry.delivery.outcomes import attempt_of
 from outcry.delivery.sender import Sender, SendResult, Verdict
 
@@ -27,30 +29,18 @@ _TESTING_S = 21.0
 _ANEW_S = 1.0
 
 
-class Guarded(Protocol):
-    """Interface for checking URLs before requests are sent to them."""
-
-    async def check(self, url: str) -> str:
-        """Resolve the host of a URL; return `ok`, `unverified`, or the `endpoint_*` code of its fault."""
-        ...
-
-    async def close(self) -> None:
-        """Close all connections."""
-        ...
-
-
 class Delivery:
-    """Implements `Deliverer`.
+    """The delivery service. The methods for pages may be called from any thread except the event loop's.
 
     `readers`: returns the owner's settings. `admitted`: hosts that may be private. `delivers`: whether this process
     delivers, or only sends tests.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
+        self, dispatcher: Dispatcher, outbox: SqlOutbox, senders: Mapping[Target, Sender], egress: Egress, clock: Clock,
         readers: Callable[[int], Reader], admitted: Sequence[str] = (), *, delivers: bool = True,
     ) -> None:  # fmt: skip
-        self._dispatcher, self._outbox, self._senders, self._guard = dispatcher, outbox, senders, guard
+        self._dispatcher, self._outbox, self._senders, self._egress = dispatcher, outbox, senders, egress
         self._clock, self._readers, self.admitted = clock, readers, admitted
         self._delivers = delivers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,7 +71,7 @@ class Delivery:
         """Complete messages in flight and record their results."""
         await self._tasks.stop()
         self._loop = None
-        await self._guard.close()
+        await self._egress.close()
         self._dispatcher.close()
 
     # -- for the pages
@@ -96,13 +86,19 @@ class Delivery:
         self._dispatcher.wake()
 
     def check_url(self, target: Target, address: str) -> str:
-        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault."""
+        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault.
+
+        Takes up to four seconds.
+        """
         if target is Target.EMAIL:
             return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
-        return self._in_loop(lambda: self._guard.check(address), _JUDGING_S, "unverified")
+        return self._in_loop(lambda: self._egress.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send the test alert like other alerts."""
+        """Send the test alert like other alerts.
+
+        Takes up to 20 seconds and never raises. `secrets` sign it, newest first.
+        """
         sender = self._senders.get(row.target)
         if sender is None:
             return _nothing_sent("mail_not_set_up")

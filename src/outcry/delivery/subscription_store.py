@@ -24,7 +24,7 @@ from outcry.delivery.outbox_model import EntryPhase, Queue
 
 
 class SqlSubscriptionStore:
-    """Implements `SubscriptionStore`."""
+    """Subscriptions by owner. Every method may raise `StoreBusy`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -44,7 +44,10 @@ class SqlSubscriptionStore:
         return None if row is None else read_subscription(row)
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
-        """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already."""
+        """Store a new subscription (its id is ignored); return its id, or None if its owner has `most` already.
+
+        Encrypted fields are bound to owner and creation time, because they are encrypted before the id exists.
+        """
         own = select(func.count()).where(schema.subscriptions.c.user_id == row.user_id)
         with self._database.write("people") as connection:
             if connection.execute(own).scalar_one() >= most:
@@ -56,7 +59,10 @@ class SqlSubscriptionStore:
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
     ) -> SubscriptionRow | None:
-        """Replace a subscription by the result of `change`; return it, or None if there is none."""
+        """Replace a subscription by the result of `change`; return it, or None if there is none.
+
+        No other change runs meanwhile, so `change` must be quick. If it raises, nothing changes.
+        """
         own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
             # Read under the write lock: the later of two changes is based on the earlier.
@@ -82,7 +88,10 @@ class SqlSubscriptionStore:
         limit: int,
         outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """Return delivery attempts of a user's subscription, newest first."""
+        """Return delivery attempts of a user's subscription, newest first.
+
+        `before`: only ids below it. `outcome`: only attempts with this outcome.
+        """
         table = schema.attempts
         query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:

@@ -1,4 +1,4 @@
-"""A user's webhook subscriptions: create, change, test and view them. A `Deliverer` delivers.
+"""A user's webhook subscriptions: create, change, test and view them. A `Delivery` delivers.
 
 A URL is checked when it is saved and when it is tested. A signing secret is displayed once, when it is created, and
 only an unusable part of a URL afterwards. Another user's subscription behaves like a missing one. Changes apply to the
@@ -13,17 +13,17 @@ from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.delivery.model import (
     AttemptRow,
     Change,
-    Deliverer,
     Outcome,
     Severity,
     SubscriptionPhase,
     SubscriptionRow,
-    SubscriptionStore,
     Target,
     TestResult,
     Window,
 )
-from outcry.delivery.outbox_model import Backlog, DeliveryStatus, Outbox, Queue
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Backlog, DeliveryStatus, Queue
+from outcry.delivery.service import Delivery
 from outcry.delivery.signing_secrets import (
     OVERLAP_NS,
     end_of,
@@ -33,6 +33,7 @@ from outcry.delivery.signing_secrets import (
     rotated,
 )
 from outcry.delivery.subscription_phases import Sign, moved_on
+from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.target_addresses import form_fault, shown_of
 
 MOST = 20
@@ -98,7 +99,7 @@ class Subscriptions:
     """
 
     def __init__(
-        self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, encryptor: Encryptor
+        self, store: SqlSubscriptionStore, outbox: SqlOutbox, deliverer: Delivery, encryptor: Encryptor
     ) -> None:
         self._store, self._outbox, self._deliverer, self._encryptor = store, outbox, deliverer, encryptor
 
