@@ -222,10 +222,7 @@ class EngineProcess:
     async def kill(self) -> None:
         """End it at once: nothing is said and nothing saved."""
         await self.calls.cut()  # type: ignore[attr-defined]
-        tasks = [*self.engine._feeds.values(), *self.engine._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(self.engine._feeds.stop(), self.engine._tasks.stop())
         await self._served.aclose()
         self.engine._recorder.close()
         self.engine._recovery.close()

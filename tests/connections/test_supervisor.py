@@ -117,21 +117,21 @@ def test_a_store_that_is_busy_is_asked_at_each_look_and_not_more(
 
 def test_a_contract_whose_stream_met_a_fault_is_no_live_connection(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        usual = stage.engine._acquire_for
+        usual = stage.engine._streams.acquire_for
 
         async def begun(key, feed):
             if key.contract.root == "NQ":
                 raise ValueError("a damaged log")
             return await usual(key, feed)
 
-        stage.engine._acquire_for = begun
+        stage.engine._streams.acquire_for = begun
         stage.connect()
         await stage.until_phase(ConnectionPhase.DEGRADED)
         assert stage.row.code == "disconnected"
         found = await stage.connections.check(stage.user, stage.id)
         assert found is not None
         assert ("NQZ2026", False) in [(one.contract, one.passed) for one in found]
-        stage.engine._acquire_for = usual
+        stage.engine._streams.acquire_for = usual
         await stage.until_phase(LIVE)  # it is tried again by itself
 
     run(tmp_path, work)
@@ -170,7 +170,7 @@ def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -
         await stage.until_phase(LIVE)
         assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
         key = f"{stage.user}/memory/{Contract('NQ', 2026, 12).key}"
-        await stage.until(lambda: key in stage.engine._streams, "NQ followed")
+        await stage.until(lambda: key in stage.engine._feeds.followed, "NQ followed")
         await stage.until_phase(LIVE)
         shown = {
             channel.channel.key.contract.root for channel in stage.installation.registry.channels(stage.scope)

@@ -53,7 +53,7 @@ class FaultSuite:
             assert stage.row.phase is LIVE
             assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
             stage.id = 0
-            await stage.until(lambda: not stage.engine._streams, "the streams ended")
+            await stage.until(lambda: not stage.engine._feeds.followed, "the streams ended")
             after = stage.levels()
             assert not isinstance(after, str)
             assert (after.data_source, after.live, after.as_of) == ("delayed", False, "2026-11-18")
@@ -197,7 +197,7 @@ class FaultSuite:
             assert found is not None
             assert {(f.step, f.passed) for f in found} == {(step, True) for step in CheckStep}, found
             assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
-            await stage.until(lambda: not stage.engine._streams, "the streams ended")
+            await stage.until(lambda: not stage.engine._feeds.followed, "the streams ended")
             assert (stage.row.phase, stage.row.code) == (PAUSED, "paused")
             assert not stage.live
             found = await stage.connections.check(stage.user, stage.id)

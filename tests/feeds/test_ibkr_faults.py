@@ -46,7 +46,7 @@ class TestIbkrFaults(FaultSuite):
             runners = list(stage.engine.runners.values())
             assert [runner.quality for runner in runners] == [Quality.BARS_1M] * 2
             assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
-            await stage.until(lambda: not stage.engine._streams, "the streams ended")
+            await stage.until(lambda: not stage.engine._feeds.followed, "the streams ended")
             peer.hurried = (0, 0)
             assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
             await stage.until_phase(LIVE)

@@ -640,7 +640,8 @@ def test_pauses_grow_to_a_minute(installation: Installation, monkeypatch: pytest
         await sleep(seconds)
 
     async def work(staged: Stage) -> None:
-        monkeypatch.setattr("outcry.live.engine.asyncio.sleep", noted)
+        monkeypatch.setattr("outcry.base.backoff.asyncio.sleep", noted)
+        monkeypatch.setattr("outcry.live.feed_supervisor.GOOD_SESSION_S", float("inf"))
         feed = ScriptFeed([[FeedLost("gone")]] * 8 + [[CAUGHT, Ended(OPEN)]])
         await staged.engine.attach_contract(0, feed, ES)
         monkeypatch.undo()

@@ -15,7 +15,7 @@ from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.backoff import Backoff
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
-from outcry.live.engine import CONTRACTS_S, GOOD_SESSION_S
+from outcry.live.feed_supervisor import FeedSupervisor, follow_until_ended
 from outcry.live.model import LogDamaged, StreamKey
 from outcry.live.stream_status import StreamProgress
 from outcry.market.calendar import Calendar
@@ -58,11 +58,8 @@ class FeedRunner:
         self.spool, self.report = spool, report
         self._market, self._speedup, self._reach_of = market, speedup, reach_of
         self.outward = SpoolSender(carrier, self._reached, speedup)
+        self._supervisor = FeedSupervisor(self._follow_contract, report, speedup)
         self.followers: dict[StreamKey, ContractFollower] = {}
-        #: Refusal codes of feeds with a refused login, by owner and name. These feeds are not retried.
-        self.over: dict[tuple[int, str], str] = {}
-        #: Contracts that each feed listed last, by owner and name.
-        self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.disk = ""
         self._news: dict[StreamKey, asyncio.Event] = {}
         self._carrying: dict[StreamKey, asyncio.Task[None]] = {}
@@ -72,69 +69,25 @@ class FeedRunner:
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
         """Follow each contract of a feed until all have ended permanently, or until cancelled.
 
-        The contracts are listed again at intervals, because a roll adds one. At the end the feed is closed; the
-        events in the spool are still sent.
+        At the end the feed is closed; the events in the spool are still sent.
         """
-        running: dict[Contract, asyncio.Task[None]] = {}
-        backoff = Backoff(self._speedup)
-        self.over.pop((owner, name), None)
-        try:
-            while (owner, name) not in self.over:
-                try:
-                    contracts = await feed.contracts()
-                except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault does not affect others
-                    self.report(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
-                    await backoff.sleep()
-                    continue
-                backoff.reset()
-                self._brought[owner, name] = frozenset(contracts)
-                for contract in contracts:
-                    if contract not in running:
-                        key = StreamKey(owner, name, contract)
-                        running[contract] = asyncio.create_task(self._run_contract(key, feed))
-                if running and all(task.done() for task in running.values()):
-                    return
-                await asyncio.sleep(CONTRACTS_S / self._speedup)
-        finally:
-            await cancel_all(running.values())
-            await feed.close()
+        await self._supervisor.follow(owner, name, feed)
 
-    async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
-        """Follow one contract, and reopen it after errors, until it ends or is refused."""
+    def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
+        """Return the contracts of a feed, as it last listed them."""
+        return self._supervisor.contracts_of(owner, feed)
+
+    async def _follow_contract(self, key: StreamKey, feed: Feed) -> None:
+        """Follow one contract until it ends or is refused."""
         backoff = Backoff(self._speedup)
         reach = await self._reach_of(key, feed.caps)
         while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
             await backoff.sleep()
-        backoff.reset()
         follower = self.followers[key] = ContractFollower(
             feed, line, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
         )  # fmt: skip
-        loop = asyncio.get_running_loop()
-        while True:
-            began_s = loop.time()
-            try:
-                if await follower.follow():
-                    return
-                self.lost(follower, "lost", "disconnected")
-            except LoginRefused as problem:
-                self.lost(follower, "needs_sign_in", problem.code, str(problem))
-                self.over[key.owner, key.feed] = problem.code
-                return
-            except FeedRefused as problem:
-                self.lost(follower, "refused", problem.code, str(problem))
-                return
-            except FeedLost as problem:
-                self.lost(follower, "lost", problem.code, str(problem))
-            except OSError as problem:
-                self.disk = str(problem)
-                self.lost(follower, "lost", "no_room", str(problem))
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault does not affect others
-                self.report(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
-                self.lost(follower, "lost", "fault")
-            if loop.time() - began_s > GOOD_SESSION_S / self._speedup:
-                backoff.reset()
-            await backoff.sleep()
+        await follow_until_ended(_FollowedQueue(self, key, follower), self._speedup)
 
     def lost(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
         """Report that a contract receives no data, and why."""
@@ -225,6 +178,34 @@ class FeedRunner:
             self.report(LogEvent.PUSH_ACCEPTED)
         else:
             self.report(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
+
+
+class _FollowedQueue:
+    """A contract of a feed that is followed into the spool. Implements `FollowedStream`."""
+
+    def __init__(self, runner: FeedRunner, key: StreamKey, follower: ContractFollower) -> None:
+        self._runner, self._key, self._follower = runner, key, follower
+
+    async def follow(self) -> bool:
+        return await self._follower.follow()
+
+    def refused(self, problem: FeedRefused) -> None:
+        phase = "needs_sign_in" if isinstance(problem, LoginRefused) else "refused"
+        self._runner.lost(self._follower, phase, problem.code, str(problem))
+
+    def lost(self, problem: FeedLost) -> None:
+        self._runner.lost(self._follower, "lost", problem.code, str(problem))
+
+    def closed(self) -> None:
+        self._runner.lost(self._follower, "lost", "disconnected")
+
+    def not_stored(self, problem: OSError) -> None:
+        self._runner.disk = str(problem)
+        self._runner.lost(self._follower, "lost", "no_room", str(problem))
+
+    async def failed(self, problem: Exception) -> None:
+        self._runner.report(LogEvent.STREAM_FAILED, **self._runner.named(self._key), problem=repr(problem))
+        self._runner.lost(self._follower, "lost", "fault")
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:

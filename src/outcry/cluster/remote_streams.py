@@ -21,7 +21,6 @@ from outcry.live.health import Phase
 from outcry.live.model import StreamKey
 from outcry.live.registry import Registry
 from outcry.live.stream_status import StreamProgress, StreamStatus
-from outcry.market.instruments import Contract
 from outcry.trades.feed import Backfill, Feed, FeedCaps
 
 #: Longest time for sending the remaining events of a feed that stops.
@@ -121,10 +120,6 @@ class RemoteStreams(FeedRunner):
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
-
-    def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
-        """Return the contracts that a feed listed last."""
-        return self._brought.get((owner, feed), frozenset())
 
     def status(self, key: StreamKey) -> StreamStatus | None:
         """Return the status of a stream's feed here, or its last one; None if no feed here delivered it.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live.alert_queue import AlertQueue, FiredAlerts, is_persisted
 from outcry.live.model import (
@@ -60,13 +60,12 @@ class Recorder:
 
     def __init__(
         self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, alerts: AlertQueue,
-        clock: Clock, speedup: float, fan_out: FanOutNow = to_nobody,
+        clock: Clock, speedup: float, report: Report, fan_out: FanOutNow = to_nobody,
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = log, snapshots, live
         self._alerts, self._clock = alerts, clock
         self._registry, self._speedup = registry, speedup
-        self._fan_out = fan_out
-        self.report: Report = discard
+        self._report, self._fan_out = report, fan_out
         self._recording = False
         self._store_thread = ThreadPoolExecutor(1, "outcry-store")
         self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")
@@ -84,7 +83,7 @@ class Recorder:
                     [one for one in fired if one.persisting is None or await is_persisted(one.persisting)]
                 )
             except Exception as problem:  # noqa: BLE001 - a supervisor: no error may lose an alert
-                self.report(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
+                self._report(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
                 self._alerts.put_back(fired)
                 await asyncio.sleep(RETRY_S / self._speedup)
             finally:
@@ -142,7 +141,7 @@ class Recorder:
         try:
             return _Taken(runner, needed_from, runner.stream.snapshot())
         except (StoreBusy, OSError, LogDamaged) as problem:
-            self.report(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
+            self._report(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
             return None
 
     async def store_pending(self, runner: Runner) -> None:
@@ -150,7 +149,7 @@ class Recorder:
         try:
             await runner.store_pending()
         except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
-            self.report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
+            self._report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def keep_synced(self) -> None:
         """Sync the log to disk each second. Never ends."""
@@ -165,7 +164,7 @@ class Recorder:
                 kept = [runner for runner in runners if await is_persisted(runner.persisted())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
-            self.report(LogEvent.ALERTS_PENDING_AT_STOP)
+            self._report(LogEvent.ALERTS_PENDING_AT_STOP)
 
     def close(self) -> None:
         """Stop the threads."""
@@ -180,7 +179,7 @@ class Recorder:
             try:
                 await self._save_one(one)
             except (StoreBusy, OSError) as problem:
-                self.report(
+                self._report(
                     LogEvent.SNAPSHOT_NOT_STORED,
                     stream=one.runner.name,
                     problem=str(problem),
@@ -197,7 +196,7 @@ class Recorder:
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
         except (StoreBusy, OSError) as problem:
-            self.report(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
+            self._report(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
             return False
         return True
 
@@ -207,7 +206,7 @@ class Recorder:
             try:
                 return await self._in_thread(thread or self._store_thread, work)
             except StoreBusy as problem:
-                self.report(LogEvent.STORE_BUSY, problem=str(problem))
+                self._report(LogEvent.STORE_BUSY, problem=str(problem))
                 await asyncio.sleep(RETRY_S / self._speedup)
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:

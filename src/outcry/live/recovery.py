@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from outcry.base.log_events import LogEvent
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.model import LiveStore, LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
@@ -38,11 +38,11 @@ class Recovery:
 
     def __init__(
         self, trades: TradeLog, snapshots: Snapshots, live: LiveStore, universe: Universe, calendar: Calendar,
-        services: StreamServices, recorder: Recorder, by: str = "",
+        services: StreamServices, recorder: Recorder, report: Report, by: str = "",
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = trades, snapshots, live
         self._universe, self._calendar = universe, calendar
-        self._services, self._recorder, self._by = services, recorder, by
+        self._services, self._recorder, self._report, self._by = services, recorder, report, by
         self._indexes: dict[str, SessionIndex] = {}
         self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
 
@@ -60,7 +60,7 @@ class Recovery:
             try:
                 return await self._salvaged_or_read(key)
             except StoreBusy as problem:
-                self._recorder.report(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
+                self._report(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
             except LogTakenOver:  # an append of the previous owner may still have been on its way
                 tries -= 1
                 if not tries:
@@ -76,13 +76,13 @@ class Recovery:
             lost = await self.patiently(lambda: self._log.salvage(key.text, position, _lost))
             if not lost:
                 raise
-            self._recorder.report(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
+            self._report(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
             for line in lost:
-                self._recorder.report(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
+                self._report(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
             runner = await self._read(key)
             await self._log_lost_spans(runner)
         for line in await self.patiently(lambda: self._log.take_notices(key.text)):
-            self._recorder.report(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
+            self._report(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
         return runner
 
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
@@ -93,7 +93,7 @@ class Recovery:
         try:
             return found[0], unsealed(key.text, *found)
         except SnapshotDamaged as problem:
-            self._recorder.report(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
+            self._report(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
             return None
 
     async def _log_lost_spans(self, runner: Runner) -> None:
@@ -124,7 +124,7 @@ class Recovery:
             # the log was removed or restored from an older backup: request its entries from the feed again
             if last and not plays_back(snapshot[1]):
                 raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
-            self._recorder.report(
+            self._report(
                 LogEvent.LOG_OLDER_THAN_SNAPSHOT,
                 stream=key.text,
             )
@@ -147,7 +147,7 @@ class Recovery:
         except (LogDamaged, ValueError, LookupError) as problem:
             if not feed.run:
                 raise
-            self._recorder.report(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
+            self._report(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
             await self.reset(key)
             return await self.runner(key)
 

@@ -5,7 +5,6 @@ does not overwrite what its successor stored. A busy store delays a live stream 
 """
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from outcry.base.log_events import LogEvent, Report
@@ -25,9 +24,7 @@ PATIENCE_S = 5.0
 class SessionWriter:
     """Stores completed sessions and trade dates, one at a time."""
 
-    def __init__(
-        self, trades: TradeLog, archive: Archive, speedup: float, report: Callable[[], Report]
-    ) -> None:
+    def __init__(self, trades: TradeLog, archive: Archive, speedup: float, report: Report) -> None:
         self._log, self._archive, self._speedup, self._report = trades, archive, speedup, report
         self._thread = ThreadPoolExecutor(1, "outcry-archive")
 
@@ -80,4 +77,4 @@ class SessionWriter:
                 return True
 
     def _report_problem(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
-        self._report()(event, stream=runner.name, what=what, problem=str(problem))
+        self._report(event, stream=runner.name, what=what, problem=str(problem))

@@ -1,0 +1,151 @@
+"""The feeds of the engine: each contract of a feed is followed into its stream."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from outcry.base.backoff import Backoff
+from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import CANCEL_AGAIN_S, BackgroundTasks, end
+from outcry.database.errors import StoreBusy
+from outcry.live.acquired_streams import AcquiredStreams
+from outcry.live.feed_supervisor import FeedSupervisor, follow_until_ended
+from outcry.live.model import LogTakenOver, StreamKey
+from outcry.live.runner import Runner
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
+
+
+class LiveFeeds:
+    """Runs feeds on the engine's event loop.
+
+    taken_over: called with a stream that another process has acquired. speedup: divides all pauses, for tests.
+    """
+
+    def __init__(
+        self,
+        streams: AcquiredStreams,
+        taken_over: Callable[[StreamKey], object],
+        report: Report,
+        speedup: float,
+    ) -> None:
+        self._streams, self._taken_over = streams, taken_over
+        self._report, self._speedup = report, speedup
+        self._supervisor = FeedSupervisor(self._follow, report, speedup)
+        self.contracts_of = self._supervisor.contracts_of
+        self._tasks = BackgroundTasks(report)
+        #: Running tasks by the name of their feed or, for a single contract, of its stream.
+        self._running: dict[str, asyncio.Task[None]] = {}
+        #: Names of the streams that a feed follows.
+        self.followed: set[str] = set()
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the running feeds, which include the streams of single contracts."""
+        return set(self._running)
+
+    def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
+        """Run every contract of a feed, including later rolls, until the feed ends or is attached again."""
+        for runner in self._streams.runners.of(owner, feed.name):
+            runner.asked()
+        name = f"{owner}/{feed.name}#{id(feed)}"
+        return self._attach(name, lambda: self._supervisor.follow(owner, feed.name, feed))
+
+    def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
+        """Run one contract of a feed that delivers any contract on request."""
+        key = StreamKey(owner, feed.name, contract)
+        return self._attach(key.text, lambda: self._follow(key, feed))
+
+    async def end(self, names: Iterable[str]) -> None:
+        """End the feeds of single contracts, by the names of their streams."""
+        await end([self._running.pop(name) for name in names if name in self._running], CANCEL_AGAIN_S)
+
+    async def stop(self) -> None:
+        """End all feeds."""
+        await self._tasks.stop()
+
+    def _attach(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        known = self._running.pop(name, None)
+
+        async def after() -> None:
+            if known is not None:
+                await end([known])
+            await run()
+
+        task = self._running[name] = self._tasks.start(name, after())
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if self._running.get(task.get_name()) is task:
+            del self._running[task.get_name()]
+
+    async def _follow(self, key: StreamKey, feed: Feed) -> None:
+        """Follow one contract until the feed ends, refuses, or another process acquires the stream."""
+        try:
+            runner = await self._acquire(key, feed)
+            self.followed.add(key.text)
+            await follow_until_ended(
+                _FollowedRunner(runner, feed, self._reacquire, self._report), self._speedup
+            )
+        except LogTakenOver:
+            current = self._streams.runners.get(key.text)
+            if (
+                current is None or current.stream.closed
+            ):  # otherwise this process has acquired it again already
+                self._taken_over(key)
+        finally:
+            self.followed.discard(key.text)
+
+    async def _acquire(self, key: StreamKey, feed: Feed) -> Runner:
+        """Return the runner of a stream, retrying while its log cannot be read or written."""
+        backoff = Backoff(self._speedup)
+        while True:
+            try:
+                return await self._streams.acquire_for(key, feed)
+            except (StoreBusy, OSError) as problem:
+                self._report(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
+            await backoff.sleep()
+
+    async def _reacquire(self, key: StreamKey, feed: Feed) -> Runner:
+        self._streams.drop(key)
+        return await self._acquire(key, feed)
+
+
+class _FollowedRunner:
+    """A stream of the engine and its feed. Implements `FollowedStream`."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        feed: Feed,
+        reacquire: Callable[[StreamKey, Feed], Coroutine[Any, Any, Runner]],
+        report: Report,
+    ) -> None:
+        self._runner, self._feed, self._reacquire, self._report = runner, feed, reacquire, report
+
+    async def follow(self) -> bool:
+        await self._runner.follow(self._feed)
+        return self._runner.ended
+
+    def refused(self, problem: FeedRefused) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._runner.refused(problem.code, now_s, login=isinstance(problem, LoginRefused))
+        self._report(
+            LogEvent.FEED_REJECTED, stream=self._runner.name, code=problem.code, problem=str(problem)
+        )
+
+    def lost(self, problem: FeedLost) -> None:
+        self._runner.lost_code = problem.code
+        self._report(LogEvent.FEED_LOST, stream=self._runner.name, code=problem.code, problem=str(problem))
+
+    def closed(self) -> None:
+        """Do nothing: the runner has recorded it."""
+
+    def not_stored(self, problem: OSError) -> None:
+        self._report(LogEvent.LOG_STALLED, stream=self._runner.name, problem=str(problem))
+
+    async def failed(self, problem: Exception) -> None:
+        self._report(LogEvent.STREAM_FAILED, stream=self._runner.name, problem=repr(problem))
+        if self._runner.stream.inconsistent:
+            self._runner = await self._reacquire(self._runner.key, self._feed)
