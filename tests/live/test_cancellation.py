@@ -8,7 +8,7 @@ from tests.live.engine_harness import ES, OWN_CLOCK, Stage, run
 from tests.within import within
 
 from outcry.app.installation import Installation
-from outcry.live import engine
+from outcry.live import feed_supervisor
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Cursor, Event, Status
 
@@ -42,7 +42,7 @@ class Deaf:
 def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "CANCEL_AGAIN_S", 0.05)
+    monkeypatch.setattr(feed_supervisor, "CANCEL_AGAIN_S", 0.05)
 
     async def work(staged: Stage) -> None:
         feed = Deaf()
