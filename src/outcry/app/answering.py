@@ -18,7 +18,7 @@ from outcry.trades.push_format import Intake
 
 
 class Served(NamedTuple):
-    """The application of a process, and the users it serves."""
+    """The application of a process, and the users' part of it."""
 
     application: Application
     people: People
@@ -70,4 +70,4 @@ def answering(
 
 
 def discard(_value: object) -> None:
-    """Drop the result of a check that fails only by raising."""
+    """Drop a value. It adapts a check that fails only by raising."""

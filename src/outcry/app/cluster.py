@@ -168,7 +168,7 @@ class ClusterSide:
         await run_feeds(self._installation, self.calls, partitions, self._complete, self._feeds, self._say)
 
     async def _run_engine(self) -> None:
-        """Run the engine of this process. It has a separate registry, and its log uses a separate thread."""
+        """Run the engine of this process, with its own registry and with a separate thread for its log."""
         installation, universe = self._installation, self._installation.reference.universe
         async with _in_thread(LinkThread(installation.settings.cluster, self._say)) as thread:
             log, registry = JetStreamLog(thread, self._say), Registry()
@@ -209,7 +209,7 @@ class ClusterSide:
 
 @asynccontextmanager
 async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
-    """Enter and leave the link's context in a thread, because both block."""
+    """Enter and leave a NATS link's context in a thread, because both block."""
     await asyncio.to_thread(thread.__enter__)
     try:
         yield thread

@@ -53,7 +53,10 @@ async def run_feeds(
 
 @contextmanager
 def own_spool(folder: Path, limit_bytes: int = SPOOL_BYTES) -> Generator[Spool]:
-    """Open an empty spool for this process only. Vendors resend trades that an ended process had not passed on."""
+    """Open an empty spool (queue of pushes on disk) for this process only.
+
+    Vendors resend trades that an ended process had not passed on.
+    """
     with ExitStack() as held:
         for number in count():
             log = FileLog(folder / str(number))

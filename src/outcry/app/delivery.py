@@ -36,7 +36,7 @@ def delivery_of(
     encryptor: Encryptor,
     links: ConsentLinks,
 ) -> Delivery:
-    """Build delivery. links: unsubscribe links in emails. Raises `BadSettings`."""
+    """Build the delivery of alerts. links: unsubscribe links in emails. Raises `BadSettings`."""
     settings, clock = installation.settings, installation.clock
     egress = _egress(settings)
     senders: dict[Target, Sender] = {

@@ -21,13 +21,16 @@ def connections_of(
 
 
 def brokers_of(installation: Installation) -> Callable[[int], Collection[str]]:
-    """Return a function from a user id to the feed names of the user's connections. It queries the store."""
+    """Return a function that looks up, by user id, the feed names of the user's connections.
+
+    It queries the database.
+    """
     store = SqlConnectionStore(installation.database)
     return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()
 
 
 def parts_of(installation: Installation) -> FeedFactory:
-    """Build the factory that creates feeds from stored connections."""
+    """Build the factory that creates feeds from stored broker connections."""
     settings = installation.settings
     return FeedFactory(
         store=SqlConnectionStore(installation.database), vault=installation.vault, adapters=adapters(),

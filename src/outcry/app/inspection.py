@@ -32,7 +32,10 @@ class NoInstallation(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """An installation opened for reading. migration: of the original database; is_copy: a migrated copy is open."""
+    """An installation opened for reading only.
+
+    migration: of the original database; is_copy: a migrated copy is open.
+    """
 
     settings: Settings
     engine: Engine
@@ -105,7 +108,10 @@ def inspect_installation(settings: Settings) -> Generator[Inspection]:
 
 @contextmanager
 def readable(folder: Path, spare: Path) -> Generator[str]:
-    """Yield a URI that opens the database without changing the folder. spare: folder for a copy, if one is needed."""
+    """Yield a URI under which the database can be read without changing the folder.
+
+    spare: folder for a copy, if one is needed.
+    """
     path = folder / DATABASE_FILE
     if not any(path.with_name(path.name + end).exists() for end in _BESIDE):
         yield f"{path.absolute().as_uri()}?mode=ro&immutable=1"

@@ -42,8 +42,11 @@ LOG_FOLDER = "live"
 
 @dataclass(frozen=True)
 class Installation:
-    """The opened parts. sink: the demo's own receiver of webhooks. steady_ns: the monotonic clock that request limits
-    use. market_clock: the time of the market, which the demo simulates."""
+    """An opened installation: settings, database and the parts that all users share.
+
+    sink: the demo's own receiver of webhooks. steady_ns: the monotonic clock that request limits use. market_clock: the
+    time of the market, which the demo simulates.
+    """
 
     settings: Settings
     clock: Clock
@@ -98,11 +101,11 @@ def open_installation(
     settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
     sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Generator[Installation]:  # fmt: skip
-    """Open everything, the database migrated; close it at the end. `market_clock`: builds the clock of a
-    market that does not run in real time. `steady_ns`: the monotonic clock of request limits.
+    """Open an installation and migrate its database; close everything at the end of the block.
 
-    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for an
-    invalid database URL.
+    `market_clock`: builds the clock of a market that does not run in real time. `steady_ns`: the monotonic clock of
+    request limits. Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's
+    error for an invalid database URL.
     """
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -154,7 +157,7 @@ def _engine(settings: Settings) -> Engine:
 
 
 def _keep_private(path: Path) -> None:
-    """Restrict the database to its owner, because it contains password hashes.
+    """Restrict access to the database file to its owner, because it contains password hashes.
 
     SQLite gives its other files the same mode.
     """

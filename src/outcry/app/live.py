@@ -27,7 +27,7 @@ def live_engine(installation: Installation) -> Engine:
 def engine_over(
     installation: Installation, log: TradeLog, snapshots: Snapshots, registry: Registry, by: str = ""
 ) -> Engine:
-    """Build the engine over a log and a registry of live sessions. by: name of this process in a cluster."""
+    """Build the live engine over a log and a registry of live sessions. by: name of this process in a cluster."""
     universe, calendar = installation.reference.universe, installation.reference.calendar
     stores = Stores(
         log, snapshots, installation.alerts, installation.store,
@@ -41,12 +41,12 @@ def engine_over(
 
 
 def live_service(installation: Installation, feeds: Sequence[tuple[int, Feed]] = ()) -> LiveService:
-    """Build the engine with the operator's feeds only."""
+    """Build the live engine with the operator's feeds only."""
     return LiveService(live_engine(installation), feeds, None)
 
 
 def _fan_out(installation: Installation, since_ns: int) -> FanOut:
-    """Return the recipients of alerts under the current grants. Queries the store. since_ns: see `FanOut`."""
+    """Return who receives alerts under the current grants, by a database query. since_ns: see `FanOut`."""
     now_ns = installation.clock.now_ns()
     installation.licences.refresh(now_ns)
     return FanOut(installation.licences.audience, now_ns, since_ns)

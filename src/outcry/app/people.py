@@ -35,7 +35,7 @@ from outcry.web.page_services import PageServices, UsageOf
 
 @dataclass(frozen=True)
 class People:
-    """Users: sign-in, subscriptions and delivery, and the pages over them."""
+    """The users' part of the service: sign-in, subscriptions, delivery, and the pages over them."""
 
     installation: Installation
     browser_sessions: BrowserSessions
@@ -47,7 +47,7 @@ class People:
 
     @property
     def authenticator(self) -> PageAuthenticator:
-        """The authenticator of pages."""
+        """The authenticator of requests for pages."""
         settings, clock = self.installation.settings, self.installation.clock
         return PageAuthenticator(self.browser_sessions, clock, self.visitor, settings.public_url)
 

@@ -1,7 +1,7 @@
 """The server's secret: the key of stored hashes, from which encryption keys are derived.
 
-It comes from the settings, or from a file created at the first start. A lost secret is never replaced by a new one,
-because existing API keys and encrypted values would stop working.
+It comes from the settings, or from a file created at the first start. If the secret is lost, the service refuses to
+start instead of creating a new one, because existing API keys and encrypted values would stop working.
 """
 
 import os

@@ -175,7 +175,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def _refuse_halves(settings: Settings) -> None:
-    """Check settings that depend on each other. Raises `ValueError`."""
+    """Check settings that are only valid together. Raises `ValueError`."""
     if unknown := sorted(settings.roles - ROLES):
         raise ValueError(f"role: unknown role {unknown[0]!r}. Use {', '.join(sorted(ROLES))}")
     if settings.cluster and not settings.database_url.startswith("postgresql"):
@@ -197,7 +197,7 @@ def _refuse_halves(settings: Settings) -> None:
 
 
 def _refuse_unread_roots(settings: Settings) -> None:
-    """Check that the file of root certificates can be read. Raises `ValueError`."""
+    """Check that the file of root certificates can be read. Raises `ValueError` if not."""
     if settings.private_ca:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(settings.private_ca)
@@ -208,7 +208,7 @@ def _refuse_unread_roots(settings: Settings) -> None:
 
 
 def _refuse_unread_addresses(settings: Settings) -> None:
-    """Check the URLs of the NATS servers. Raises `ValueError`.
+    """Check the form of the URLs of the NATS servers. Raises `ValueError`.
 
     The error repeats no part of a URL: with wrong quoting, a password can end up in any part.
     """
@@ -265,7 +265,10 @@ def _shaped(name: str, value: str) -> Any:
 
 
 def _places(value: str) -> dict[str, dict[str, str]]:
-    """Parse `broker.endpoint=address` pairs into addresses by broker and endpoint."""
+    """Parse `broker.endpoint=address` pairs, which replace vendors' addresses.
+
+    Return addresses by broker and endpoint.
+    """
     found: dict[str, dict[str, str]] = {}
     for pair in filter(None, (pair.strip() for pair in value.split(","))):
         named, _, address = pair.partition("=")

@@ -71,7 +71,7 @@ def read_keys(settings: Settings) -> Mapping[str, bytes]:
 
 
 def faults(settings: Settings, store: VaultStore, keys: VaultKeys) -> list[str]:
-    """Return the problems of the keys as messages for the operator."""
+    """Return the problems of the key-encryption keys, as messages for the operator."""
     where = VARIABLE if settings.vault_keys else str(settings.folder / VAULT_FILE)
     uses = store.uses()
     said: list[str] = []
@@ -93,14 +93,17 @@ def faults(settings: Settings, store: VaultStore, keys: VaultKeys) -> list[str]:
 
 
 def lost_keys(store: VaultStore, keys: VaultKeys | None) -> list[str]:
-    """Return the names of keys that are not retired and are missing or wrong. keys: None if none can be read."""
+    """Return the names of keys that may still be needed and are missing or wrong. keys: None if none can be read.
+
+    Retired keys are not needed.
+    """
     unretired = [row for row in store.vault_keys() if row.retired_ns is None]
     return [row.kid for row in unretired if keys is None or not keys.recognises(row)]
 
 
 @contextmanager
 def exchanging(settings: Settings) -> Generator[None]:
-    """Lock the key file during a change of keys. Raises `BadVaultKeys` if another process holds it."""
+    """Lock the key file while keys are changed. Raises `BadVaultKeys` if another process has locked it."""
     with (settings.folder / f".{VAULT_FILE}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,7 +115,7 @@ def exchanging(settings: Settings) -> Generator[None]:
 
 
 def put_first(settings: Settings, store: VaultStore, kept: Mapping[str, bytes], now_ns: int) -> None:
-    """Write a new key in front of the existing ones.
+    """Add a new key before the existing ones, in the database and the key file.
 
     The database gets it first, because a running service may encrypt with it as soon as it is in the file.
     """

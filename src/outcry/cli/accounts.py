@@ -108,7 +108,7 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
 
 
 def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
-    """Return why no key was revoked. The message repeats no secret part of `text`."""
+    """Return the message why no key was revoked. It repeats no secret part of `text`."""
     if not is_beginning(text):
         return f"PREFIX is not the start of a key: all keys start with {MARK!r}. Run `outcry keys list` to see them."
     active = [row for row in found if row.revoked_ns is None]

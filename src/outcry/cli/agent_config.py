@@ -29,7 +29,7 @@ _LEAST_SPOOL = 64 * 10**6
 
 
 class AgentConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The file as written. Relative paths start at its folder."""
+    """The configuration file as written. Relative paths start at its folder."""
 
     service: str
     key: str = ""
@@ -42,7 +42,7 @@ class AgentConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The validated configuration."""
+    """The validated configuration of an agent."""
 
     service: ServiceEndpoint
     spool: Path

@@ -29,7 +29,10 @@ class BadConfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A feed of the file. name: its name in the service; label: its name in the file; make: creates the feed."""
+    """A feed from the configuration file.
+
+    name: its name in the service; label: its name in the file; make: creates the feed.
+    """
 
     name: str
     label: str
@@ -38,7 +41,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Dependencies of the feeds."""
+    """What the feeds of the configuration file are created with, such as adapters and a clock."""
 
     universe: Universe
     clock: Clock
@@ -46,7 +49,7 @@ class Means:
 
 
 def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
-    """Return the feed of one table. Raises `BadConfig`."""
+    """Validate one feed table of the configuration file and return its feed. Raises `BadConfig`."""
     if ("broker" in table) == ("scid" in table):
         raise BadConfig(f'feed {number}: Set either broker = "…" or scid = "…".')
     if "scid" in table:

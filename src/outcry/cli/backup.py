@@ -30,7 +30,7 @@ _PLAIN = (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv")
 
 
 class _Changed(Exception):
-    """The service replaced a file before it was copied."""
+    """The service replaced or deleted a file before it was copied."""
 
 
 def backup(folder: Path, *, data: str | None = None) -> int:
@@ -76,7 +76,7 @@ def backup(folder: Path, *, data: str | None = None) -> int:
 
 @contextmanager
 def _private(folder: Path) -> Generator[None]:
-    """Create the folder with access for its owner only. On an error, delete everything created in it."""
+    """Create the backup folder with access for its owner only. On an error, delete everything created in it."""
     new, umask = not folder.exists(), os.umask(0o077)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def _private(folder: Path) -> Generator[None]:
 
 
 def _copied(settings: Settings, folder: Path) -> Iterator[str]:
-    """Copy everything, and yield a line for each damaged or missing file.
+    """Copy the whole installation, and yield a line for each damaged or missing file.
 
     The database is copied first, because it lists the tape files. A log may be ahead of its snapshot but not behind it.
     If the service deletes or replaces a file before it is copied, the database is copied again.

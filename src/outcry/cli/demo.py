@@ -123,7 +123,7 @@ def _refuse_real_data(installation: Installation) -> None:
 
 
 def _clear(installation: Installation) -> None:
-    """Delete the simulated data of earlier starts."""
+    """Delete the simulated data that earlier starts stored."""
     for path in installation.store.forget_source(SOURCE, installation.alerts.forget_feed):
         installation.tape.remove(path)
     for key in installation.log.keys():  # noqa: SIM118 - no mapping

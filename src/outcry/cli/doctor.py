@@ -53,7 +53,7 @@ def doctor(*, data: str | None = None) -> int:
 
 
 def _examined(settings: Settings) -> Iterator[str]:
-    """Yield a line for everything checked. Lines about faults start with `fault`."""
+    """Check everything stored, and yield a line for each thing checked. Lines about faults start with `fault`."""
     try:
         with inspect_installation(settings) as found:
             for check in (_folder, _database, _rows, _tape, _live):
@@ -110,7 +110,7 @@ def _live_store(found: Inspection) -> SqlLiveStore:
 
 
 def _rows(found: Inspection) -> Iterator[str]:
-    """Yield faults of rows with wrong checksums and of unreadable profiles."""
+    """Yield the faults in database rows: wrong checksums and unreadable profiles."""
     for row in (*found.store.damaged(), *_live_store(found).damaged()):
         yield f"{_FAULT}{row.text()}"
     for session in found.store.all_sessions():

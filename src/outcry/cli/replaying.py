@@ -199,7 +199,10 @@ def _is_here(settings: Settings) -> bool:
 
 
 def _is_good(known: KeyRow | KeyRefusal) -> bool:
-    """Return whether to push with this key. A key unknown here may belong to another service. Raises `NoKey`."""
+    """Return whether to push with the key in OUTCRY_KEY. Raises `NoKey` if it cannot push.
+
+    A key unknown here may belong to another service.
+    """
     if known in {KeyRefusal.MALFORMED, KeyRefusal.REVOKED, KeyRefusal.EXPIRED, KeyRefusal.DISABLED}:
         raise NoKey(
             f"The key in OUTCRY_KEY is {known}. Create a new one with `outcry keys create --ingest`, or unset it."

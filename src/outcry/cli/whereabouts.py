@@ -27,12 +27,12 @@ def demo_folder(folder: Path) -> Path:
 
 
 def say(folder: Path, at: str) -> None:
-    """Write the URL of the running service into its data folder."""
+    """Write the URL of the running service into a file in its data folder."""
     (folder / ADDRESS_FILE).write_text(at + "\n")
 
 
 def unsay(folder: Path) -> None:
-    """Delete the URL of a stopping service from its data folder."""
+    """Delete the file with the URL of a stopping service."""
     (folder / ADDRESS_FILE).unlink(missing_ok=True)
 
 

@@ -13,7 +13,10 @@ _PICTURES = 0x2400
 
 
 def as_seen(text: str) -> str:
-    """Return the text with invisible characters shown: escape as `␛`, direction marks as `‹U+202E›`."""
+    """Return the text with each invisible character replaced by a visible code.
+
+    For example escape becomes `␛`, and direction marks become `‹U+202E›`.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(_seen(sign) for sign in text.replace("\r\n", "\n"))

@@ -58,7 +58,7 @@ class BackgroundTasks:
         return running.result()
 
     def _leave(self, user_id: int) -> None:
-        """Drop the state of a user without running tasks."""
+        """Drop the state kept for a user who has no running tasks."""
         self._users[user_id] -= 1
         if not self._users[user_id]:
             del self._users[user_id], self._slots[user_id]

@@ -22,7 +22,10 @@ ConnectionId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check, running while `ended_ns` is None. The result is None if the check did not finish."""
+    """A connection check and its result. It runs while `ended_ns` is None.
+
+    The result is None if the check did not finish.
+    """
 
     began_ns: int
     ended_ns: int | None = None

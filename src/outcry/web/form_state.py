@@ -35,7 +35,7 @@ def whole_number(text: str) -> int | None:
 
 
 def id_of(text: str) -> int:
-    """Return an id. Raises `PageMissing` for a text that is not a valid one."""
+    """Parse an id. Raises `PageMissing` for a text that is not a valid one."""
     number = whole_number(text)
     if number is None or not 0 < number <= _MOST_ID:
         raise PageMissing
@@ -48,7 +48,10 @@ def id_in_path(request: PageRequest, name: str) -> int:
 
 
 def before_in_query(request: PageRequest) -> int | None:
-    """Return the `before` query, where a list continues; None to start at its beginning, also for an invalid one."""
+    """Return the query parameter `before`, at which a list continues; None to start at its beginning.
+
+    Also None for an invalid one.
+    """
     return whole_number(request.http.query_params.get("before", ""))
 
 
@@ -61,8 +64,10 @@ def done_code(request: PageRequest) -> str:
 
 
 def prove_first(context: PageContext, request: PageRequest, path: str, typed: Mapping[str, str]) -> Response:
-    """Redirect to the confirmation or sign-in page, and store the typed entries, without secrets, for the form at
-    `path`."""
+    """Redirect to the confirmation or sign-in page, and keep what was typed into the form at `path`.
+
+    Secrets are not kept.
+    """
     response = context.to(request, with_next("/confirm" if request.user else "/sign-in", path))
     lasting_ns = _TYPED_S * NANOS_PER_SECOND
     sealed = _tickets(context).give(_typed_purpose(request, path), lasting_ns, **typed)
@@ -114,7 +119,7 @@ async def take_secret(context: PageContext, request: PageRequest, path: str) -> 
 async def show_once(
     context: PageContext, request: PageRequest, template: str, path: str, back: str, **values: Any
 ) -> Response:
-    """Return the page at `path` with its secret as `held`, or a redirect to `back` if the secret is gone."""
+    """Render the page that shows a secret once, as `held`; redirect to `back` if the secret is gone."""
     context.user(request)
     held = await take_secret(context, request, path)
     if held is None:
@@ -135,7 +140,10 @@ def _tickets(context: PageContext) -> Tickets:
 
 
 def _typed_purpose(request: PageRequest, path: str) -> str:
-    """Return the encryption purpose of typed entries: the user, because the session may have changed since."""
+    """Return the encryption purpose of typed entries, which binds them to the user.
+
+    The session may have changed since.
+    """
     session = request.session or request.lapsed
     if session is None:
         raise NotSignedIn
@@ -143,7 +151,7 @@ def _typed_purpose(request: PageRequest, path: str) -> str:
 
 
 def _secret_purpose(request: PageRequest, path: str) -> str:
-    """Return the encryption purpose of a secret: the session that created it."""
+    """Return the encryption purpose of a secret, which binds it to the session that created it."""
     if request.session is None:
         raise NotSignedIn
     return f"once:{path}:{request.session.id}"

@@ -42,22 +42,22 @@ class Clock:
         return f"{there:%H:%M:%S} {there:%Z}" if seconds else f"{there:%H:%M} {there:%Z}"
 
     def date(self, at_ns: int) -> str:
-        """Return the date (`YYYY-MM-DD`) of a time at the exchange."""
+        """Return the date (`YYYY-MM-DD`) of a time (ns UTC) in the exchange's time zone."""
         return str(_there(at_ns, self.zone).date())
 
     def mine_too(self, at_ns: int) -> str:
-        """Format the time in the reader's time zone, with the date."""
+        """Format a time (ns UTC) in the reader's time zone, with the date."""
         there = _there(at_ns, self.mine)
         day = date_text(there.date(), self.words.language, year=self.year)
         return f"{day} {self.time(at_ns, zone=self.mine)}"
 
     def mine_on(self, at_ns: int, day: str) -> str:
-        """Format the time in the reader's time zone, with the date only if it is not that trade date."""
+        """Format a time in the reader's time zone; add the date only if it differs from the trade date `day`."""
         there = _there(at_ns, self.mine)
         return self.time(at_ns, zone=self.mine) if str(there.date()) == day else self.mine_too(at_ns)
 
     def weekday(self, at_ns: int) -> str:
-        """Return the weekday at the exchange."""
+        """Return the weekday of a time (ns UTC) in the exchange's time zone."""
         return format_skeleton("E", _there(at_ns, self.zone), locale=self.words.language)
 
 

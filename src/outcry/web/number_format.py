@@ -18,7 +18,7 @@ _POINT_32ND_E9 = 31_250_000
 
 
 def price_e9(price: float) -> int:
-    """Return a price of an answer in 10⁻⁹. Exact, because answers hold the nearest double."""
+    """Convert a price of an answer to units of 10⁻⁹. Exact, because answers contain the nearest double."""
     return round(price * PRICE_SCALE)
 
 
@@ -93,7 +93,7 @@ def age_text(age_ns: int) -> str:
 
 
 def _nearest(size: int, step: int) -> int:
-    """Return a size in steps, rounded half up like JavaScript's Math.round."""
+    """Return how many steps a size has, rounded half up like JavaScript's Math.round."""
     return (2 * size + step) // (2 * step)
 
 

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class NotProved(Exception):
-    """The user's identity is not proved well enough for this."""
+    """Base class of errors for a request whose user has not proved enough of their identity."""
 
 
 class NotSignedIn(NotProved):
@@ -98,14 +98,15 @@ class PageRequest:
 
     @property
     def path(self) -> str:
-        """Path and query, to return to."""
+        """Path and query of the request, to return to later."""
         url = self.http.url
         return url.path + (f"?{url.query}" if url.query else "")
 
     @property
     def line(self) -> str:
-        """ID of the stream that a browser's tabs share; not a secret. It differs per sign-in, so the next user of the
-        browser receives no earlier user's events.
+        """ID of the event stream that a browser's tabs share; not a secret.
+
+        It differs per sign-in, so the next user of the browser receives no earlier user's events.
         """
         if self.session is None:
             return "visitor"
@@ -178,7 +179,10 @@ class PageContext:
         secret: bool = False,
         **values: Any,
     ) -> Response:
-        """Return a page, rendered after its handler. `secret`: it shows a secret and must not be cached."""
+        """Return a page whose template is rendered after its handler.
+
+        `secret`: it shows a secret and must not be cached.
+        """
         values = {"request": request, "csrf": self.csrf(request), "context": self, "status": status, **values}
         accepted = request.http.headers.get("accept-encoding", "")
         encoding = (
@@ -193,7 +197,7 @@ class PageContext:
         return self.page(request, template, **values)
 
     def to(self, request: PageRequest, path: str, status: int = 303) -> Response:
-        """Redirect to another of our pages."""
+        """Redirect to another page of this site."""
         return self.with_page_headers(request, RedirectResponse(safe_path(path), status))
 
     def with_page_headers(
@@ -229,16 +233,18 @@ class PageContext:
     # -- forms
 
     def csrf(self, request: PageRequest) -> str:
-        """Return the CSRF token for this browser's forms, masked anew each time so that the length of a compressed page
-        reveals nothing about it.
+        """Return the CSRF token for this browser's forms.
+
+        It is masked anew each time, so that the length of a compressed page reveals nothing about it.
         """
         token = self._token(request)
         mask = secrets.token_bytes(len(token))
         return (mask + _crossed(mask, token)).hex()
 
     def _token(self, request: PageRequest) -> bytes:
-        """Return the unmasked CSRF token. It changes at sign-in and sign-out, but not at a confirmation, so a form open
-        in another tab stays valid.
+        """Return the unmasked CSRF token.
+
+        It changes at sign-in and sign-out, but not at a confirmation, so a form open in another tab stays valid.
         """
         session = request.session or request.lapsed
         tied = f"{session.id}:{session.created_ns}" if session else request.binding
@@ -252,8 +258,9 @@ class PageContext:
         return Form(fields, request.words)
 
     async def message(self, request: PageRequest) -> bytes:
-        """Return the JSON body that one of our scripts sent, with the form token in the `x-csrf` header. Raises
-        `FormRefused`.
+        """Return the JSON body that one of our scripts sent. Raises `FormRefused`.
+
+        The form token is in the header `x-csrf`.
         """
         refuse_foreign(request.http, "application/json")
         self._refuse_forged(request, request.http.headers.get("x-csrf", ""))
@@ -278,8 +285,9 @@ class PageContext:
         return request.user
 
     def sender(self, request: PageRequest) -> None:
-        """Return the user of a form, also if the session has expired since the form was opened, so that typed values
-        can be kept. Raises `NotSignedIn`.
+        """Return the user who sent a form, even if the session has expired since the form was opened.
+
+        So what was typed can be kept. Raises `NotSignedIn`.
         """
         if request.session is None and request.lapsed is None:
             raise NotSignedIn
@@ -301,17 +309,17 @@ class PageContext:
 
 
 def _crossed(one: bytes, other: bytes) -> bytes:
-    """Return the exclusive or of two texts of equal length."""
+    """Return the bitwise exclusive or of two texts of equal length."""
     return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 
 def browser_cookie(*, secure: bool) -> str:
-    """Return the name of the cookie that a browser's forms are bound to."""
+    """Return the name of the cookie that ties forms to a browser."""
     return SECURE_BROWSER_COOKIE if secure else BROWSER_COOKIE
 
 
 def new_binding() -> str:
-    """Return a new value to bind a visitor's forms to."""
+    """Return a new value of the cookie that ties a visitor's forms to the browser."""
     return secrets.token_urlsafe(24)
 
 

@@ -27,7 +27,7 @@ UsageOf = Callable[[int], Awaitable[Usage | None]]
 
 
 async def not_counted(_user_id: int) -> Usage | None:
-    """Return no usage, for a service without quotas."""
+    """Return no usage. It stands in for the quota lookup of a service without quotas."""
 
 
 @dataclass(frozen=True, slots=True)

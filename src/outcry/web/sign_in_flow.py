@@ -74,7 +74,7 @@ _FIELD_REFUSALS = {
 
 
 def origin_of(request: PageRequest) -> Origin:
-    """Return the client address and user agent for the log, printable and limited in length."""
+    """Return the client address and user agent of a request for the log, printable and limited in length."""
     http = request.http
     agent = http.headers.get("user-agent", "")[:_LONGEST_AGENT]
     address = http.client.host if http.client else ""
@@ -89,7 +89,7 @@ def next_of(request: PageRequest) -> str:
 
 
 def host_of(request: PageRequest) -> str:
-    """Return the host name that the browser used."""
+    """Return the host name in the request, by which the browser reached this service."""
     return host_name(request.http.headers.get("host", ""))
 
 
@@ -139,8 +139,9 @@ async def sign_in_browser(
     to: str = "/",
     response: Response | None = None,
 ) -> Response:
-    """Sign this browser in and redirect to `to`, or first ask for the second factor. An earlier session of the browser
-    ends. `response`: used instead of the redirect.
+    """Sign this browser in and redirect to `to`, or first ask for the second factor.
+
+    An earlier session of the browser ends. `response`: used instead of the redirect.
     """
     if isinstance(outcome, SecondFactorRequired):
         asking = context.to(request, with_next("/sign-in/code", to))
@@ -180,17 +181,17 @@ def _not_cached(response: Response) -> Response:
 
 
 def with_next(path: str, to: str) -> str:
-    """Return a path with a `next` query for another path."""
+    """Return a path with a query parameter `next`, which names the page to open afterwards."""
     return path + next_query(to)
 
 
 def next_query(to: str) -> str:
-    """Return the `next` query of a path; empty for the start page."""
+    """Return the query part `next=…` for a path; empty for the start page."""
     return "" if to == "/" else f"?next={quote(to, safe='/')}"
 
 
 def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:
-    """Return a refusal in the reader's language, by the form entry it is about, or by the empty name."""
+    """Return a refusal in the reader's language, by the form field it concerns (empty name: the whole form)."""
     text = _FIELD_REFUSALS.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
     return {refusal.field: request.words(text)}
 
@@ -198,7 +199,7 @@ def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:
 def refused(
     context: PageContext, request: PageRequest, template: str, refusal: Refused, /, **values: Any
 ) -> Response:
-    """Return the form again with its errors. `values`: what was typed, without secrets."""
+    """Render a sign-in form again with its errors. `values`: what was typed, without secrets."""
     often = refusal.reason is Reason.TOO_OFTEN
     response = context.page(
         request, template, 429 if often else 422, secret=True, faults=faults_of(request, refusal), **values

@@ -64,7 +64,7 @@ class StaticFiles:
         return Response(file.small[encoding], media_type=file.media_type, headers=headers)
 
     async def icon(self, _: Request) -> Response:
-        """Redirect to the icon."""
+        """Redirect to the URL of the site icon."""
         return RedirectResponse(self.url("icon.svg"), headers={"cache-control": "public, max-age=3600"})
 
 

@@ -1,7 +1,7 @@
-"""The live status of a symbol as a label, an icon and a reason: live, delayed, stale, closed, connecting, error or
-none.
+"""The live status of a symbol as a label, an icon and a reason.
 
-Every status has a reason and a link to its fix. An unknown code is a feed's own refusal and counts as an error.
+The labels are live, delayed, stale, closed, connecting, error and none. Every status has a reason and a link to its
+fix. An unknown code is a feed's own refusal and counts as an error.
 """
 
 from dataclasses import dataclass
@@ -89,8 +89,10 @@ NAMES: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StatusLabel:
-    """A status as a chip shows it. `code` is the answer's code. `since` is the time of the newest event, shown as an
-    age. `note` is shown instead: the date of a completed session, or when a session opens. Both may be empty.
+    """The status of a symbol as a page shows it.
+
+    `code` is the answer's code. `since` is the time of the newest event, shown as an age. `note` is shown instead: the
+    date of a completed session, or when a session opens. Both may be empty.
     """
 
     code: str
@@ -107,7 +109,7 @@ def status_label(
     words: Words, code: str, *, updated_at: str | None = None, as_of: str | None = None, now_ns: int | None = None,
     opens_ns: int | None = None, zone: str = "UTC", held: bool = True,
 ) -> StatusLabel:  # fmt: skip
-    """Return the status of a symbol.
+    """Return the status label of a symbol.
 
     updated_at: time of its newest event. as_of: trade date of the session shown. opens_ns: when a closed market opens,
     shown in `zone`. held: whether there is any data to show.

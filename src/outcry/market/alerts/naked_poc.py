@@ -23,7 +23,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "d
 
 
 class Phase(StrEnum):
-    """Whether price is away from the level, at it, or has tested it."""
+    """Where price is relative to the level, or that it has tested the level."""
 
     UNOPENED = "unopened"
     PRICE_BELOW = "price_below"

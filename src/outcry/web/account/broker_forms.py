@@ -43,7 +43,7 @@ _FORMATS: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Form field of a broker, with translated label and hint. `usual` is the default value."""
+    """A field of a broker's connection form, with translated label and hint. `usual` is the default value."""
 
     name: str
     label: str
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Sector:
-    """Products of one sector that a form offers: names by root."""
+    """The products of one sector, as choices of a form: names by root."""
 
     name: str
     products: Mapping[str, str]
@@ -103,7 +103,7 @@ def sectors_of(context: PageContext, words: Words) -> list[Sector]:
 
 
 async def typed_in(context: PageContext, request: PageRequest, broker: Broker | None) -> Typed:
-    """Read a submitted form: name, symbols and, if a broker is given, the fields of that broker."""
+    """Read a submitted connection form: name, symbols and, if a broker is given, the fields of that broker."""
     form = await context.form(request)
     fields = broker.fields if broker else ()
     given = {field.name: form.line(field.name, _LONGEST_ENTRY) for field in fields}

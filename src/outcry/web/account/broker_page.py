@@ -43,7 +43,7 @@ _SAID_BY_FEEDS = frozenset({"unsubscribed", "disconnected"})
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection for a page.
+    """A broker connection as its page shows it.
 
     `ends_here`: whether the page can edit and disconnect it; false for a feed that the user's own program sends.
     `runs`: whether the page offers Pause; if false it offers Restart.
@@ -65,10 +65,10 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of a feed for a page.
+    """A stream of a feed as a page shows it.
 
-    `market`: the feed's latest market time, None before the first one. `cure`: instruction for the user, with `href`
-    as its place in the guide; both empty unless the stream has an error.
+    `market`: the feed's latest market time, None before the first one. `cure`: instruction for the user, with `href` as
+    its place in the guide; both empty unless the stream has an error.
     """
 
     feed: str
@@ -81,7 +81,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class CheckShown:
-    """A connection check for a page.
+    """The result or progress of a connection check as a page shows it.
 
     `ended`: None while the check runs. `wrong`: number of failed findings. `lost`: the check ended without a result.
     """
@@ -127,7 +127,7 @@ def names_of(context: PageContext) -> dict[str, str]:
 
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, ConnectionRow]:
-    """Return the signed-in user and the connection with the id in the path.
+    """Return the signed-in user and the user's broker connection with the id in the URL path.
 
     Raises `NotSignedIn`, and `PageMissing` unless the user owns the connection.
     """
@@ -155,7 +155,10 @@ async def one(
     faults: Faults,
     status: int = 200,
 ) -> Response:
-    """Render the page of a connection. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
+    """Render the page of a broker connection.
+
+    `typed`: values of its form; `faults`: errors by field, status 422 if any.
+    """
     names = await context.ask(names_of, context)
     seen = context.services.registry.channels(Scope(row.user_id, ()))
     own_streams = [
@@ -190,7 +193,7 @@ def _check(request: PageRequest, row: ConnectionRow, checked: Checked | None) ->
 
 
 async def show(context: PageContext, request: PageRequest) -> Response:
-    """Show a connection."""
+    """Show the page of a broker connection."""
     _, row = await own(context, request)
     kept = restore_typed(context, request, f"{LIST}/{row.id}")
     return delete_typed(request, await one(context, request, row, {**chosen_of(row), **kept}, {}))
@@ -249,7 +252,7 @@ async def _move(
 
 
 async def back(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page."""
+    """Redirect to the connection's page if a form's URL was opened as a page (GET instead of POST)."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'connection_id')}")
 
 

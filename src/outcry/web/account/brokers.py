@@ -51,7 +51,7 @@ Way = Literal["here", "not_installed", "agent", "connected", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A broker in the list of brokers to connect. `example`: names and values for the agent's configuration."""
+    """A broker that the user can connect, in a list. `example`: names and values for the agent's configuration."""
 
     broker: Broker
     way: Way

@@ -51,7 +51,7 @@ class Delivery:
 async def deliveries(
     context: PageContext, request: PageRequest, webhook: SubscriptionRow, closed_ns: int
 ) -> Mapping[str, Any]:
-    """Return the template values of one page of the log, for the outcome and position in the query string.
+    """Return one page of the delivery log for a template, by the outcome and position in the query string.
 
     `closed_ns`: no attempt starts before this time (ns UTC).
     """
@@ -77,7 +77,7 @@ def _sends(webhook: SubscriptionRow) -> bool:
 
 
 def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
-    """Return the time of each message's next attempt (ns UTC) by the id of its newest attempt.
+    """Return the time of each message's next delivery attempt (ns UTC) by the id of its newest attempt.
 
     A due time in the past is left out, because a newer attempt may exist. It is included while the queue is closed, if
     `whole` is true: the rows then contain the newest attempts.

@@ -12,7 +12,7 @@ from outcry.web.language import Words
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A phase of a delivery. `name`: its code; `begins` and `lasts`: position and width in the bar, in percent."""
+    """One phase of a delivery in the bar. `name`: its code; `begins` and `lasts`: position and width in percent."""
 
     name: str
     words: str
@@ -22,7 +22,10 @@ class Part:
 
 
 def timed(words: Words, phases_ms: Sequence[tuple[str, int]], took_ms: int | None) -> list[Part]:
-    """Return the phases in order; empty if none were measured. `took_ms`: duration of the whole attempt."""
+    """Return the phases of a delivery for display, in order; empty if none were measured.
+
+    `took_ms`: duration of the whole attempt.
+    """
     whole_ms = max(sum(part_ms for _, part_ms in phases_ms), took_ms or 0, 1)
     found: list[Part] = []
     at_ms = 0

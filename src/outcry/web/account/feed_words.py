@@ -79,7 +79,7 @@ _FOUND: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A code for a page: its meaning, its effect on the symbols, the remedy, and its place in the guide."""
+    """Explanation of a feed's code: its meaning, its effect on the symbols, the remedy, and its place in the guide."""
 
     code: str
     means: str
@@ -90,7 +90,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding of a check for a page. `passed`: None if the step was not tested."""
+    """A finding of a connection check in words. `passed`: None if the step was not tested."""
 
     step: str
     contract: str
@@ -114,7 +114,7 @@ def connection_state(words: Words, row: ConnectionRow) -> StatusLabel:
 
 
 def explained(words: Words, row: ConnectionRow) -> Explained:
-    """Return the meaning and remedy of a connection's code."""
+    """Return the explanation of the code that a connection has: meaning, effect and remedy."""
     vendor = vendor_of(row)
     cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
     if not cure and row.code in _OF_THE_READER:
@@ -128,7 +128,7 @@ def vendor_of(row: ConnectionRow) -> str:
 
 
 def found(words: Words, broker: str, finding: Finding) -> Found:
-    """Return a finding of a check for a page."""
+    """Return a finding of a connection check in words."""
     said = _FOUND.get(finding.code)
     return Found(
         words(STEPS[finding.step]), finding.contract, finding.passed, finding.code,
@@ -143,6 +143,6 @@ def _reason(words: Words, code: str) -> str:
 
 
 def next_step(words: Words, code: str) -> tuple[str, str] | None:
-    """Return the next step for a code and its URL; None if the user need not act."""
+    """Return what the user can do about a code, with a URL; None if the user need not act."""
     known = _STEPS.get(code)
     return (words(known[0]), known[1]) if known else None

@@ -46,7 +46,7 @@ _SOON_NS = 7 * NANOS_PER_DAY
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A key for a page.
+    """An API key as a page shows it.
 
     `state`: live, soon (expires within a week), replaced (rotated, valid until its grace period ends), expired or
     revoked.
@@ -67,7 +67,7 @@ class Shown:
 
 
 def shown(request: PageRequest, row: KeyRow, now_ns: int) -> Shown:
-    """Return a key for a page."""
+    """Return an API key as a page shows it."""
     created = local_time(request, row.created_ns)
     assert created is not None
     times = (local_time(request, at_ns) for at_ns in (row.last_used_ns, row.expires_ns, row.revoked_ns))
@@ -115,7 +115,7 @@ async def key_by_form(
     context: PageContext, request: PageRequest, role: Role, form_at: str, made_at: str,
     refuse: Callable[[Mapping[str, str], Faults], Awaitable[Response]],
 ) -> Response:  # fmt: skip
-    """Create a key from a submitted form.
+    """Create an API key from a submitted form.
 
     `form_at`: path of the form. `made_at`: path of the page that shows the key once. `refuse`: renders the form again
     with the typed values and their faults.
@@ -136,14 +136,14 @@ async def key_by_form(
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """Values of the form for a new key."""
+    """What the user typed into the form for a new key."""
 
     label: str
     lifetime: str
 
     @property
     def typed(self) -> dict[str, str]:
-        """Return the entries for the form."""
+        """Return the typed values, to fill the form again."""
         return {"label": self.label, "lifetime": self.lifetime}
 
 
@@ -161,7 +161,7 @@ def _wished(form: Form) -> _Wish:
 async def _made_key(
     context: PageContext, request: PageRequest, user: UserRow, wish: _Wish, role: Role, faults: Faults
 ) -> str:
-    """Create the key; return an empty text and add a fault if it is refused."""
+    """Create an API key; if it is refused, add a fault and return an empty text."""
     now_ns, lasts_ns = context.now_ns(), LIFETIMES_NS[wish.lifetime]
     expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
 
@@ -252,7 +252,7 @@ async def revoke_key(context: PageContext, request: PageRequest) -> Response:
 
 
 async def back_to_key(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page, for example after a sign-in."""
+    """Redirect to the key's page if a form's URL was opened as a page, for example after a sign-in."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'key_id')}")
 
 

@@ -37,7 +37,7 @@ async def ask_unsubscribe(context: PageContext, request: PageRequest) -> Respons
 
 
 async def unsubscribe(context: PageContext, request: PageRequest) -> Response:
-    """Stop the emails.
+    """Stop the emails to a recipient, at the request of the page or of an email program.
 
     The form token is not checked and the body is ignored, because RFC 8058 requests come from email programs. The
     secret link was sent to the recipient only.

@@ -37,7 +37,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Counts for the account overview.
+    """The numbers and statuses on the account overview.
 
     - `live`, `delayed`, `shut`: symbols that are live, delayed, and without data.
     - `reasons`: why symbols are not live, most frequent first.
@@ -58,7 +58,7 @@ class Front:
 
 
 async def front(context: PageContext, request: PageRequest) -> Response:
-    """Show the data status and the preferences form."""
+    """Show the account overview: the data status of the user's symbols, and the preferences form."""
     kept = context.user(request).preferences
     shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
     shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
@@ -67,7 +67,7 @@ async def front(context: PageContext, request: PageRequest) -> Response:
 
 
 async def prefer(context: PageContext, request: PageRequest) -> Response:
-    """Save preferences."""
+    """Save the preferences form."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults

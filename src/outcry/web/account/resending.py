@@ -80,7 +80,7 @@ async def resend_missing(context: PageContext, request: PageRequest) -> Response
 
 
 def _scope(request: PageRequest, user: UserRow) -> Scope:
-    """Return what the user may see now."""
+    """Return which data the user may see now."""
     return request.scope or Scope(user.id, ())
 
 
@@ -117,7 +117,7 @@ async def _resend(
 
 
 def since_of(request: PageRequest, typed: str, now_ns: int) -> int | None:
-    """Parse a date and time in the reader's time zone; return it in ns UTC.
+    """Parse a typed date and time in the reader's time zone; return it in ns UTC.
 
     Returns None if it is malformed, in the future, or more than a day older than the retention of alerts.
     """

@@ -42,8 +42,10 @@ _FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A received message for the page. `summary` is the message's own text, if any. `cut`: `body` is truncated. `raw`
-    is the exact body, empty if a page cannot show it. `signature` is the style and label of the check.
+    """A message that the test receiver got, as the page shows it.
+
+    `summary` is the message's own text, if any. `cut`: `body` is truncated. `raw` is the exact body, empty if a page
+    cannot show it. `signature` is the style and label of the check.
     """
 
     receipt: Receipt
@@ -58,12 +60,12 @@ class Shown:
 
 
 async def show_sink(context: PageContext, request: PageRequest) -> Response:
-    """Show received messages, newest first."""
+    """Show the messages that the test receiver got, newest first."""
     return await _page(context, request, {})
 
 
 async def set_manner(context: PageContext, request: PageRequest) -> Response:
-    """Set the simulated response."""
+    """Set how the test receiver responds."""
     sink = _sink(context, request)
     wished = (await context.form(request)).text("manner")
     if wished not in set(Manner):
@@ -94,7 +96,7 @@ async def clear_sink(context: PageContext, request: PageRequest) -> Response:
 
 
 async def back_to_sink(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page."""
+    """Redirect to the test receiver's page if a form's URL was opened as a page."""
     _sink(context, request)
     return context.to(request, SINK)
 
@@ -151,7 +153,7 @@ def _shown(request: PageRequest, sink: Sink, receipt: Receipt, most: int) -> Sho
 
 
 def _exact(body: bytes, most: int) -> str:
-    """Return a body that survives copying from a page, or an empty string."""
+    """Return a body as text if it survives copying from a page unchanged, else an empty string."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -160,7 +162,7 @@ def _exact(body: bytes, most: int) -> str:
 
 
 def _laid_out(read: dict[Any, Any], most: int) -> str | None:
-    """Return JSON with one value per line; None if it is too deep or too long."""
+    """Format JSON with one value per line; return None if it is too deep or too long."""
     level: list[Any] = [read]
     for _ in range(_DEEPEST):
         level = [

@@ -271,13 +271,13 @@ GUIDE = "/broker-guide"
 
 
 def code_means(words: Words, code: str) -> str | None:
-    """Return the meaning of a code; None if it is not a connection code."""
+    """Return the meaning of a connection's code in words; None if it is not a connection code."""
     found = _CODES.get(code)
     return words(found[0]) if found else None
 
 
 def cure_of(words: Words, broker: str, code: str) -> str:
-    """Return the remedy for a code; empty if there is none."""
+    """Return what to do about a connection's code, in words; empty if nothing is known."""
     found = _CURES.get(broker, {}).get(code) or _CODES.get(code, ("", ""))[1]
     return words(found) if found else ""
 
@@ -290,7 +290,7 @@ def guide_address(broker: str, code: str) -> str:
 
 
 def own_codes(broker: str) -> tuple[str, ...]:
-    """Return the codes for which a vendor has its own remedy, in the order of the guide."""
+    """Return the codes for which the guide has a remedy specific to this vendor, in its order."""
     kept = _CURES.get(broker, {})
     return tuple(code for code in _CODES if code in kept)
 

@@ -22,7 +22,7 @@ _REFUSALS: Mapping[str, str] = {
 
 
 async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str, str], Faults]:
-    """Return the typed entries and the faults found while reading them."""
+    """Return what was typed into a webhook form, and the faults found while reading it."""
     form = await context.form(request)
     typed = {name: form.line(name) for name in _CHOICES}
     typed["label"] = form.line("label", LONGEST_LABEL)
@@ -32,7 +32,7 @@ async def typed_in(context: PageContext, request: PageRequest) -> tuple[dict[str
 
 
 def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
-    """Return the requested settings of a subscription; None, with faults added, if an entry is invalid."""
+    """Return the webhook settings that the form asks for; None, with faults added, if an entry is invalid."""
     target = next((one for one in Target if one == typed["target"]), None)
     if target is None:
         faults["target"] = words("Choose where to send alerts.")
@@ -56,12 +56,12 @@ def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, word
 
 
 def offered(context: PageContext) -> dict[str, str]:
-    """Return the products that have alerts, names by root. A subscription can be limited to a selection."""
+    """Return the products that a webhook can be limited to, names by root."""
     products = context.services.universe.products.values()
     return {product.root: product.name for product in products if product.parent is None}
 
 
 def refusal_words(words: Words, refusal: SubscriptionRefused) -> str:
-    """Return the text of a refusal."""
+    """Return the reason why a webhook was refused, in words."""
     found = _REFUSALS.get(refusal.code)
     return words(found) if found else address_words(words, refusal.code)

@@ -39,7 +39,7 @@ ONE = f"{LIST}/{{webhook_id}}"
 
 
 async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, SubscriptionRow]:
-    """Return the signed-in user and the webhook with the id in the path.
+    """Return the signed-in user and the user's webhook with the id in the URL path.
 
     Raises `NotSignedIn`, and `PageMissing` unless the user owns the webhook.
     """
@@ -48,7 +48,10 @@ async def own(context: PageContext, request: PageRequest) -> tuple[UserRow, Subs
 
 
 async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` on a webhook and return its result. Raises `PageMissing` if the webhook no longer exists."""
+    """Run a database call about a webhook and return its result.
+
+    Raises `PageMissing` if the webhook no longer exists.
+    """
     try:
         return await context.ask(work, *args, **kwargs)
     except NoSubscription:
@@ -70,7 +73,7 @@ async def asked_of_others(
     context: PageContext, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:  # fmt: skip
-    """Run `work` that waits for other hosts in the background, and return its result.
+    """Run work that waits for other hosts in the background, and return its result.
 
     `counted`: kind of the work and its limit per user and minute; None if it has no such limit. Raises `TooOften`, and
     `PageMissing` if the webhook no longer exists.
@@ -89,7 +92,7 @@ async def asked_of_others(
 
 
 def told_to_wait(response: Response, wait_s: int) -> Response:
-    """Set status 429 and `retry-after` on a response; return it."""
+    """Set a response's status to 429 and its `retry-after` header; return it."""
     response.status_code = 429
     if wait_s:
         response.headers["retry-after"] = str(wait_s)
@@ -99,7 +102,7 @@ def told_to_wait(response: Response, wait_s: int) -> Response:
 async def one(
     context: PageContext, request: PageRequest, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
 ) -> Response:
-    """Render the page of a webhook. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
+    """Render the page of one webhook. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
     health = await asked(context, health_of, context, request, row)
     return page(
         context,
@@ -142,7 +145,7 @@ def page(
 
 
 def _shut(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Return unavailable targets with the reason."""
+    """Return the kinds of target that this service cannot deliver to, with the reason."""
     return {} if context.services.consent.able else {Target.EMAIL.value: request.words("email not set up")}
 
 
@@ -164,5 +167,5 @@ async def note(
 
 
 async def back_to_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page."""
+    """Redirect to the webhook's page if a form's URL was opened as a page."""
     return context.to(request, f"{LIST}/{id_in_path(request, 'webhook_id')}")

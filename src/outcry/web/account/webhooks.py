@@ -100,7 +100,7 @@ async def new_webhook(context: PageContext, request: PageRequest) -> Response:
 
 
 def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Return form values from the query string: the target, and a URL only if it is that of the demo's test receiver.
+    """Return initial form values from the query string: the target, and a URL only if it is the demo's receiver.
 
     A link on another site must not choose where a user's alerts go.
     """
@@ -142,7 +142,10 @@ async def make_webhook(context: PageContext, request: PageRequest) -> Response:
 async def _judged(
     context: PageContext, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Save a webhook. A new URL or email address is checked in the background, because resolving a host takes time."""
+    """Save a webhook in the background, which checks a new URL or email address.
+
+    The check takes time, because it resolves the host.
+    """
     if not wish.address:
         return await asked(context, save, *args, **kwargs)
     counted = ("host", _HOSTS) if wish.target is Target.HTTPS else None
@@ -221,7 +224,7 @@ async def resume_webhook(context: PageContext, request: PageRequest) -> Response
 async def _move(
     context: PageContext, request: PageRequest, move: Callable[[int, int], bool], event: Event, done: str
 ) -> Response:
-    """Change the phase of a webhook. Log nothing if the webhook already has it."""
+    """Pause or resume a webhook and log it; log nothing if that changes nothing."""
     user, row = await own(context, request)
     await context.form(request)
     if not await asked(context, move, user.id, row.id):

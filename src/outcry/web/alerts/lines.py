@@ -80,7 +80,10 @@ def _late(alert: AlertEntry, at_ns: int) -> str:
 
 
 def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
-    """Return the level of an alert from an older version, which stored only the level's date, if it is still listed."""
+    """Return the price of an alert's level from the current answer, if the level is still listed.
+
+    For alerts of an older version, which stored only the level's date.
+    """
     lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
     dated = lists.get(alert.type, [])
     return next((level.price for level in dated if level.date == alert.ref), None)

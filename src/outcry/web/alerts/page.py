@@ -39,8 +39,9 @@ TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters as typed; empty means no filter. `severity` is the minimum. `exchange` adds exchange times to the
-    reader's times.
+    """The filters of the alerts page as typed; empty means no filter.
+
+    `severity` is the minimum. `exchange` adds exchange times to the reader's times.
     """
 
     symbol: str = ""
@@ -50,7 +51,7 @@ class Filters:
     exchange: bool = False
 
     def entries(self, **more: str) -> list[tuple[str, str]]:
-        """Return the filters as query parameters."""
+        """Return the filters as query parameters of a URL."""
         found = [
             ("symbol", self.symbol), ("severity", self.severity), ("type", self.type), ("day", self.day),
             ("time", "exchange" if self.exchange else ""), *more.items(),
@@ -58,7 +59,7 @@ class Filters:
         return [(name, value) for name, value in found if value]
 
     def passes(self, alert: AlertEntry) -> bool:
-        """Whether an alert passes the filters. Symbol and day are filtered by the lookup."""
+        """Whether an alert passes the filters. Symbol and day are filtered by the database query."""
         severe = not self.severity or (
             SEVERITIES.index(alert.severity) >= SEVERITIES.index(cast("Severity", self.severity))
         )
@@ -72,8 +73,9 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Alerts found, newest first. `older` is the `seq` of the next page, None on the last. `newest` is the newest
-    recorded alert, listed or not.
+    """The alerts found for the page, newest first.
+
+    `older` is the `seq` of the next page, None on the last. `newest` is the newest recorded alert, listed or not.
     """
 
     alerts: Sequence[AlertEntry]
@@ -82,7 +84,7 @@ class Listed:
 
 
 async def alerts_page(context: PageContext, request: PageRequest) -> Response:
-    """`/alerts`."""
+    """Show the page `/alerts`."""
     filters, faults = filters_of(request)
     before = whole_number(request.http.query_params.get("before", ""))
     found = Listed([], None, 0)
@@ -146,8 +148,9 @@ def filters_of(request: PageRequest) -> tuple[Filters, dict[str, str]]:
 
 
 def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
-    """Group rows by trade date, newest exchange time first. Feeds that catch up together are recorded one after the
-    other.
+    """Group alert rows by trade date, newest exchange time first.
+
+    Feeds that catch up together are recorded one after the other.
     """
     days: dict[str, list[AlertLine]] = {}
     for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):
@@ -184,7 +187,7 @@ def _today(context: PageContext, scope: Scope, filters: Filters) -> int:
 
 
 def _next(context: PageContext, request: PageRequest) -> str:
-    """Return the live symbol nearest to one of its levels as a sentence, or an empty string."""
+    """Return a sentence about the live symbol nearest to one of its levels, or an empty string."""
     rows = sorted_rows(gather(context, request, _scope(request), View()), "nearest")
     row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
     measured = (
@@ -201,7 +204,7 @@ def _next(context: PageContext, request: PageRequest) -> str:
 
 
 def _lines(context: PageContext, request: PageRequest, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
-    """Return alerts in words, with each product's current answer."""
+    """Return alerts as rows in words, with the current prices of their products."""
     services, scope = context.services, _scope(request)
     now_ns = services.market_clock.now_ns()
     roots = dict.fromkeys(alert.symbol for alert in alerts)
@@ -252,7 +255,7 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
 
 
 def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
-    """Return the plural forms of a text with values filled in."""
+    """Return the plural forms of a text with values filled in, for a script."""
     return {category: text % values for category, text in forms.items()}
 
 
@@ -263,7 +266,7 @@ def _scope(request: PageRequest) -> Scope:
 
 
 def _city(zone: str) -> str:
-    """Return the city of a time zone name."""
+    """Return the city in the name of a time zone."""
     return zone.rpartition("/")[2].replace("_", " ")
 
 

@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A request parameter. `place` is `query` or `header`."""
+    """A request parameter in the API reference. `place` is `query` or `header`."""
 
     name: str
     place: str
@@ -24,7 +24,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A response field. `schema` names the object type of its value; empty for plain values."""
+    """A response field in the API reference. `schema` names the object type of its value; empty for plain values."""
 
     name: str
     type: str
@@ -35,8 +35,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation. `answer` is the response schema, empty for the stream; `codes` lists status and code of each
-    error; `example` is a JSON response or empty.
+    """An operation (method and path) in the API reference.
+
+    `answer` is the response schema, empty for the stream; `codes` lists status and code of each error; `example` is a
+    JSON response or empty.
     """
 
     id: str
@@ -134,7 +136,7 @@ def _kind(schema: Json) -> str:
 
 
 def _referred(schema: Json) -> str:
-    """Return the name of a referenced schema, or an empty string."""
+    """Return the name of the schema that a schema refers to, or an empty string."""
     return _last(schema["$ref"]) if "$ref" in schema else ""
 
 

@@ -49,7 +49,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A code, its meaning and its fix."""
+    """A code that a connection may show, its meaning, and what to do."""
 
     code: str
     means: str
@@ -97,7 +97,7 @@ def _status(context: PageContext, request: PageRequest) -> Status:
 
 
 def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
-    """Count symbols by source."""
+    """Count symbols by the source of their data."""
     by_source = {
         source: tuple(each.symbol for each in symbols if each.data_source == source)
         for source in ("personal", "shared", "delayed", None)
@@ -114,7 +114,7 @@ def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
 
 
 def _fixes(words: Words) -> Mapping[str, list[Fix]]:
-    """Return the codes with vendor-specific fixes, by source."""
+    """Return, by source, the connection codes with a remedy specific to that vendor."""
     return {source.id: [_fix(words, source.id, code) for code in own_codes(source.id)] for source in SOURCES}
 
 

@@ -49,7 +49,7 @@ EXAMPLES: Mapping[str, Problem] = {
 
 
 async def docs(context: PageContext, request: PageRequest) -> Response:
-    """Show the reference."""
+    """Show the API reference."""
     contract = contract_of(context.services.openapi)
     answers = [operation.answer for operation in contract.operations if operation.answer]
     events = ("Snapshot", "Quote", "AlertEntry", "State")

@@ -48,7 +48,7 @@ ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The chosen view. An empty filter means all."""
+    """The filters, order and unit chosen on the Levels page. An empty filter means all."""
 
     units: Unit = "ticks"
     sector: str = ""
@@ -86,7 +86,7 @@ class View:
         return f"/?{urlencode(said)}" if said else "/"
 
     def shows(self, row: Row) -> bool:
-        """Whether a row passes the filters."""
+        """Whether a product's row passes the filters."""
         symbol, wanted = row.symbol, self.q.casefold()
         names = (symbol.symbol, symbol.name, symbol.contract or "", *symbol.micro)
         return (
@@ -100,7 +100,7 @@ _USUAL = {("units", "ticks"), ("sort", "nearest")}
 
 
 async def show(context: PageContext, request: PageRequest) -> Response:
-    """`GET /`."""
+    """Show the Levels page (`GET /`)."""
     if request.scope is None:
         raise NotSignedIn
     view = View.of(request.http.query_params)
@@ -109,7 +109,7 @@ async def show(context: PageContext, request: PageRequest) -> Response:
 
 
 def gather(context: PageContext, request: PageRequest, scope: Scope, view: View) -> list[Row]:
-    """Return the rows of all products, in the order of the universe."""
+    """Return the rows of all products on the Levels page, in the order of the universe."""
     now_ns = context.services.market_clock.now_ns()
     scanned = context.services.query.scan(scope, now_ns)
     language, year = request.words.language, utc_date(now_ns).year
@@ -169,13 +169,13 @@ def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, 
 
 
 def _held(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the sectors that have products."""
+    """Return the sectors that have at least one row."""
     held = {row.symbol.sector for row in rows}
     return {name: text for name, text in SECTORS.items() if name in held}
 
 
 async def go(context: PageContext, request: PageRequest) -> Response:
-    """`GET /go`: redirect to a symbol's page, or show a search form if it is missing or unknown."""
+    """Redirect to a symbol's page (`GET /go`), or show a search form if it is missing or unknown."""
     if request.scope is None:
         raise NotSignedIn
     asked = request.http.query_params.get("symbol", "").strip()[:64]

@@ -38,8 +38,10 @@ _DEAD = {"stale", "error", "none"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One level of a row. `price` is None without a level. `share` is its distance in average daily ranges, None
-    without a range. `date` is the session of a naked POC.
+    """One level in a product's row.
+
+    `price` is None without a level. `share` is its distance in average daily ranges, None without a range. `date` is
+    the session of a naked POC.
     """
 
     price: float | None
@@ -56,8 +58,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark of the map. `at` is its position in average daily ranges from the row's reference; `width` is set for
-    bands.
+    """One mark of a row's map of levels.
+
+    `at` is its position in average daily ranges from the row's reference; `width` is set for bands.
     """
 
     kind: str
@@ -118,7 +121,7 @@ class Row:
 
 
 def row_of(scanned: ScanRow, state: StatusLabel, unit: Unit, language: str, year: int) -> Row:
-    """Return the row of a product."""
+    """Build the row of a product on the Levels page."""
     levels, touched = scanned.levels, {level.date for level in scanned.touched}
     if levels and touched:
         naked = [level for level in levels.naked_pocs if level.date not in touched]
@@ -186,7 +189,7 @@ def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, st
 def _marks(
     levels: LevelsAnswer, found: Mapping[str, tuple[float, str]], reference: float, average: float
 ) -> list[Mark]:
-    """Return the marks of a map: bands first, the most important last so that they are drawn on top."""
+    """Return the marks of a row's map: bands first, the most important last so that they are drawn on top."""
 
     def at(price: float) -> float:
         return round((price - reference) / average, 4)

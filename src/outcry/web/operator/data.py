@@ -76,7 +76,7 @@ _ENTRIES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset for a page: the sessions of one contract and source. `name`: product and delivery month."""
+    """A dataset as a page lists it: the sessions of one contract and source. `name`: product and delivery month."""
 
     row: DatasetRow
     name: str
@@ -86,7 +86,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A grant for a page. `to`: the recipient in words."""
+    """A grant of data as a page lists it. `to`: the recipient in words."""
 
     row: GrantRow
     to: str
@@ -98,7 +98,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """An entry of the grant log for a page."""
+    """An entry of the grant log as a page lists it."""
 
     event: GrantEvent
     granted: Granted

@@ -133,7 +133,7 @@ async def withdraw(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_link(context: PageContext, request: PageRequest) -> Response:
-    """Show a new invitation or password reset link, once."""
+    """Show a new invitation or password reset link once."""
     context.operator(request)
     held = await take_secret(context, request, INVITED)
     if held is None:
@@ -166,7 +166,10 @@ async def change_user(context: PageContext, request: PageRequest) -> Response:
 
 
 async def switch_user(context: PageContext, request: PageRequest) -> Response:
-    """Disable or enable a user. Disabling signs the user out everywhere and stops the user's keys."""
+    """Disable or enable a user.
+
+    Disabling signs the user out everywhere and stops the user's keys.
+    """
     operator, row = await _wanted(context, request)
     wanted = (await context.form(request)).text("disabled")
     if wanted not in {"yes", "no"}:
@@ -191,7 +194,7 @@ async def make_reset_link(context: PageContext, request: PageRequest) -> Respons
 
 
 async def back_to_user(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page."""
+    """Redirect to the user's page if a form's URL was opened as a page."""
     return context.to(request, f"{USERS}/{id_in_path(request, 'user_id')}")
 
 

@@ -25,7 +25,7 @@ _TICKET_S = 600
 
 
 async def leave(context: PageContext, request: PageRequest) -> Response:
-    """Redirect the browser to the provider. Query parameter `token`: token of an invitation to accept."""
+    """Redirect the browser to the OpenID provider. Query parameter `token`: token of an invitation to accept."""
     identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing

@@ -30,7 +30,7 @@ ADDING = "/account/security/passkeys"
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """Request of the script.
+    """Request of the script with a passkey's answer.
 
     `ticket`: from `Options`. `answer`: WebAuthn JSON from the passkey. `label`: name of a new passkey.
     """
@@ -48,13 +48,13 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Onward(msgspec.Struct, frozen=True):
-    """Response to a success. `to`: path of the next page."""
+    """Response to the script after a success. `to`: path of the next page."""
 
     to: str
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """Response to a refusal. `message`: its reason; `to`: path of the page that helps, if any."""
+    """Response to the script after a refusal. `message`: its reason; `to`: path of the page that helps, if any."""
 
     message: str
     to: str = ""

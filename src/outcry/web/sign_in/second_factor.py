@@ -109,7 +109,7 @@ async def _switch_on(context: PageContext, request: PageRequest, user: UserRow, 
 
 
 def _drawn(secret: str, address: str) -> dict[str, Any]:
-    """Return the secret as a QR code and as text in groups of four characters."""
+    """Return the authenticator's secret as a QR code and as text in groups of four characters."""
     picture = segno.make(address, error="m", micro=False)
     return {
         "shared": secret,

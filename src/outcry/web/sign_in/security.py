@@ -76,7 +76,7 @@ async def end_sessions(context: PageContext, request: PageRequest) -> Response:
 
 
 async def back(context: PageContext, request: PageRequest) -> Response:
-    """Redirect a form URL that was opened as a page, for example after a sign-in."""
+    """Redirect to the security settings if a form's URL was opened as a page, for example after a sign-in."""
     return context.to(request, _HERE)
 
 

@@ -26,8 +26,10 @@ _SLOTS = re.compile(r"-?[0-9]{1,5}(\.[0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class ChartView:
-    """The chosen view. `row` is the row size in ticks, None for automatic. `show` lists the visible layers. `span` is
-    the first and last visible slot, counted back from the newest; None for automatic.
+    """The chosen view of the chart.
+
+    `row` is the row size in ticks, None for automatic. `show` lists the visible layers. `span` is the first and last
+    visible slot, counted back from the newest; None for automatic.
     """
 
     layout: Layout = "collapsed"

@@ -1,5 +1,4 @@
-"""The ladder of levels beside the chart: all levels of the answers by price, highest first, with the last price among
-them.
+"""The ladder beside the chart: all levels by price, highest first, with the last price among them.
 
 Each level has its own rung. A level of an earlier session shows its date and its age in sessions. Names are translated;
 prices are not changed.
@@ -19,12 +18,12 @@ Age = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level. `kind` is its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`,
-    `extreme`, `single`).
+    """One level in the ladder beside the chart.
 
-    `date` and `age` (in sessions) are set for levels of earlier sessions. `naked` and `poor` mark levels that are both.
-    `repaired`: poor until today. `touched`: when a POC that was naked until today traded. `last` marks the last price
-    itself.
+    `kind` is its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`, `extreme`,
+    `single`). `date` and `age` (in sessions) are set for levels of earlier sessions. `naked` and `poor` mark levels
+    that are both. `repaired`: poor until today. `touched`: when a POC that was naked until today traded. `last` marks
+    the last price itself.
     """
 
     price: float
@@ -55,7 +54,7 @@ def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
 
 
 def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Yield the developing value area; its names start with `d`."""
+    """Yield rungs for the developing value area; their names start with `d`."""
     session = outlook.session
     yield Rung(session.poc, "poc", "dPOC")
     yield Rung(session.vah, "va", "dVAH")
@@ -67,7 +66,7 @@ def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
-    """Yield the value area of the completed session that a delayed answer describes."""
+    """Yield rungs for the value area of the completed session that a delayed answer describes."""
     yield Rung(session.poc, "poc", "POC")
     yield Rung(session.vah, "va", "VAH")
     yield Rung(session.val, "va", "VAL")
@@ -77,7 +76,10 @@ def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
 
 
 def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Yield the initial balance and, once it is complete, the reached extensions and the next one on each side."""
+    """Yield rungs for the initial balance and, once it is complete, its extensions.
+
+    These are the reached extensions and the next one on each side.
+    """
     session = outlook.session
     whole = session.ib_complete or session.final
     yield Rung(session.ib_high, "ib", "IBH" if whole else words("IBH so far"))
@@ -103,7 +105,7 @@ def _overnight(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Yield the prior session's levels (`p`), including whether they are naked or poor."""
+    """Yield rungs for the prior session's levels (`p`), which may also be naked or poor."""
     levels, prior = outlook.levels, outlook.prior
     made_on = prior.date if prior is not None else ""
     touched = _touches(outlook, words).get(made_on, "")
@@ -123,7 +125,7 @@ def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """Yield POCs of earlier sessions: those still naked, and those naked until today."""
+    """Yield rungs for POCs of earlier sessions: those still naked, and those naked until today."""
     touches = _touches(outlook, words)
     for level in _earlier(outlook.levels.naked_pocs, outlook):
         touched = touches.get(level.date, "")
@@ -132,7 +134,7 @@ def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """Yield poor highs and lows of earlier sessions, and whether today repaired them."""
+    """Yield rungs for poor highs and lows of earlier sessions, with those repaired today marked."""
     levels, chart = outlook.levels, outlook.chart
     for name, poor, repaired in (
         (words("Poor high"), levels.poor_highs, chart.repaired_highs),
@@ -144,7 +146,7 @@ def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
-    """Return when a naked POC first traded in the open session, in exchange time, by the date of its session."""
+    """Return when each naked POC first traded in the open session (exchange time), by the date of the POC's session."""
     zone = outlook.product.zone
     return {
         poc.date: words("touched %(time)s", time=hour_text(instant_ns(poc.at), zone))
@@ -159,7 +161,7 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 
 
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
-    """Return levels of earlier sessions, without the session whose own rungs already show them."""
+    """Return the levels of earlier sessions, without those of the session that already has its own rungs."""
     prior = outlook.prior
     said = (prior.date if prior else "") if outlook.live else outlook.session.date
     return (level for level in levels if level.date != said)

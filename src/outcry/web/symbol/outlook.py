@@ -22,9 +22,10 @@ _MOST_ASKED = 10
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The current data of a symbol. `profile` is that of the described session, which is the open session if live.
-    `at_ns` is the time of the feed's newest event, or now. `named`: a contract was requested. `heard`: time of the last
-    data of a feed that went silent.
+    """The current data of a symbol's page.
+
+    `profile` is that of the described session, which is the open session if live. `at_ns` is the time of the feed's
+    newest event, or now. `named`: a contract was requested. `heard`: time of the last data of a feed that went silent.
     """
 
     product: Product
@@ -44,22 +45,22 @@ class Outlook:
 
     @property
     def session(self) -> SessionLevels:
-        """The session described."""
+        """The session that the page describes: the open one if live, else the newest completed one."""
         return self.context.session
 
     @property
     def live(self) -> bool:
-        """Whether the described session is open."""
+        """Whether the session that the page describes is open."""
         return self.levels.live
 
     @property
     def regular(self) -> bool:
-        """Whether the described session is regular."""
+        """Whether the session that the page describes is a regular session."""
         return self.session.session == "rth"
 
     @property
     def prior(self) -> SessionLevels | None:
-        """The last completed regular session before it."""
+        """The last completed regular session before the one that the page describes."""
         return next(
             (
                 drawn.levels
@@ -77,12 +78,12 @@ class Outlook:
 
     @property
     def change(self) -> float | None:
-        """The change from the prior close."""
+        """The change of the price from the prior close."""
         return self.reference - self.prior.close_price if self.prior else None
 
     @property
     def change_percent(self) -> float | None:
-        """The change in percent; None if the prior close is not above 0."""
+        """The change of the price from the prior close in percent; None if that close is not above 0."""
         prior, change = self.prior, self.change
         return (
             100 * change / prior.close_price
@@ -92,18 +93,18 @@ class Outlook:
 
     @property
     def range(self) -> float:
-        """The distance from low to high."""
+        """The session's range, high minus low."""
         return self.session.high - self.session.low
 
     @property
     def range_share(self) -> float | None:
-        """The range as a multiple of the average daily range."""
+        """The session's range as a multiple of the average daily range."""
         average = self.chart.average_range
         return self.range / average if average else None
 
     @property
     def tpos(self) -> tuple[int, int]:
-        """TPOs above and below the POC."""
+        """The number of TPOs above and below the POC."""
         return tpos_around(self.session.poc, self.profile.rows)
 
     @property
@@ -115,7 +116,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Reads the data of a symbol. Calls may block."""
+    """Reads the data of a symbol's page. Calls may block."""
 
     query: Query
     universe: Universe

@@ -22,7 +22,7 @@ MOST_ALERTS = 12
 
 
 async def symbol_page(context: PageContext, request: PageRequest) -> Response:
-    """`/s/{symbol}`."""
+    """Show the page of a symbol (`/s/{symbol}`)."""
     asked = request.http.path_params["symbol"]
     found = await _found(context, request, asked)
     if isinstance(found, Response):
@@ -47,7 +47,7 @@ async def symbol_rail(context: PageContext, request: PageRequest) -> Response:
 
 
 def looked_at(request: PageRequest) -> Looked:
-    """Read the view from the URL; invalid values are ignored."""
+    """Read the chosen view from the URL; ignore invalid values."""
     query = request.http.query_params
     return Looked(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
@@ -55,7 +55,7 @@ def looked_at(request: PageRequest) -> Looked:
 
 
 async def _found(context: PageContext, request: PageRequest, asked: str) -> Gathered | Response:
-    """Return the symbol's data, or the page that explains why there is none."""
+    """Return the data of a requested symbol, or the page that explains why there is none."""
     if request.scope is None:
         raise NotSignedIn
     looked = looked_at(request)
@@ -96,7 +96,7 @@ def _gather(context: PageContext, scope: Scope, asked: str, looked: Looked) -> G
 
 
 def _follows(context: PageContext, scope: Scope, outlook: Outlook, now_ns: int) -> bool:
-    """Whether the stream's updates for the product are for this contract."""
+    """Whether the event stream's updates for the product concern this page's contract."""
     if not outlook.named:
         return True
     try:

@@ -34,8 +34,9 @@ _PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalle
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The chosen view. `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table
-    (empty: the newest).
+    """The view chosen on a symbol's page.
+
+    `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table (empty: the newest).
     """
 
     view: ChartView
@@ -43,7 +44,7 @@ class Looked:
     date: str
 
     def entries(self, **changed: Any) -> list[tuple[str, str]]:
-        """Return the view as query parameters, without defaults."""
+        """Return the view as query parameters of a URL, without defaults."""
         wanted = replace(self, **changed)
         usual, view = ChartView(), wanted.view
         found = [
@@ -63,8 +64,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The data of a page, read in one database call. `follows`: whether the ticker's current answer is for this
-    contract.
+    """The data of a symbol's page, read in one database call.
+
+    `follows`: whether the ticker's current answer is for this contract.
     """
 
     outlook: Outlook
@@ -75,9 +77,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of the data: a `live` feed, or the source of a completed session. `at` is the time of its newest
-    event, `day` and `told` the same in words, with the day only if it differs from the open session's. `age` is empty
-    if no new data is expected.
+    """Where a page's data comes from: a `live` feed, or the source of a completed session.
+
+    `at` is the time of its newest event, `day` and `told` the same in words, with the day only if it differs from the
+    open session's. `age` is empty if no new data is expected.
     """
 
     name: str
@@ -162,14 +165,14 @@ def _doubt(outlook: Outlook, words: Words) -> str:
 
 
 def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
-    """Return label and age in sessions of the dates of listed levels."""
+    """Return the label and the age in sessions of each date in the list of levels."""
     levels = outlook.levels
     every = (*levels.naked_pocs, *levels.poor_highs, *levels.poor_lows)
     return {level.date: age(level.date) for level in every}
 
 
 def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
-    """Return the values for `symbol/chart.html`."""
+    """Return the values for the chart's template, `symbol/chart.html`."""
     tick, notation = outlook.chart.tick_size, outlook.chart.notation
     return {
         "answer": outlook.chart,
@@ -249,7 +252,7 @@ def session_clock(outlook: Outlook, formatter: Formatter) -> dict[str, str | boo
 
 
 def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str, str]:
-    """Return links to the other views and to the downloads."""
+    """Return the links to the other views and to the downloads."""
     path, date = path_of(outlook.symbol), profile.levels.date
     known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
     earlier = max((day for day in known if day < date), default="")

@@ -99,12 +99,12 @@ class Reason:
 
 
 def named(table: Mapping[str, str], code: str | None, words: Words) -> str:
-    """Return the words for a code, or the code itself if this page does not know it."""
+    """Return the words for a code in a table of words, or the code itself if it is unknown."""
     return words(table.get(code, code)) if code else ""
 
 
 def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
-    """Return the note shown if the last 30-minute close contradicts the current bias.
+    """Return a note if the last 30-minute close contradicts the current bias.
 
     Empty if it agrees or only the degree differs. `neutral` has no note: both sides of the IB are broken, whatever the
     votes.

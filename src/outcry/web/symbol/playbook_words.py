@@ -113,7 +113,7 @@ CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One scenario as displayed. `status` is the code and `standing` its label."""
+    """One scenario of the playbook as displayed. `status` is the code and `standing` its label."""
 
     id: str
     title: str
@@ -127,7 +127,7 @@ class Card:
 
 
 def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callable[[str], str]) -> list[Card]:
-    """Return all scenarios in words: active first, then pending, done and void."""
+    """Return all scenarios of the playbook in words: active first, then pending, done and void."""
     rank = {"active": 0, "pending": 1, "done": 2, "void": 3}
     found = [
         Card(

@@ -15,8 +15,10 @@ from outcry.wire.chart import ChartSession
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session. `levels` is None before its regular hours or if it is `missing`. `night` is the overnight high and
-    low, and `href` the link to its profile.
+    """One session in the table.
+
+    `levels` is None before its regular hours or if it is `missing`. `night` is the overnight high and low, and `href`
+    the link to its profile.
     """
 
     date: str
