@@ -21,7 +21,7 @@ from bench import (
     serving,
     streams,
 )
-from bench.measuring import Figure, Size, Unavailable, machine
+from bench.measurement import Figure, Size, Unavailable, machine
 
 BENCHES: dict[str, Callable[[Size], Iterator[Figure]]] = {
     "kernel": kernel.run,

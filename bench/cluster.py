@@ -30,7 +30,7 @@ import uvloop
 from bench import serving
 from bench.latency import cpu_ns
 from bench.market import write_recording
-from bench.measuring import Figure, Size, Unavailable, installed_command
+from bench.measurement import Figure, Size, Unavailable, installed_command
 from bench.tape import (
     CAPS,
     DAY,
@@ -44,7 +44,7 @@ from bench.tape import (
     regular_hours,
     sent,
 )
-from sim.stage import Company, Stage
+from sim.processes import ProcessCounts, Processes
 from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
@@ -86,34 +86,34 @@ def run(size: Size) -> Iterator[Figure]:
     """Measure the four, each on new engines."""
     yield from _reads(size)
     for engines in size.of((1, 2, 4), (1, 2), (1,)):
-        with _stage(engines) as stage:
-            yield from uvloop.run(_throughput(stage, size))
+        with _cluster_processes(engines) as processes:
+            yield from uvloop.run(_throughput(processes, size))
     yield from _recovery(size.of(LONG_LOG, 200_000, 20_000))
-    with _stage(3) as stage:
-        yield from uvloop.run(_failover(stage, size.of(5, 1, 1)))
+    with _cluster_processes(3) as processes:
+        yield from uvloop.run(_failover(processes, size.of(5, 1, 1)))
 
 
 @contextmanager
-def _stage(engines: int) -> Generator[Stage]:
+def _cluster_processes(engines: int) -> Generator[Processes]:
     """Start a cluster with this many engines, one API replica, and past sessions for reference levels."""
     with (
         TemporaryDirectory(prefix="outcry-bench-") as place,
-        Stage(Path(place), Company(engines, 0, 1, 0), nodes=1) as stage,
+        Processes(Path(place), ProcessCounts(engines, 0, 1, 0), nodes=1) as processes,
     ):
-        with open_installation(stage.settings) as installation:
+        with open_installation(processes.settings) as installation:
             furnish(installation)
-        stage.open()
+        processes.open()
         until = perf_counter() + READY_S
-        while unready := stage.unready():
+        while unready := processes.unready():
             if perf_counter() > until:
-                raise Unavailable(f"{unready[0].name} did not start: {unready[0].said}")
+                raise Unavailable(f"{unready[0].name} did not start: {unready[0].output}")
             time.sleep(0.1)
         time.sleep(3)  # until the partitions are distributed
-        yield stage
+        yield processes
 
 
-def _keys(stage: Stage, count: int) -> list[str]:
-    with open_installation(stage.settings) as installation:
+def _keys(processes: Processes, count: int) -> list[str]:
+    with open_installation(processes.settings) as installation:
         return [
             installation.keys.create(f"bench{n}@example.com", "admin", installation.clock.now_ns())
             for n in range(count)
@@ -163,8 +163,8 @@ def _line(feed: str, contract: Contract, rows: Rows) -> Line:
 
 
 @asynccontextmanager
-async def _bus(stage: Stage) -> AsyncGenerator[NatsCalls]:
-    async with Link(stage.cluster, _say) as link:
+async def _bus(processes: Processes) -> AsyncGenerator[NatsCalls]:
+    async with Link(processes.cluster, _say) as link:
         await link.up()
         yield NatsCalls(link, _say)
 
@@ -173,17 +173,17 @@ def _say(event: str, **details: object) -> None:
     print(f"{event} {details}", file=sys.stderr)
 
 
-async def _throughput(stage: Stage, size: Size) -> list[Figure]:
+async def _throughput(processes: Processes, size: Size) -> list[Figure]:
     reference = load_reference()
     rows = {c: regular_hours(reference, c, size.of(DENSITY, 1, 1)) for c in contracts(reference)}
     if size is not Size.WHOLE:
         more = size.of(0, 2_000, 200)
         rows = {c: each[: first_hour(each) + more] for c, each in rows.items()}
     lines = [_line(feed, c, each) for feed in FEEDS for c, each in rows.items()]
-    key = _keys(stage, 1)[0]
-    async with _bus(stage) as calls:
+    key = _keys(processes, 1)[0]
+    async with _bus(processes) as calls:
         await asyncio.gather(*(line.push(calls, 0) for line in lines))
-        engines = stage.of("engine")
+        engines = processes.of("engine")
         before, began = [_cpu_s(worker.pid) for worker in engines], perf_counter()
 
         async def whole(line: Line) -> None:
@@ -193,7 +193,7 @@ async def _throughput(stage: Stage, size: Size) -> list[Figure]:
         await asyncio.gather(*(whole(line) for line in lines))
         taken_s = perf_counter() - began
         last = {c.root: int(each["ts_event"][-1]) for c, each in rows.items()}
-        await _answered(stage, key, last)
+        await _answered(processes, key, last)
         answered_s = perf_counter() - began
         used = [_cpu_s(worker.pid) - one for worker, one in zip(engines, before, strict=True)]
     count = sum(len(each) - first_hour(each) for each in rows.values()) * len(FEEDS)
@@ -206,9 +206,9 @@ async def _throughput(stage: Stage, size: Size) -> list[Figure]:
     ]
 
 
-async def _answered(stage: Stage, key: str, last_ns: Mapping[str, int]) -> None:
+async def _answered(processes: Processes, key: str, last_ns: Mapping[str, int]) -> None:
     """Wait until a replica's answers include the last trade of each root."""
-    api = stage.of("api")[0]
+    api = processes.of("api")[0]
     async with aiohttp.ClientSession(headers={"x-api-key": key}) as session:
         for root, at_ns in last_ns.items():
             until = perf_counter() + READY_S
@@ -318,19 +318,19 @@ async def _started(engine: Engine) -> None:
 # -- killing an owner
 
 
-async def _failover(stage: Stage, kills: int) -> list[Figure]:
+async def _failover(processes: Processes, kills: int) -> list[Figure]:
     reference = load_reference()
     rows = {c: regular_hours(reference, c) for c in contracts(reference)}
     gate = Gate(len(rows))
     gate.opened.set()
     feed = TapeFeed("left", rows, 1, gate, pace_s=0.1)
-    keys = _keys(stage, 2 * len(rows))
+    keys = _keys(processes, 2 * len(rows))
     changed: dict[str, list[float]] = {contract.root: [] for contract in rows}
     gone: list[float] = []
-    async with _bus(stage) as calls, aiohttp.ClientSession() as session:
+    async with _bus(processes) as calls, aiohttp.ClientSession() as session:
         tasks = [asyncio.create_task(_brought(calls, feed))]
         tasks += [
-            asyncio.create_task(_watched(session, stage, root, keys[2 * at : 2 * at + 2], times))
+            asyncio.create_task(_watched(session, processes, root, keys[2 * at : 2 * at + 2], times))
             for at, (root, times) in enumerate(changed.items())
         ]
         for number in range(kills):
@@ -338,7 +338,7 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
             for task in tasks:
                 if task.done():
                     task.result()  # raises the error of the task
-            worker = stage.of("engine")[number % 3]
+            worker = processes.of("engine")[number % 3]
             worker.kill()
             killed_s = perf_counter()
             await asyncio.sleep(10)
@@ -385,10 +385,10 @@ async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
 
 
 async def _watched(
-    session: aiohttp.ClientSession, stage: Stage, root: str, keys: Sequence[str], times: list[float]
+    session: aiohttp.ClientSession, processes: Processes, root: str, keys: Sequence[str], times: list[float]
 ) -> None:
     """Record the time of each change of an answer, polling ten times a second."""
-    api, seen = stage.of("api")[0], ""
+    api, seen = processes.of("api")[0], ""
     for key in cycle(keys):
         url = f"http://127.0.0.1:{api.port}/api/levels?symbol={root}"
         async with session.get(url, headers={"x-api-key": key}) as answer:

@@ -24,7 +24,7 @@ from time import monotonic, process_time
 
 import numpy as np
 import uvloop
-from bench.measuring import Figure, Size, Unavailable
+from bench.measurement import Figure, Size, Unavailable
 from bench.vendor import RATES, Ahead
 
 from outcry.app.installation import Installation, open_installation

@@ -20,7 +20,7 @@ import numpy as np
 import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
 from bench.endpoints import DOMAIN
-from bench.measuring import Figure, Size, within
+from bench.measurement import Figure, Size, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
 
 from outcry.delivery.signing import signed

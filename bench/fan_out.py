@@ -23,7 +23,7 @@ import uvloop
 from bench.delivery import bare_client, bare_round
 from bench.endpoints import CERTIFICATE
 from bench.latency import cpu_ns
-from bench.measuring import Figure, Size
+from bench.measurement import Figure, Size
 from bench.outbound import Endpoints, Worker, endpoints
 from support.engines.postgres import Postgres
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bench.market import MIDDLE_TICKS, ROWS, regular_session, trades
-from bench.measuring import Figure, Size, in_turn, pinned
+from bench.measurement import Figure, Size, in_turn, pinned
 
 from outcry.market.fold import SessionFold
 from outcry.market.ladder import bracket_windows

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from bench.measuring import Figure, Size, Unavailable
+from bench.measurement import Figure, Size, Unavailable
 
 BUDGET_MS = 16
 WIDTH, HEIGHT = 1600, 900

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.market import write_recording
-from bench.measuring import Child, Figure, Size, installed_command, run_child
+from bench.measurement import Child, Figure, Size, installed_command, run_child
 
 _TO_NDARRAY = """
 import sys

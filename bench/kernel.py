@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 from bench.market import TICK_E9, Trades, regular_session, trades
-from bench.measuring import Figure, Size, Unavailable, in_turn, pinned
+from bench.measurement import Figure, Size, Unavailable, in_turn, pinned
 
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import bracket_windows

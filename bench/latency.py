@@ -20,7 +20,7 @@ from time import monotonic, monotonic_ns, sleep
 from typing import Any
 
 import numpy as np
-from bench.measuring import Figure, Size, Unavailable
+from bench.measurement import Figure, Size, Unavailable
 from bench.tape import FEEDS, STREAMS
 from numpy.typing import NDArray
 
@@ -64,10 +64,10 @@ class Served:
 
 @contextmanager
 def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
-    """Run `bench.stand` with a task for the duration of the context; its notes are written at the end."""
+    """Run `bench.service` with a task for the duration of the context; its notes are written at the end."""
     with errors.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.stand", json.dumps(task)], stdout=subprocess.PIPE, stderr=log
+            [sys.executable, "-m", "bench.service", json.dumps(task)], stdout=subprocess.PIPE, stderr=log
         )
     service = Served(process)
     reader = threading.Thread(target=service.listen, daemon=True)
@@ -104,7 +104,7 @@ def run(laid: Path, folder: Path, size: Size) -> Iterator[Figure]:
         "beat_ms": BEAT_MS,
     }
     bare_s = size.of(5.0, 2.0, 2.0)
-    subprocess.run([sys.executable, "-m", "bench.stand", json.dumps({**task, "bare": bare_s})], check=True,
+    subprocess.run([sys.executable, "-m", "bench.service", json.dumps({**task, "bare": bare_s})], check=True,
                    stdout=subprocess.DEVNULL, timeout=START_S + bare_s)  # fmt: skip
     with np.load(out) as notes:
         events = _settled(notes["events"], int(notes["zero"]))

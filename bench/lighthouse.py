@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.measuring import Unavailable
+from bench.measurement import Unavailable
 from bench.paint import PUBLIC, chromium, demonstration
 
 LIGHTHOUSE = "lighthouse@12.8.2"

@@ -14,7 +14,7 @@ from time import monotonic_ns
 
 import numpy as np
 import uvloop
-from bench.paced import BASE_NS
+from bench.paced_feed import BASE_NS
 
 from outcry.access.tiers import streams_allowed
 

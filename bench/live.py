@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 import numpy as np
 import uvloop
 from bench import latency, week
-from bench.measuring import Figure, Size, within
+from bench.measurement import Figure, Size, within
 from bench.tape import (
     DENSITY,
     FEEDS,

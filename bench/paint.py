@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from bench.measuring import Figure, Size, Unavailable, installed_command
+from bench.measurement import Figure, Size, Unavailable, installed_command
 
 from outcry.cli.whereabouts import running
 

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
 
 from bench.market import write_recording
-from bench.measuring import Figure, Size, Unavailable, installed_command
+from bench.measurement import Figure, Size, Unavailable, installed_command
 from support.engines.ports import free_ports
 
 from outcry.access import key_format as form

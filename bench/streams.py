@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import uvloop
 from bench.latency import add_keys, cpu_ns, served
-from bench.measuring import Figure, Size
+from bench.measurement import Figure, Size
 from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from support.engines.ports import free_ports

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import uvloop
-from bench.measuring import Figure, Size, within
+from bench.measurement import Figure, Size, within
 from bench.tape import SEED
 
 from outcry.app.installation import Installation, open_installation

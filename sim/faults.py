@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.stage import NODE, NODES, STORE, Stage, Worker
+from sim.processes import NODE, NODES, STORE, Processes, Worker
 
 #: Relative frequencies of kills by role.
 KILLS: Mapping[str, int] = {"engine": 8, "feeds": 3, "api": 3, "deliver": 3, "node": 3}
@@ -50,7 +50,7 @@ class Faults:
     `replica_s`: times at which a replica was killed.
     """
 
-    stage: Stage
+    processes: Processes
     pace: Pace
     chance: random.Random
     say: Callable[[str], object]
@@ -130,25 +130,25 @@ class Faults:
 
         One must continue the role's work, because work that stops shows no wrong results.
         """
-        there = [worker for worker in self.stage.of(role) if worker.well]
-        fewest = 1 if len(self.stage.of(role)) == 1 else 2
-        return self.chance.choice(there) if len(there) >= fewest else None
+        ready = [worker for worker in self.processes.of(role) if worker.ready]
+        fewest = 1 if len(self.processes.of(role)) == 1 else 2
+        return self.chance.choice(ready) if len(ready) >= fewest else None
 
     async def _kill(self, worker: Worker) -> None:
         number = worker.kill()
         self.say(f"kill -9 of {worker.name} ({number})")
-        self._struck(worker)
+        self._note_disturbance(worker)
         await asyncio.sleep(self.chance.uniform(0.0, 2.0))
         worker.start()
 
     async def _restart(self, worker: Worker) -> None:
         """Restart a process as for an upgrade: it transfers its work and ends."""
         took_s = await asyncio.to_thread(worker.end)
-        self.say(f"{worker.name} was told to end, and did after {took_s:.1f} s")
-        self._struck(worker)
+        self.say(f"{worker.name} was asked to end, which took {took_s:.1f} s")
+        self._note_disturbance(worker)
         worker.start()
 
-    def _struck(self, worker: Worker) -> None:
+    def _note_disturbance(self, worker: Worker) -> None:
         if worker.role == "deliver":
             self.delivery_s.append(time.monotonic())
         if worker.role == "api":
@@ -166,25 +166,25 @@ class Faults:
         async with self._node:
             self.say(f"kill -9 of JetStream node {at}")
             with self._in_trouble():
-                await asyncio.to_thread(self.stage.nodes.kill, at)
+                await asyncio.to_thread(self.processes.nodes.kill, at)
                 await asyncio.sleep(self.chance.uniform(0.2, 3.0))
-                self.stage.nodes.start(at)
-                await asyncio.to_thread(self.stage.nodes.ready)
+                self.processes.nodes.start(at)
+                await asyncio.to_thread(self.processes.nodes.ready)
 
     async def _restart_store(self) -> None:
         async with self._store:
             how = self.chance.choice((signal.SIGINT, signal.SIGQUIT))
             self.say(f"PostgreSQL is restarted by {how.name}")
             with self._in_trouble():
-                await asyncio.to_thread(self.stage.postgres.restart, how)
+                await asyncio.to_thread(self.processes.postgres.restart, how)
 
     async def _stall(self, line: str, lock: asyncio.Lock) -> None:
         async with lock:
             seconds = self.pace.stall_s * self.chance.uniform(0.5, 1.0)
             self.say(f"the line to {line} stalls for {seconds:.0f} s")
             with self._in_trouble():
-                self.stage.proxy.stall(line)
+                self.processes.proxy.stall(line)
                 await asyncio.sleep(seconds)
                 if self.chance.random() < 0.5:
-                    self.stage.proxy.cut(line)
-                self.stage.proxy.go(line)
+                    self.processes.proxy.cut(line)
+                self.processes.proxy.go(line)

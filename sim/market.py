@@ -37,7 +37,7 @@ _MS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Play:
+class PushedRecording:
     """One owner's recording, of several contracts, pushed under a feed's name.
 
     `owner`: an email address, or `operator`.
@@ -56,24 +56,24 @@ class Play:
         """Return a feed that replays it."""
         market = SimulatedMarket(self.seed, reference.universe.products, reference.calendar)
         batches = [
-            Batch(contract, Quality.TICKS, _thinned(market.trades(contract, session), session), "invented")
+            Batch(contract, Quality.TICKS, _thinned(market.trades(contract, session), session), "simulated")
             for contract in self.contracts(reference, days)
             for session in reference.calendar.sessions(contract.root, days[0], days[-1])
         ]
         return ReplayFeed([MemoryRecording(self.feed, batches)], reference.calendar, pace, name=self.feed)
 
 
-def plays_of(number: int, seed: int, users: int) -> list[Play]:
+def recordings_of(number: int, seed: int, users: int) -> list[PushedRecording]:
     """Return the recordings of one round: the operator's, and each user's."""
     chance = random.Random(f"{seed}/{number}")
-    feed = f"play{number}"
-    shared = (
-        [Play("operator", feed, (SHARED[number],), chance.randrange(2**31))] if number < len(SHARED) else []
-    )
-    return shared + [
-        Play(f"u{number}-{at}@example.com", feed, tuple(sorted(chance.sample(PERSONAL, 2))), chance.randrange(2**31))
-        for at in range(users)
-    ]  # fmt: skip
+    feed = f"recording{number}"
+    found: list[PushedRecording] = []
+    if number < len(SHARED):
+        found.append(PushedRecording("operator", feed, (SHARED[number],), chance.randrange(2**31)))
+    for at in range(users):
+        roots, own_seed = tuple(sorted(chance.sample(PERSONAL, 2))), chance.randrange(2**31)
+        found.append(PushedRecording(f"u{number}-{at}@example.com", feed, roots, own_seed))
+    return found
 
 
 def days_of(reference: Reference, today: date) -> list[date]:

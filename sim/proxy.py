@@ -56,8 +56,8 @@ class _Line:
             self._writers.discard(writer)
 
 
-async def _run(said: str) -> None:
-    lines = {one["name"]: _Line(one["port"], one["to"]) for one in json.loads(said)}
+async def _run(lines_json: str) -> None:
+    lines = {one["name"]: _Line(one["port"], one["to"]) for one in json.loads(lines_json)}
     for line in lines.values():
         await asyncio.start_server(line.take, "127.0.0.1", line.port)
     print("ready", flush=True)
@@ -65,8 +65,8 @@ async def _run(said: str) -> None:
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
-    while told := await reader.readline():
-        what, name = told.decode().split()
+    while command := await reader.readline():
+        what, name = command.decode().split()
         match what:
             case "stall":
                 lines[name].open.clear()

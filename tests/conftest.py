@@ -1,4 +1,4 @@
-"""What every suite uses: where temporary files and the shared data are, and a migrated database to copy."""
+"""Fixtures of every suite: folders of temporary files and shared data, and a migrated database to copy."""
 
 import os
 import shutil
@@ -17,15 +17,15 @@ from outcry.database.migrate import current, migrate
 
 pytest_plugins = ["tests.installations"]
 
-# Temporary files go to memory where there is room: a disk takes 5 to 20 ms for each flush, and tests flush thousands of
-# times. Set TMPDIR to have them elsewhere.
+# Temporary files are in memory if there is room, because a disk takes 5 to 20 ms for each flush, and tests flush
+# thousands of times. Set TMPDIR to place them elsewhere.
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ["TMPDIR"] = str(MEMORY)
-    tempfile.tempdir = None  # what was found out before is found out again
+    tempfile.tempdir = None  # discard the cached folder
 
-# The same examples each run, so that a change is judged by what it changed; `make fuzz` tries others.
-# How long an example takes says something of the machine and nothing of what is tested.
+# Every run has the same examples, so that a failure is caused by a change; `make fuzz` tries new ones.
+# The duration of an example depends on the machine, so it is not limited.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", UNTIMED, derandomize=True)
 settings.register_profile("fresh", UNTIMED, derandomize=False, print_blob=True)
@@ -36,7 +36,7 @@ settings.load_profile("repeatable")
 def shared() -> Path:
     """The folder of real market data and independent expected values: `SHARED_DATA`, or `../shared`.
 
-    It is no part of the project. Where it is absent the tests that need it say so loudly; in CI they fail.
+    The folder is not part of the project. Without it, tests that need it are skipped with a message; in CI they fail.
     """
     folder = Path(os.environ.get("SHARED_DATA") or Path(__file__).parents[2] / "shared")
     if not (folder / "vectors").is_dir():
@@ -49,9 +49,9 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have `open_installation` fill an empty SQLite database from one that was migrated once: ten times as fast.
+    """Let `open_installation` copy a migrated SQLite database instead of migrating each, which is ten times as fast.
 
-    Databases of an earlier schema, and those of the contract suites about migrations, are migrated.
+    Databases of an earlier schema, and those of the migration tests, are migrated.
     """
     engine = open_engine(str(sqlite_url(tmp_path_factory.mktemp("migrated"))))
     migrate(engine)

@@ -1,4 +1,4 @@
-"""A house of its own for each test, and recordings written by hand in LEAN's layout."""
+"""Fixtures: an installation for each test, and recordings written by hand in LEAN's layout."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""An event loop whose clock the test owns: it jumps to the next timer as soon as nothing else is ready to run."""
+"""Event loop with virtual time: its clock jumps to the next timer as soon as nothing else is ready to run."""
 
 import asyncio
 import selectors
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Waits for nothing: time that the loop would sleep passes at once."""
+    """Selector that returns at once and advances the clock by the timeout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """For work without sockets and threads: what waits for those would see time run away."""
+    """Event loop for work without sockets and threads; waits for those would advance the clock."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -34,6 +34,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; `loop.time()` is 0 at the start and exact at every sleep."""
+    """Run a coroutine; `loop.time()` is 0 at the start and exact after every sleep."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)

@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.live_views import ANN, BOB, LIVE, NOW_NS, NQH26, PRIOR_DAY, MemoryAlerts, Shown, alert_row, query
+from tests.sample_live_session import (
+    ANN,
+    BOB,
+    LIVE,
+    NOW_NS,
+    NQH26,
+    PRIOR_DAY,
+    MemoryAlerts,
+    Shown,
+    alert_row,
+    query,
+)
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import wording

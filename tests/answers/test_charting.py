@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from tests.live_views import (
+from tests.sample_live_session import (
     ANN,
     BOB,
     DAY,

@@ -1,6 +1,6 @@
 """What is answered from a live feed, to whom, when not, and how often it is worked out.
 
-Expected prices are those of `tests.live_views`, times a tick of 0.25.
+Expected prices are those of `tests.sample_live_session`, times a tick of 0.25.
 """
 
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.live_views import (
+from tests.sample_live_session import (
     ANN,
     BOB,
     COMPLETED,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.access.keys import ApiKeys, Licences
 from outcry.access.licences import Scope

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tests.api.harness import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.access.keys import ApiKeys
 from outcry.access.model import GrantRow

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.api.harness import SECOND, Stage, build_stage, served
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.database.errors import StoreBusy
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.api.harness import build_stage, served
 from tests.api.wire import Wire, plain
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.http.connections import LOOPBACK, Connections
 

@@ -6,7 +6,7 @@ import threading
 from time import monotonic_ns
 
 from tests.api.harness import FakeQuery, MemoryAccounts, build_stage, served
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.base.log_writer import LogWriter
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.api.harness import SECOND, SERVER_SECRET, Stage, build_stage, known, served
 from tests.api.wire import Wire, plain
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.access.keys import ApiKeys
 

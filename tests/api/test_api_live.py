@@ -13,8 +13,8 @@ import pytest
 from tests.api.harness import START_NS, MemoryAccounts, Stage, build_stage, known, served
 from tests.api.test_api_fastpath import hot_count, masked
 from tests.api.wire import Wire, plain
-from tests.live_views import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
-from tests.within import seconds_until
+from tests.sample_live_session import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
+from tests.timeouts import seconds_until
 
 from outcry.access.model import GrantRow
 from outcry.answers.query import Query

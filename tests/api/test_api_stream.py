@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.harness import SECOND, known, served
 from tests.api.live_harness import DAY, LIVE, Ear, Event, Market, make_alert
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.access.tiers import streams_allowed
 from outcry.api import hub as hub_module

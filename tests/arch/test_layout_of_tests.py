@@ -52,9 +52,9 @@ def test_what_is_no_test_imports_no_test(part: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from tests.within import within",
-        "import tests.within",
-        "from tests import within",
+        "from tests.timeouts import within",
+        "import tests.timeouts",
+        "from tests import timeouts",
         "import_module(f'tests.feeds.{name}_peer')",
         "run([sys.executable, '-m', 'tests.e2e.kill_worker'])",
     ],

@@ -11,7 +11,7 @@ from typing import Self
 from tests.feeds import broker_harness as brokers
 from tests.feeds.broker_harness import SPEEDUP, PeerClock
 from tests.feeds.memory_vendor import MemoryAdapter, MemoryFeed, MemoryPeer
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.agent.feed_runner import MarketContext as Traded
 from outcry.app.cluster_feeds import own_spool

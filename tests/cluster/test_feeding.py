@@ -10,7 +10,7 @@ import pytest
 from support.engines.jetstream import JetStream
 from tests.cluster.feeding_harness import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
 from tests.feeds.broker_harness import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.access.licences import OPERATOR
 from outcry.base.errors import InvalidRequest, StoreUnavailable

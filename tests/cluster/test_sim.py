@@ -1,5 +1,7 @@
-"""The simulation, a short one: a cluster on real engines that is killed, stopped and stalled for half a minute comes to
-what one undisturbed process comes to. `make sim` is the long one."""
+"""A short simulation: a disturbed cluster yields the same results as one undisturbed process.
+
+Processes and engines are killed, stopped and stalled for half a minute. `make sim` runs the long simulation.
+"""
 
 import subprocess
 import sys
@@ -14,4 +16,4 @@ def test_a_cluster_that_is_killed_and_stalled_loses_and_doubles_nothing() -> Non
     done = subprocess.run(call, cwd=ROOT, timeout=900, check=False, capture_output=True, text=True)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
-    assert done.stdout.endswith("nothing lost, nothing doubled\n")
+    assert done.stdout.endswith("no differences\n")

@@ -27,7 +27,8 @@ from tests.live.engine_harness import (
     run,
 )
 from tests.live.test_engine import OPEN
-from tests.live_views import (
+from tests.memory_bus import Bus
+from tests.sample_live_session import (
     ANN,
     ESH26,
     LADDER,
@@ -40,7 +41,6 @@ from tests.live_views import (
     alert_row,
     query,
 )
-from tests.local_calls import Bus
 
 from outcry.app.installation import Installation
 from outcry.cluster import replica as mirror
@@ -264,7 +264,7 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
             reason = pair.mirrored().availability.reason
-            for fault in ("silent", "away"):
+            for fault in ("silent", "down"):
                 setattr(pair.bus, fault, True)
                 await until(lambda: pair.mirrored().availability.reason == "stale_link")
                 setattr(pair.bus, fault, False)
@@ -339,11 +339,11 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
 def test_what_could_not_be_put_is_put_when_the_bus_is_back(installation: Installation) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
-            pair.bus.away = True
+            pair.bus.down = True
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await asyncio.sleep(0.2)
             assert not pair.bus.puts
-            pair.bus.away = False
+            pair.bus.down = False
             await until(lambda: every(pair.registry) and pair.same())
 
     run(installation, work)

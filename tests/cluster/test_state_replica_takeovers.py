@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.cluster.test_state_replica import Clock, every, key_of, running, until
-from tests.live_views import ESH26, NOW_NS
-from tests.local_calls import Bus
+from tests.memory_bus import Bus
+from tests.sample_live_session import ESH26, NOW_NS
 
 from outcry.cluster import replica as mirror
 from outcry.cluster import state_publisher
@@ -163,7 +163,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
                     case 1:
                         process.take_up(key, anew=anew)
                     case 2:
-                        bus.away = not bus.away
+                        bus.down = not bus.down
                     case 3:
                         if log.owner[key.text] != process.name:
                             process.lost(key.text)
@@ -172,7 +172,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
                 note()
                 await asyncio.sleep(chance.choice([0, 0, 0.001, 0.02]))
                 note()
-            bus.away = False
+            bus.down = False
             for process in processes:
                 for key in KEYS:
                     process.trade(key)

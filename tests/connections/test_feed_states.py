@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.feeds.broker_harness import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, SPEEDUP, Stage, at, staged
 from tests.feeds.memory_vendor import MemoryPeer
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.access.model import GrantRow, Tier
 from outcry.base.errors import NoLicensedSource

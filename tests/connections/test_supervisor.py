@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.feeds.broker_harness import ES, Stage, staged
 from tests.feeds.memory_vendor import CAPS, MemoryPeer
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.connections import sign_in_attempts, supervisor
 from outcry.connections.feed_factory import ConnectionPolicy

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.log_events import discard
 from outcry.cluster.nats.installation import STREAM, claim_bus

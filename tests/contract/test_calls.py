@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from support.engines.jetstream import JetStream
 from tests.contract.conditions import soon, until
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
 from outcry.cluster.nats.calls import NatsCalls

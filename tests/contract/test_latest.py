@@ -9,7 +9,7 @@ import pytest
 from support.engines.jetstream import JetStream
 from tests.contract.conditions import soon
 from tests.contract.local_latest import LocalLatest
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown

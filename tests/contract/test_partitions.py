@@ -19,7 +19,7 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import until as until_so
 from tests.contract.conditions import until
 from tests.contract.every_partition import EveryPartition
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.partitions import NatsPartitions

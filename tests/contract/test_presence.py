@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.log_events import discard
 from outcry.cluster.nats.link import Link

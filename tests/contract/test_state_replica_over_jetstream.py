@@ -10,7 +10,7 @@ from tests.cluster.test_state_replica import FIRST, KEY, PARTITION, Clock, every
 from tests.contract.conditions import until
 from tests.live.engine_harness import ScriptFeed, Stage, Trades, rows, run
 from tests.live.test_engine import CAUGHT, OPEN
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.app.installation import open_installation
 from outcry.app.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 from tests.delivery.loopback import Authority
-from tests.within import within
+from tests.timeouts import within
 
 NAME = "hooks.mysite.dev"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

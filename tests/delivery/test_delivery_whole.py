@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.delivery.messages import StillClock, subscription
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.app.installation import open_installation
 from outcry.app.people import people_of

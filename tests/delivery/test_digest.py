@@ -15,7 +15,7 @@ from support.events import tell_into
 from tests.delivery.mailed import NOW_NS, READER, alert, make_message
 from tests.people.memory_store import HandClock
 from tests.people.test_mail import Taken, server
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.log_events import Report, discard
 from outcry.delivery import digest_message, email_sender

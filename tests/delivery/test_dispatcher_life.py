@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.delivery.delivery_harness import ARRIVED, Stage, Told, staged
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery import announcements, dispatcher, result_writer

@@ -29,7 +29,7 @@ from tests.delivery.loopback import (
     raw,
     serving,
 )
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.delivery.egress import LONGEST_BODY, USER_AGENT, Egress, Limits, Reply
 from outcry.delivery.model import SubscriptionRow

@@ -21,7 +21,7 @@ from tests.delivery.loopback import (
     leaving,
     serving,
 )
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.delivery.egress import Limits
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_replay_command import Service, command, outcry, serving
-from tests.recordings.made_files import scid, scid_ticks
+from tests.recordings.sample_files import scid, scid_ticks
 
 from outcry.base.clock import SystemClock
 from outcry.trades.feed import Event, Status, Trades

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from support.vendors.peer import FakePeer
 from tests.feeds.broker_harness import BEGIN_NS, MINUTE, SECOND, Stage, staged
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.connections.model import CheckStep, ConnectionPhase
 

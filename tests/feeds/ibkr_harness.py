@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 from support.vendors.ibkr_peer import IbkrPeer
-from tests.within import no_more_threads_than, within
+from tests.timeouts import no_more_threads_than, within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.ibkr.adapter import ADAPTER

@@ -18,7 +18,7 @@ from support.vendors.tastytrade_peer import (
     REFRESH_TOKEN,
     TastytradePeer,
 )
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tastytrade import series

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from support.vendors.databento_peer import KEY, DatabentoPeer
-from tests.within import no_more_threads_than, within
+from tests.timeouts import no_more_threads_than, within
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.databento import vendor_session as sessions

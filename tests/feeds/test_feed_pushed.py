@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.errors import InvalidRequest, Occupied, StoreUnavailable
 from outcry.feeds import push_queue, pushed

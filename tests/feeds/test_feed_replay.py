@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from tests.recordings.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
+from tests.recordings.sample_rows import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
 from tests.recordings.test_files_lean import between
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer, Pacer, StepPacer, Timeline, WallClockPacer, pacer_for_speed

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.recordings.made_files import OPENING, scid, scid_record, scid_ticks
-from tests.recordings.recordings import ES, MINUTE, SECOND, flat, rows_of
+from tests.recordings.sample_files import OPENING, scid, scid_record, scid_ticks
+from tests.recordings.sample_rows import ES, MINUTE, SECOND, flat, rows_of
 from tests.recordings.test_files_lean import between
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.feeds.scid_tail import ScidTail, tail_of
 from outcry.market.instruments import Contract

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import numpy as np
 import pytest
-from tests.recordings.recordings import MINUTE, bars, rows_of, trades
-from tests.within import within
+from tests.recordings.sample_rows import MINUTE, bars, rows_of, trades
+from tests.timeouts import within
 
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.seam import join_history_and_live

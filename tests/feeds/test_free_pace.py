@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.feeds.replay_pacing import FreePacer
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 from support.vendors.massive_peer import KEY, MassivePeer
-from tests.feeds.following import (
+from tests.feeds.feed_harness import (
     ES,
     MS,
     NOW_NS,

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from support.vendors.bars import bars_by_hand
 from support.vendors.projectx_peer import KEY, USER, ProjectXPeer
-from tests.feeds.following import (
+from tests.feeds.feed_harness import (
     ES,
     NOW_NS,
     NQ,

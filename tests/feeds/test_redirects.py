@@ -12,8 +12,8 @@ from support.vendors.peer import FakePeer
 from support.vendors.projectx_peer import ProjectXPeer
 from support.vendors.tastytrade_peer import TastytradePeer
 from support.vendors.tradovate_peer import TradovatePeer
-from tests.feeds.following import ES, NOW_NS, SECOND, desk, run, tape, until
-from tests.feeds.redirecting import RedirectingPeer
+from tests.feeds.feed_harness import ES, NOW_NS, SECOND, desk, run, tape, until
+from tests.feeds.redirecting_peer import RedirectingPeer
 
 from outcry.feeds.adapters import adapters
 from outcry.trades.feed import CaughtUp

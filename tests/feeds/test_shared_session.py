@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from outcry.feeds.shared_session import GOOD_SESSION_S, CredentialsRejected, SharedSession

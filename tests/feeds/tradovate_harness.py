@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from support.vendors.tradovate_peer import TradovatePeer
-from tests.within import no_more_threads_than, within
+from tests.timeouts import no_more_threads_than, within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tradovate.adapter import ADAPTER

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.access.licences import Grant, resolve
 from outcry.app.installation import Installation

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.live_views import ESH26, MemoryAlerts, alert_row
-from tests.local_calls import Bus
+from tests.memory_bus import Bus
+from tests.sample_live_session import ESH26, MemoryAlerts, alert_row
 
 from outcry.cluster import alert_tail
 from outcry.cluster.alert_tail import AlertTail
@@ -81,7 +81,7 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def main() -> None:
         store, registry, bus, told = Alerts(), Registry(), Bus(), list[str]()
-        bus.away = store.busy = True
+        bus.down = store.busy = True
         async with followed(store, registry, bus, told):
             await until(lambda: told)
             store.rows.append(alert_row(4))

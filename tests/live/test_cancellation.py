@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.live.engine_harness import ES, OWN_CLOCK, Stage, run
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.app.installation import Installation
 from outcry.live import feed_supervisor

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from tests.live.engine_harness import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy

@@ -10,7 +10,17 @@ from random import Random
 
 import pytest
 from tests.live.engine_harness import MINUTE, SECOND
-from tests.live.first_connection import BEGIN, DAY_NS, END, Week, caps, differing, new_york, since, there
+from tests.live.first_connection_harness import (
+    BEGIN,
+    DAY_NS,
+    END,
+    Week,
+    caps,
+    differing,
+    new_york,
+    since,
+    there,
+)
 
 HOUR = 60 * MINUTE
 #: Moments in closed times, at edges of sessions, and around the holiday.

@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from tests.live.first_connection import new_york
+from tests.live.first_connection_harness import new_york
 
 from outcry.live.history_start import history_begin_ns
 from outcry.trades.reference_tables import load_reference

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.engine_harness import MINUTE, SECOND, ScriptFeed, rows
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.access.model import GrantRow
 from outcry.app.installation import Installation, open_installation

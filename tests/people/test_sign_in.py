@@ -15,7 +15,7 @@ from tests.people.sign_in_harness import (
     IdentityStage,
     refusal,
 )
-from tests.within import seconds_until
+from tests.timeouts import seconds_until
 
 from outcry.people.browser_sessions import IDLE_NS, LONGEST_NS, Origin, SignedIn
 from outcry.people.passwords import LANES, MEMORY_KIB, PASSES

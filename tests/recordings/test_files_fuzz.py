@@ -44,9 +44,9 @@ def samples(shared: Path) -> list[Path]:
 
 def made(folder: Path, universe: Universe) -> list[Path]:
     """Small files of the formats of which there are no samples."""
-    from tests.recordings import made_files
+    from tests.recordings import sample_files
 
-    return made_files.all_kinds(folder)
+    return sample_files.all_kinds(folder)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import zstandard
-from tests.recordings import made_files as made
-from tests.recordings.made_files import lean_zip
+from tests.recordings import sample_files as samples
+from tests.recordings.sample_files import lean_zip
 
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.formats.file_library import FileLibrary
@@ -87,7 +87,7 @@ def test_gzip_and_zstd_bombs(tmp_path, refused, pack) -> None:
     packed = gzip.compress(zeros) if pack == "gzip" else zstandard.compress(zeros)
     path = tmp_path / f"ESH4.csv.{pack}"
     path.write_bytes(
-        (gzip.compress if pack == "gzip" else zstandard.compress)(made.GENERIC.encode()) + packed
+        (gzip.compress if pack == "gzip" else zstandard.compress)(samples.GENERIC.encode()) + packed
     )
     before = peak_mib()
     refused(path, stamp="open")
@@ -96,7 +96,7 @@ def test_gzip_and_zstd_bombs(tmp_path, refused, pack) -> None:
 
 def test_a_line_of_a_hundred_megabytes(tmp_path, refused) -> None:
     path = tmp_path / "ESH4.csv"
-    path.write_text(made.GENERIC + "2024-01-02 14:32:00," + "1" * (100 << 20))
+    path.write_text(samples.GENERIC + "2024-01-02 14:32:00," + "1" * (100 << 20))
     before = peak_mib()
     fault = refused(path, stamp="open")
     assert fault.place == "line 4"
@@ -112,7 +112,7 @@ def test_a_directory_of_a_gigabyte_is_not_loaded(tmp_path, refused) -> None:
 
 
 def test_what_is_no_regular_file(tmp_path, refused) -> None:
-    (tmp_path / "ESH4.csv").write_text(made.GENERIC)
+    (tmp_path / "ESH4.csv").write_text(samples.GENERIC)
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe.csv"
     link.symlink_to(tmp_path / "ESH4.csv")
     os.mkfifo(pipe)

@@ -5,7 +5,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.recordings.made_files import lean_zip
+from tests.recordings.sample_files import lean_zip
 
 NEW_YORK = ZoneInfo("America/New_York")
 

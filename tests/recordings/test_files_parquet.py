@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.recordings.made_files import OPENING, parquet_trades
+from tests.recordings.sample_files import OPENING, parquet_trades
 
 NS = OPENING * 10**9
 

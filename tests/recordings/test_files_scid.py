@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.recordings import made_files as made
-from tests.recordings.made_files import FIRST_PART, LAST_PART, OPENING, scid, scid_record, scid_ticks
+from tests.recordings import sample_files as samples
+from tests.recordings.sample_files import FIRST_PART, LAST_PART, OPENING, scid, scid_record, scid_ticks
 
 US = OPENING * 1_000_000
 
@@ -88,10 +88,10 @@ def test_a_partial_last_record_is_counted(tmp_path, read) -> None:
 
 
 @pytest.mark.parametrize(("data", "problem"), [
-    (made.scid(record_size=44), "44 bytes"),
-    (made.scid(header_size=2**31), "header length"),
-    (made.scid(), "no complete record"),
-    (made.scid()[:30], "inside its header"),
+    (samples.scid(record_size=44), "44 bytes"),
+    (samples.scid(header_size=2**31), "header length"),
+    (samples.scid(), "no complete record"),
+    (samples.scid()[:30], "inside its header"),
     (scid(scid_record(-(10**17), (0.0, 1.0, 1.0, 1.0), (1, 1, 0, 1))), "time"),
 ])  # fmt: skip
 def test_bad_headers_are_refused(tmp_path, refused, data, problem) -> None:

@@ -7,11 +7,11 @@ import lzma
 import numpy as np
 import pytest
 import zstandard
-from tests.recordings import made_files as made
+from tests.recordings import sample_files as samples
 
 from outcry.recordings.formats.file_library import FileLibrary
 
-OPENING_NS = made.OPENING * 10**9
+OPENING_NS = samples.OPENING * 10**9
 MINUTE = 60 * 10**9
 #: 4755.25, 4756, 4755, 4755.5, 100 from 14:30 UTC, and 4755.5, 4757, 4755.5, 4756.75, 80 from 14:31.
 BARS = [
@@ -27,10 +27,10 @@ def write(tmp_path, name: str, text: str):
 
 
 @pytest.mark.parametrize(("name", "text", "source"), [
-    ("ESH4_kibot.txt", made.KIBOT_BARS, "kibot"),  # New York, stamped at the opening
-    ("ES_H24_1min.txt", made.FIRSTRATE, "firstrate"),  # New York, stamped at the opening
-    ("ES 03-24.Last.txt", made.NINJA_BARS, "ninjatrader"),  # UTC, stamped at the END
-    ("ESH4_tv.csv", made.TRADINGVIEW, "tradingview"),
+    ("ESH4_kibot.txt", samples.KIBOT_BARS, "kibot"),  # New York, stamped at the opening
+    ("ES_H24_1min.txt", samples.FIRSTRATE, "firstrate"),  # New York, stamped at the opening
+    ("ES 03-24.Last.txt", samples.NINJA_BARS, "ninjatrader"),  # UTC, stamped at the END
+    ("ESH4_tv.csv", samples.TRADINGVIEW, "tradingview"),
 ])  # fmt: skip
 def test_bars_of_each_dialect_start_at_the_opening(tmp_path, read, name, text, source) -> None:
     for ending in ("\n", "\r\n"):
@@ -40,9 +40,9 @@ def test_bars_of_each_dialect_start_at_the_opening(tmp_path, read, name, text, s
 
 
 @pytest.mark.parametrize(("name", "text", "rows"), [
-    ("ESH4.txt", made.KIBOT_TICKS, [(OPENING_NS, 3), (OPENING_NS, 3)]),
-    ("ES 03-24.Last.txt", made.NINJA_TICKS, [(OPENING_NS + 123_000_000, 3), (OPENING_NS + 10**9, 1)]),
-    ("trades.csv", made.DATABENTO_TRADES, [(OPENING_NS + 1, 2), (OPENING_NS + 2, 1)]),
+    ("ESH4.txt", samples.KIBOT_TICKS, [(OPENING_NS, 3), (OPENING_NS, 3)]),
+    ("ES 03-24.Last.txt", samples.NINJA_TICKS, [(OPENING_NS + 123_000_000, 3), (OPENING_NS + 10**9, 1)]),
+    ("trades.csv", samples.DATABENTO_TRADES, [(OPENING_NS + 1, 2), (OPENING_NS + 2, 1)]),
 ])  # fmt: skip
 def test_prints_keep_order_and_duplicates(tmp_path, read, name, text, rows) -> None:
     result = read(write(tmp_path, name, text))
@@ -59,7 +59,7 @@ def test_real_euro_minutes(shared, read, refused) -> None:
 
 
 def test_generic_bars_must_be_told_their_stamp(tmp_path, read, refused) -> None:
-    path = write(tmp_path, "ESH4.csv", made.GENERIC)
+    path = write(tmp_path, "ESH4.csv", samples.GENERIC)
     assert "add --stamp open (start) or --stamp close (end)" in str(refused(path))
     assert read(path, stamp="open").rows().tolist() == BARS
     assert read(path, stamp="close").rows()["ts_event"].tolist() == [OPENING_NS - MINUTE, OPENING_NS]
@@ -84,7 +84,7 @@ def test_stamps_that_say_their_zone(tmp_path, read, stamp) -> None:
 
 def test_a_column_named_utc_is_not_overruled(tmp_path, refused) -> None:
     assert "named as UTC" in str(
-        refused(write(tmp_path, "ESH4.csv", made.GENERIC), tz="Asia/Tokyo", stamp="open")
+        refused(write(tmp_path, "ESH4.csv", samples.GENERIC), tz="Asia/Tokyo", stamp="open")
     )
 
 
@@ -160,7 +160,7 @@ def test_a_running_total_of_volume_is_refused(tmp_path, refused, read) -> None:
 
 
 def test_bars_without_volume_are_counted(tmp_path, read) -> None:
-    result = read(write(tmp_path, "ESH4_1min.csv", made.GENERIC.replace(",80", ",0")), stamp="open")
+    result = read(write(tmp_path, "ESH4_1min.csv", samples.GENERIC.replace(",80", ",0")), stamp="open")
     assert result.counts.skipped == {"bars without volume": 1}
 
 
@@ -209,19 +209,19 @@ def test_tables_of_databentos_own_client(shared, tmp_path, read) -> None:
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 def test_packed_tables_are_read_whatever_their_name(tmp_path, read, pack) -> None:
     path = tmp_path / "ESH4.csv"
-    path.write_bytes(pack(made.GENERIC.encode()))
+    path.write_bytes(pack(samples.GENERIC.encode()))
     assert read(path, stamp="open").rows().tolist() == BARS
 
 
 def test_a_format_that_does_not_fit_is_refused(tmp_path, refused) -> None:
-    path = write(tmp_path, "ESH4.csv", made.GENERIC)
+    path = write(tmp_path, "ESH4.csv", samples.GENERIC)
     assert "not in the format kibot" in str(refused(path, format="kibot"))
     assert "its content is text" in str(refused(path, format="dbn"))
     assert "tradingview" in str(refused(path, format="excel"))
 
 
 def test_a_table_without_header_is_not_guessed(tmp_path, read, refused) -> None:
-    path = write(tmp_path, "ESH4.csv", made.FIRSTRATE)
+    path = write(tmp_path, "ESH4.csv", samples.FIRSTRATE)
     assert "--format" in str(refused(path))
     assert read(path, format="firstrate").rows().tolist() == BARS
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from sim.stage import Worker
+from sim.processes import Worker
 
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
@@ -25,7 +25,7 @@ LIMIT, LIMITED_EACH_S = 30, 2.0
 #: Time limits (s) until every replica refuses a revoked key: usually, and while the bus or the store is unavailable.
 REVOKED_WITHIN_S, REVOKED_AT_WORST_S = 1.0, 5.0
 #: Expected statuses. A client that repeatedly sends invalid keys soon receives 429.
-_TAKEN, _REFUSED = frozenset({200}), frozenset({401, 429})
+_ACCEPTED, _REFUSED = frozenset({200}), frozenset({401, 429})
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _PATHS = (
     "/api/levels?symbol={}",
@@ -46,14 +46,14 @@ class Reader:
 
 
 @dataclass
-class Asked:
+class ClientResults:
     """Results of the requests. `latencies_s`: longest latency by status."""
 
     statuses: Counter[str] = field(default_factory=Counter[str])
     faults: list[str] = field(default_factory=list[str])
     longest_s: dict[int, float] = field(default_factory=dict[int, float])
     revoked_s: list[float] = field(default_factory=list[float])
-    made_s: list[float] = field(default_factory=list[float])
+    created_s: list[float] = field(default_factory=list[float])
     #: Times (s) at which accepted requests of the client above its limit were sent and answered.
     passed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     limited: int = 0
@@ -75,7 +75,7 @@ class Asked:
         return found
 
 
-class Askers:
+class Clients:
     """All clients, on the running event loop.
 
     `steady`: returns whether neither the store nor the bus has a fault, now or a moment ago.
@@ -88,11 +88,11 @@ class Askers:
         chance: random.Random,
         steady: Callable[[], bool],
     ) -> None:
-        self._house, self._apis, self._chance, self._steady = installation, apis, chance, steady
-        self.asked = Asked()
+        self._installation, self._apis, self._chance, self._steady = installation, apis, chance, steady
+        self.results = ClientResults()
         self.readers: list[Reader] = []
         #: Keys that must be valid or revoked at the end.
-        self.good: list[str] = []
+        self.valid: list[str] = []
         self.revoked: list[str] = []
         self._session: aiohttp.ClientSession
 
@@ -105,17 +105,17 @@ class Askers:
         ):
             for api in self._apis:
                 tasks.create_task(self._read(api))
-            tasks.create_task(self._churn())
-            tasks.create_task(self._ask_too_much())
+            tasks.create_task(self._create_and_revoke())
+            tasks.create_task(self._exceed_limit())
 
     async def check(self) -> Iterator[str]:
         """Return faults of keys at the end: a valid key that a replica refuses, or a revoked one that it accepts."""
         faults: list[str] = []
         async with aiohttp.ClientSession(timeout=_TIMEOUT) as self._session:
             for api in self._apis:
-                for keys, wanted in ((self.good, _TAKEN), (self.revoked, _REFUSED)):
+                for keys, wanted in ((self.valid, _ACCEPTED), (self.revoked, _REFUSED)):
                     for key in keys:
-                        status = await self._patiently(api, key, wanted)
+                        status = await self._final_status(api, key, wanted)
                         if status not in wanted:
                             faults.append(f"{api.name} answers a key {status}, not {wanted}")
         return iter(faults)
@@ -137,20 +137,20 @@ class Askers:
                         )
         return faults
 
-    async def _patiently(self, api: Worker, key: str, wanted: Collection[int]) -> int:
+    async def _final_status(self, api: Worker, key: str, wanted: Collection[int]) -> int:
         """Return the answer of an available replica; for a key at its limit, the answer of the next minute."""
         status = 0
         for _ in range(300):
-            status, _ = await self._ask(api, "/api/symbols", key)
+            status, _ = await self._request(api, "/api/symbols", key)
             if status in wanted or status == 401:
                 break
             await asyncio.sleep(0.25)
         return status
 
-    async def make(self, email: str, tier: Any, **more: Any) -> str:
+    async def create_key(self, email: str, tier: Any, **more: Any) -> str:
         """Create a key; retry while the store is unavailable."""
         return await self.in_store(
-            lambda: self._house.keys.create(email, tier, self._house.clock.now_ns(), **more)
+            lambda: self._installation.keys.create(email, tier, self._installation.clock.now_ns(), **more)
         )
 
     async def in_store(self, work: Callable[[], Any]) -> Any:
@@ -168,9 +168,9 @@ class Askers:
                 continue
             reader = self._chance.choice(self.readers[-6:])
             path = self._chance.choice(_PATHS).format(self._chance.choice(reader.symbols))
-            await self._ask(api, path, reader.key)
+            await self._request(api, path, reader.key)
 
-    async def _ask(self, api: Worker, path: str, key: str) -> tuple[int, float]:
+    async def _request(self, api: Worker, path: str, key: str) -> tuple[int, float]:
         """Send one request; return its status (0 without an answer) and the time at which it was sent."""
         sent_s = time.monotonic()
         try:
@@ -179,72 +179,78 @@ class Askers:
             ) as answer:
                 body, status = await answer.read(), answer.status
         except TimeoutError:
-            self.asked.statuses["no answer in 10 s"] += 1
+            self.results.statuses["no answer in 10 s"] += 1
             return 0, sent_s
         except (aiohttp.ClientError, OSError):
-            self.asked.statuses["nobody there"] += 1
+            self.results.statuses["no connection"] += 1
             return 0, sent_s
         code = "" if status == 200 else f" {_code(body)}"
-        self.asked.statuses[f"{status}{code}"] += 1
-        self.asked.longest_s[status] = max(self.asked.longest_s.get(status, 0.0), time.monotonic() - sent_s)
+        self.results.statuses[f"{status}{code}"] += 1
+        self.results.longest_s[status] = max(
+            self.results.longest_s.get(status, 0.0), time.monotonic() - sent_s
+        )
         if status >= 500 and status not in {502, 503}:
-            self.asked.faults.append(f"{api.name} answers {path} {status}: {body[:300]!r}")
+            self.results.faults.append(f"{api.name} answers {path} {status}: {body[:300]!r}")
         return status, sent_s
 
     # -- keys
 
-    async def _churn(self) -> None:
+    async def _create_and_revoke(self) -> None:
         """Create and revoke keys, and measure the time until every replica applies the change."""
         number = 0
         while True:
             await asyncio.sleep(self._chance.uniform(1.0, 4.0))
             number += 1
-            key = await self.make(f"k{number % 5}@example.com", "admin")
-            await self._until(key, taken=True)
+            key = await self.create_key(f"k{number % 5}@example.com", "admin")
+            await self._until(key, accepted=True)
             if self._chance.random() < 0.3:
-                self.good.append(key)
+                self.valid.append(key)
                 continue
-            await self.in_store(lambda key=key: self._house.keys.revoke(key[:15], self._house.clock.now_ns()))
+            await self.in_store(
+                lambda key=key: self._installation.keys.revoke(key[:15], self._installation.clock.now_ns())
+            )
             self.revoked.append(key)
-            await self._until(key, taken=False)
+            await self._until(key, accepted=False)
 
-    async def _until(self, key: str, *, taken: bool) -> None:
+    async def _until(self, key: str, *, accepted: bool) -> None:
         steady, since_s = self._steady(), time.monotonic()
-        found = await asyncio.gather(*(self._until_at(api, key, since_s, taken=taken) for api in self._apis))
+        found = await asyncio.gather(
+            *(self._until_at(api, key, since_s, accepted=accepted) for api in self._apis)
+        )
         longest_s = max(found)
         if not (steady and self._steady()):
-            allowed_s = 60.0 if taken else REVOKED_AT_WORST_S
+            allowed_s = 60.0 if accepted else REVOKED_AT_WORST_S
         else:
-            (self.asked.made_s if taken else self.asked.revoked_s).append(longest_s)
-            allowed_s = 10.0 if taken else REVOKED_WITHIN_S
+            (self.results.created_s if accepted else self.results.revoked_s).append(longest_s)
+            allowed_s = 10.0 if accepted else REVOKED_WITHIN_S
         if longest_s > allowed_s:
-            what = "not taken" if taken else "taken"
-            self.asked.faults.append(
-                f"a key was {what} {longest_s:.2f} s after it was {'made' if taken else 'revoked'}"
+            what = "not taken" if accepted else "taken"
+            self.results.faults.append(
+                f"a key was {what} {longest_s:.2f} s after it was {'made' if accepted else 'revoked'}"
             )
 
-    async def _until_at(self, api: Worker, key: str, since_s: float, *, taken: bool) -> float:
+    async def _until_at(self, api: Worker, key: str, since_s: float, *, accepted: bool) -> float:
         """Poll one replica until it applies a change; return when the last request with the old result was sent."""
         wrong_s = since_s
         while True:
-            status, sent_s = await self._ask(api, "/api/symbols", key)
-            if status in (_TAKEN if taken else _REFUSED):
+            status, sent_s = await self._request(api, "/api/symbols", key)
+            if status in (_ACCEPTED if accepted else _REFUSED):
                 return wrong_s - since_s
-            if status in (_REFUSED if taken else _TAKEN):
+            if status in (_REFUSED if accepted else _ACCEPTED):
                 wrong_s = sent_s
             if time.monotonic() - since_s > 90:  # the replica is unavailable; the final check covers it
                 return wrong_s - since_s
             await asyncio.sleep(0.05)
 
-    async def _ask_too_much(self) -> None:
-        key = await self.make("limited@example.com", "free")
+    async def _exceed_limit(self) -> None:
+        key = await self.create_key("limited@example.com", "free")
         tasks: set[asyncio.Task[None]] = set()
 
         async def once() -> None:
-            status, sent_s = await self._ask(self._chance.choice(self._apis), "/api/symbols", key)
+            status, sent_s = await self._request(self._chance.choice(self._apis), "/api/symbols", key)
             if status == 200:
-                self.asked.passed.append((sent_s, time.monotonic()))
-            self.asked.limited += status == 429
+                self.results.passed.append((sent_s, time.monotonic()))
+            self.results.limited += status == 429
 
         while True:
             await asyncio.sleep(self._chance.expovariate(LIMITED_EACH_S))

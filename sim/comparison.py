@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sim.market import Play
+from sim.market import PushedRecording
 
 from outcry.access.licences import OPERATOR
 from outcry.app.installation import Installation, open_installation
@@ -65,16 +65,16 @@ def _of_its_day(installation: Installation, row: RecordingRow) -> tuple[tuple[in
 
 def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
     doubled = sorted({one for one in found if found.count(one) > 1})
-    for said, lines in (
+    for reported, lines in (
         ("missing", set(wanted) - set(found)),
         ("too many", set(found) - set(wanted)),
         ("twice", doubled),
     ):
         if lines:
-            yield f"{what}: {len(lines)} {said}, of {len(wanted)}: {min(lines)[:300]}"
+            yield f"{what}: {len(lines)} {reported}, of {len(wanted)}: {min(lines)[:300]}"
 
 
-def outcome_of(installation: Installation, owners: Mapping[str, int]) -> Outcome:
+def read_outcome(installation: Installation, owners: Mapping[str, int]) -> Outcome:
     """Return the stored results of these owners, by email address. Reads the store."""
     names = {number: name for name, number in owners.items()}
     found = Outcome()
@@ -105,8 +105,8 @@ def _digest(data: bytes) -> str:
     return sha256(data).hexdigest()[:16]
 
 
-def undisturbed(
-    folder: Path, plays: Sequence[Play], days: Sequence[date]
+def undisturbed_outcome(
+    folder: Path, recordings: Sequence[PushedRecording], days: Sequence[date]
 ) -> tuple[Outcome, dict[tuple[str, str, str], Any]]:
     """Fold recordings in one process into a new folder, round after round.
 
@@ -118,51 +118,57 @@ def undisturbed(
     ):
         now_ns = installation.clock.now_ns()
         owners = {
-            play.owner: OPERATOR
-            if play.owner == "operator"
-            else installation.store.ensure_user(play.owner, now_ns)
-            for play in plays
+            recording.owner: OPERATOR
+            if recording.owner == "operator"
+            else installation.store.ensure_user(recording.owner, now_ns)
+            for recording in recordings
         }
-        asyncio.run(_play(installation, plays, days, owners))
-        return outcome_of(installation, owners), _profiles(installation, plays, days, owners)
+        asyncio.run(_replay(installation, recordings, days, owners))
+        return read_outcome(installation, owners), _profiles(installation, recordings, days, owners)
 
 
-async def _play(
-    installation: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+async def _replay(
+    installation: Installation,
+    recordings: Sequence[PushedRecording],
+    days: Sequence[date],
+    owners: Mapping[str, int],
 ) -> None:
     engine = live_engine(installation)
-    said: list[str] = []
+    reported: list[str] = []
 
     def report(event: str, **details: object) -> None:
-        said.append(f"{event} {details}")
+        reported.append(f"{event} {details}")
 
     engine.report = report
     await engine.start()
-    for feed in dict.fromkeys(play.feed for play in plays):
+    for feed in dict.fromkeys(recording.feed for recording in recordings):
         await asyncio.gather(
             *(
-                engine.attach(owners[play.owner], play.replay(installation.reference, days, FreePacer()))
-                for play in plays if play.feed == feed
+                engine.attach(owners[recording.owner], recording.replay(installation.reference, days, FreePacer()))
+                for recording in recordings if recording.feed == feed
             )
         )  # fmt: skip
     await engine.drained()
     await engine.stop()
-    if said:
-        raise RuntimeError(f"the undisturbed process complains: {said[:3]}")
+    if reported:
+        raise RuntimeError(f"the undisturbed process complains: {reported[:3]}")
 
 
 def _profiles(
-    installation: Installation, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+    installation: Installation,
+    recordings: Sequence[PushedRecording],
+    days: Sequence[date],
+    owners: Mapping[str, int],
 ) -> dict[tuple[str, str, str], Any]:
     found: dict[tuple[str, str, str], Any] = {}
-    for play in plays:
-        if play.owner == "operator":
+    for recording in recordings:
+        if recording.owner == "operator":
             continue
-        scope = installation.licences.of_user(owners[play.owner])
-        for contract in play.contracts(installation.reference, days):
+        scope = installation.licences.of_user(owners[recording.owner])
+        for contract in recording.contracts(installation.reference, days):
             for day in map(str, days):
                 answer = installation.query.profile(
                     scope, contract.key, day, installation.clock.now_ns()
                 ).answer
-                found[play.owner, contract.key, day] = msgspec.json.decode(msgspec.json.encode(answer))
+                found[recording.owner, contract.key, day] = msgspec.json.decode(msgspec.json.encode(answer))
     return found

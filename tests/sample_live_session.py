@@ -1,4 +1,4 @@
-"""A live session written by hand, every number of it different, and channels that show it.
+"""Hand-written live session in which all numbers differ, and channels that publish it.
 
 ES, tick 0.25. RTH of Tuesday 2026-01-06, 14:30 to 21:15 UTC, two brackets traded; prior session Monday 2026-01-05.
 In ticks and prices: prior POC 27600 = 6900, VAH 27650 = 6912.5, VAL 27559 = 6889.75; last 27652 = 6913.
@@ -40,7 +40,7 @@ LIVE = Availability(live=True, reason="live", market_ns=LAST_NS, trade_date=DAY)
 NOW_NS = CLOSE_NS - 3600 * 10**9  # 2026-01-06T20:15Z
 COMPLETED = Grant("everyone", "completed", (), None, None, 0)
 SHARED = Grant("everyone", "live", (), None, None)
-#: Ann sees the operator's live feeds, Bob only what has completed.
+#: Ann may see the operator's live feeds, Bob only completed sessions.
 ANN, BOB = Scope(1, (COMPLETED, SHARED)), Scope(2, (COMPLETED,))
 REFERENCE = load_reference()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 from sim.market import GrowingFile
-from sim.stage import Stage, Worker
+from sim.processes import Processes, Worker
 
 from outcry.access.licences import OPERATOR
 from outcry.app.installation import Installation
@@ -29,8 +29,8 @@ from outcry.live.stream import Outcome
 from outcry.recordings.formats.scid import SOURCE
 
 
-async def followed(
-    files: Sequence[GrowingFile], stage: Stage, installation: Installation, key: str
+async def profile_differences(
+    files: Sequence[GrowingFile], processes: Processes, installation: Installation, key: str
 ) -> list[str]:
     """Return where a replica's profile of a file's contract differs from the written trades, one line each."""
     faults: list[str] = []
@@ -38,14 +38,14 @@ async def followed(
     async with aiohttp.ClientSession(timeout=timeout, headers={"x-api-key": key}) as session:
         for file in files:
             expected = _volumes(file, installation)
-            for api in stage.of("api"):
+            for api in processes.of("api"):
                 try:
-                    said = await _asked(session, api, f"/api/profile?symbol={file.contract.key}")
-                    state = await _asked(session, api, f"/api/context?symbol={file.contract.key}")
+                    answer = await _get(session, api, f"/api/profile?symbol={file.contract.key}")
+                    state = await _get(session, api, f"/api/context?symbol={file.contract.key}")
                 except (aiohttp.ClientError, TimeoutError) as problem:
                     faults.append(f"{api.name} does not answer: {problem!r}")
                     continue
-                rows = said.get("rows", ())
+                rows = answer.get("rows", ())
                 found = {round(row["price"] * 1e9): row["volume"] for row in rows if row["volume"]}
                 if found != expected:
                     lots = f"{sum(found.values())} lots, not {sum(expected.values())}, {state.get('state', state)}"
@@ -53,7 +53,7 @@ async def followed(
     return faults
 
 
-async def _asked(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
+async def _get(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
     async with session.get(f"http://127.0.0.1:{api.port}{path}") as answer:
         return await answer.json()
 
@@ -70,14 +70,16 @@ def _volumes(file: GrowingFile, installation: Installation) -> dict[int, int]:
     return dict(found)
 
 
-def fired(files: Sequence[GrowingFile], stage: Stage, installation: Installation) -> list[str]:
+def alert_differences(
+    files: Sequence[GrowingFile], processes: Processes, installation: Installation
+) -> list[str]:
     """Return where the recorded alerts of a file's contract differ from those that its log fires. Blocking."""
     faults: list[str] = []
-    with LinkThread(stage.cluster, discard) as thread:
+    with LinkThread(processes.cluster, discard) as thread:
         log = JetStreamLog(thread, discard)
         for file in files:
             key = StreamKey(OPERATOR, SOURCE, file.contract)
-            wanted = asyncio.run(_fired(log, key, installation))
+            wanted = asyncio.run(_alerts_of_log(log, key, installation))
             found = [
                 row.key for row in installation.alerts.alerts([OPERATOR], limit=10**6)
                 if (row.feed, row.contract) == (SOURCE, file.contract.key)
@@ -89,7 +91,7 @@ def fired(files: Sequence[GrowingFile], stage: Stage, installation: Installation
     return faults
 
 
-async def _fired(log: JetStreamLog, key: StreamKey, installation: Installation) -> list[str]:
+async def _alerts_of_log(log: JetStreamLog, key: StreamKey, installation: Installation) -> list[str]:
     tick_e9 = installation.reference.universe.products[key.contract.root].tick_e9
     found: list[str] = []
 

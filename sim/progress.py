@@ -4,12 +4,12 @@ import sys
 import time
 
 
-class Teller:
+class Progress:
     """Prints lines, each with its time."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
 
-    def line(self, said: str) -> None:
+    def line(self, text: str) -> None:
         """Print a line."""
-        print(f"[{time.monotonic() - self._began_s:6.1f} s] {said}", file=sys.stderr, flush=True)
+        print(f"[{time.monotonic() - self._began_s:6.1f} s] {text}", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from support.vendors.peer import FakePeer
-from tests.within import within
+from tests.timeouts import within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.market.instruments import Contract

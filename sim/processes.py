@@ -31,11 +31,11 @@ _AGAIN_S = 1.0
 #: Time limit for a process to end (s), equal to that of systemd.
 _ENDS_S = 90.0
 #: Names of the proxies: in front of PostgreSQL, of each JetStream node, and of all API replicas.
-STORE, NODE, SPREAD = "store", "node{}", "api"
+STORE, NODE, BALANCED = "store", "node{}", "api"
 
 
 @dataclass(frozen=True)
-class Company:
+class ProcessCounts:
     """Number of processes of each role."""
 
     engines: int = 3
@@ -55,27 +55,30 @@ class Worker:
         self._again_s = 0.0
         self.paused = False
         #: Whether it was ready at the last check and no fault was injected since.
-        self.well = False
+        self.ready = False
         #: Whether it should run: False between a kill and the restart.
         self.wanted = False
         #: Number of times it ended unexpectedly.
         self.ended = 0
         #: Number of times it did not end when requested.
-        self.stuck = 0
+        self.unresponsive = 0
 
     def start(self) -> None:
         """Start the process."""
         self.wanted = True
-        with self.log.open("ab") as said:
+        with self.log.open("ab") as output:
             self._process = Popen(
-                [_OUTCRY, "serve", "--port", str(self.port)], env=self.environment, stdout=said, stderr=said
+                [_OUTCRY, "serve", "--port", str(self.port)],
+                env=self.environment,
+                stdout=output,
+                stderr=output,
             )
 
-    def look(self) -> None:
+    def restart_ended(self) -> None:
         """Restart the process after a moment if it ended unexpectedly."""
         if not self.wanted or self._process is None or self._process.poll() is None:
             return
-        self.well = False
+        self.ready = False
         if not self._again_s:
             self.ended += 1
             self._again_s = time.monotonic() + _AGAIN_S
@@ -86,7 +89,7 @@ class Worker:
     def kill(self) -> int:
         """Kill the process as if its machine failed; return its number."""
         assert self._process is not None
-        self.wanted = self.paused = self.well = False
+        self.wanted = self.paused = self.ready = False
         self._process.kill()
         self._process.wait()
         return self._process.pid
@@ -97,13 +100,13 @@ class Worker:
         A process that does not end within `_ENDS_S` is killed, as by systemd, and counted.
         """
         assert self._process is not None
-        self.wanted = self.paused = self.well = False
+        self.wanted = self.paused = self.ready = False
         began_s = time.monotonic()
         self._process.terminate()
         try:
             self._process.wait(_ENDS_S)
         except TimeoutExpired:
-            self.stuck += 1
+            self.unresponsive += 1
             self.kill()
         return time.monotonic() - began_s
 
@@ -112,7 +115,7 @@ class Worker:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(what)
-        self.well = False
+        self.ready = False
         self.paused = what is signal.SIGSTOP
 
     @property
@@ -123,9 +126,9 @@ class Worker:
 
     def is_ready(self) -> bool:
         """Return whether it reports that it is ready."""
-        return self.wanted and not self.paused and self.ask("/readyz")[0] == 200
+        return self.wanted and not self.paused and self.get("/readyz")[0] == 200
 
-    def ask(self, path: str, timeout_s: float = 2.0) -> tuple[int, bytes]:
+    def get(self, path: str, timeout_s: float = 2.0) -> tuple[int, bytes]:
         """Send it a request; the status is 0 without an answer."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
@@ -138,43 +141,48 @@ class Worker:
             connection.close()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of its output."""
         return self.log.read_text(errors="replace")[-2000:]
 
 
-class Stage:
+class Processes:
     """All processes of a simulation, as a context manager.
 
     No Outcry process runs before `open`. `folder`: for data and logs.
     """
 
-    def __init__(self, folder: Path, company: Company, receiver_port: int = 443, nodes: int = NODES) -> None:
+    def __init__(
+        self, folder: Path, counts: ProcessCounts, receiver_port: int = 443, nodes: int = NODES
+    ) -> None:
         self.folder, self._receiver_port = folder, receiver_port
         self.certificate: Certificate = certificate(folder)
-        self._held = ExitStack()
+        self._exit_stack = ExitStack()
         self.nodes, self.postgres = JetStream(nodes), Postgres()
-        ports = free_ports(2 + nodes + company.engines + company.feeds + company.apis + company.deliver)
-        self._store_port, self.spread_port = ports[0], ports[1]
+        ports = free_ports(2 + nodes + counts.engines + counts.feeds + counts.apis + counts.deliver)
+        self._store_port, self.balanced_port = ports[0], ports[1]
         self._node_ports = ports[2 : 2 + nodes]
         self._secret, self._vault_key = secrets.token_hex(16), secrets.token_hex(32)
         self.tails: list[Path] = []
         self.database = ""
-        self._shares = [("engine", company.engines), ("feeds", company.feeds), ("api", company.apis)]
-        self._shares.append(("deliver", company.deliver))
+        self._shares = [("engine", counts.engines), ("feeds", counts.feeds), ("api", counts.apis)]
+        self._shares.append(("deliver", counts.deliver))
         self._ports = iter(ports[2 + nodes :])
         self.workers: list[Worker] = []
         self.proxy: Proxy
 
     def __enter__(self) -> Self:
-        self._held.enter_context(self.nodes)
-        self._held.enter_context(self.postgres)
+        self._exit_stack.enter_context(self.nodes)
+        self._exit_stack.enter_context(self.postgres)
         self.database = self.postgres.database()
         ports = {role: [next(self._ports) for _ in range(count)] for role, count in self._shares}
-        lines = {STORE: (self._store_port, [self.postgres.port]), SPREAD: (self.spread_port, ports["api"])}
+        lines = {
+            STORE: (self._store_port, [self.postgres.port]),
+            BALANCED: (self.balanced_port, ports["api"]),
+        }
         for at, port in enumerate(self._node_ports):
             lines[NODE.format(at)] = (port, [self.nodes.ports[at]])
-        self.proxy = self._held.enter_context(Proxy(lines))
+        self.proxy = self._exit_stack.enter_context(Proxy(lines))
         for role, own in ports.items():
             for at, port in enumerate(own, 1):
                 name = f"{role} {at}"
@@ -186,7 +194,7 @@ class Stage:
         for worker in self.workers:
             if worker.wanted:
                 worker.kill()
-        self._held.close()
+        self._exit_stack.close()
 
     def open(self) -> None:
         """Start all Outcry processes at once, in no order."""
@@ -198,10 +206,10 @@ class Stage:
         """Return the processes of a role."""
         return [worker for worker in self.workers if worker.role == role]
 
-    def look(self) -> None:
+    def restart_ended(self) -> None:
         """Restart processes that ended unexpectedly."""
         for worker in self.workers:
-            worker.look()
+            worker.restart_ended()
 
     def unready(self) -> list[Worker]:
         """Return the processes that do not report that they are ready."""
@@ -215,20 +223,22 @@ class Stage:
     @property
     def settings(self) -> Settings:
         """Return the settings of an operator's command, with a direct connection to PostgreSQL."""
-        said = self._environment("") | {"OUTCRY_DATABASE_URL": self.postgres.url(self.database)}
-        return read_settings({k: v for k, v in said.items() if k not in {"OUTCRY_CLUSTER", "OUTCRY_ROLE"}})
+        environment = self._environment("") | {"OUTCRY_DATABASE_URL": self.postgres.url(self.database)}
+        return read_settings(
+            {k: v for k, v in environment.items() if k not in {"OUTCRY_CLUSTER", "OUTCRY_ROLE"}}
+        )
 
     def ended(self) -> Iterator[str]:
         """Return the processes that ended unexpectedly, and how often."""
         yield from (f"{worker.name}: {worker.ended} times" for worker in self.workers if worker.ended)
 
     def _environment(self, role: str) -> dict[str, str]:
-        here = {
+        inherited = {
             name: os.environ[name]
             for name in ("PATH", "PYTHONPATH", "COVERAGE_PROCESS_START")
             if name in os.environ
         }
-        said = {
+        environment = {
             "HOME": "/nonexistent", "OUTCRY_DATA": str(self.folder / "data"), "OUTCRY_ROLE": role,
             "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": self.cluster,
             "OUTCRY_SECRET": self._secret, "OUTCRY_VAULT_KEYS": f"k1:{self._vault_key}",
@@ -237,5 +247,5 @@ class Stage:
             "OUTCRY_PRIVATE_CA": str(self.certificate.path),
         }  # fmt: skip
         if role == "feeds":
-            said["OUTCRY_TAIL"] = ",".join(map(str, self.tails))
-        return here | said
+            environment["OUTCRY_TAIL"] = ",".join(map(str, self.tails))
+        return inherited | environment

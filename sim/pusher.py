@@ -1,6 +1,6 @@
 """Pushes recordings into the service as `outcry replay` does, many concurrently, in a separate process.
 
-Run as `python -m sim.pushing`. It reads one line of JSON for each recording from standard input, and writes one when
+Run as `python -m sim.pusher`. It reads one line of JSON for each recording from standard input, and writes one when
 the recording was pushed completely or failed.
 """
 
@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 import uvloop
-from sim.market import Play
+from sim.market import PushedRecording
 
 from outcry.agent import pusher
 from outcry.base.clock import SystemClock
@@ -33,7 +33,7 @@ pusher.FIRST_PATIENCE_S = pusher.PATIENCE_S
 class Job:
     """A recording to push: target URL, key, and speed as a multiple of real time."""
 
-    play: Play
+    recording: PushedRecording
     days: tuple[str, ...]
     url: str
     key: str
@@ -42,17 +42,17 @@ class Job:
 
 async def _push(job: Job, reference: Reference) -> None:
     try:
-        feed = job.play.replay(
+        feed = job.recording.replay(
             reference,
             [date.fromisoformat(day) for day in job.days],
             pacer_for_speed(job.speed, SystemClock()),
         )
         player = Player(feed)
         await player.run(job.url, job.key)
-        said = {"owner": job.play.owner, "feed": job.play.feed, "rows": player.played.rows}
+        result = {"owner": job.recording.owner, "feed": job.recording.feed, "rows": player.played.rows}
     except (ApiError, Unreachable) as problem:
-        said = {"owner": job.play.owner, "feed": job.play.feed, "problem": str(problem)}
-    print(json.dumps(said), flush=True)
+        result = {"owner": job.recording.owner, "feed": job.recording.feed, "problem": str(problem)}
+    print(json.dumps(result), flush=True)
 
 
 async def _run() -> None:
@@ -63,22 +63,22 @@ async def _run() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with asyncio.TaskGroup() as tasks:
         while line := await reader.readline():
-            told: dict[str, Any] = json.loads(line)
-            play = Play(**told["play"] | {"roots": tuple(told["play"]["roots"])})
+            job: dict[str, Any] = json.loads(line)
+            recording = PushedRecording(**job["recording"] | {"roots": tuple(job["recording"]["roots"])})
             tasks.create_task(
-                _push(Job(play, tuple(told["days"]), told["url"], told["key"], told["speed"]), reference)
+                _push(Job(recording, tuple(job["days"]), job["url"], job["key"], job["speed"]), reference)
             )
 
 
-class Pushing:
+class Pusher:
     """The pushing process, as a context manager. `heard`: called when a recording has ended."""
 
-    def __init__(self, heard: Callable[[dict[str, Any]], object]) -> None:
-        self._heard = heard
+    def __init__(self, on_result: Callable[[dict[str, Any]], object]) -> None:
+        self._on_result = on_result
         self._process: Popen[str]
 
-    def __enter__(self) -> "Pushing":
-        self._process = Popen([sys.executable, "-m", "sim.pushing"], stdin=PIPE, stdout=PIPE, text=True)
+    def __enter__(self) -> "Pusher":
+        self._process = Popen([sys.executable, "-m", "sim.pusher"], stdin=PIPE, stdout=PIPE, text=True)
         Thread(target=self._listen, daemon=True).start()
         return self
 
@@ -96,7 +96,7 @@ class Pushing:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._heard(json.loads(line))
+            self._on_result(json.loads(line))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The whole service in a separate process, fed at a fixed rate: `python -m bench.stand '{"data": ...}'`.
+"""The whole service in a separate process, fed at a fixed rate: `python -m bench.service '{"data": ...}'`.
 
 It prints a JSON line with its port once it answers, and one with the start of its feeds. When it ends, it writes its
 notes of every event and alert to `out`, as numpy arrays.
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import uvloop
-from bench.paced import BASE_NS, PacedFeed, Zero
+from bench.paced_feed import BASE_NS, PacedFeed, Zero
 from bench.tape import EVERYTHING, FEEDS, contracts, regular_hours
 
 from outcry.app.application import build_application

@@ -1,4 +1,4 @@
-"""What processes say to each other, within one process; `away`: the bus is not there."""
+"""In-memory bus between the processes of a cluster, for tests within one process."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -10,17 +10,17 @@ from outcry.cluster.latest import Latest, Order
 
 
 class Bus:
-    """The part of `Calls` that tells, and `LatestStates`, both away at times."""
+    """Publishing as by `Calls`, and `LatestStates`; `silent`: messages are lost."""
 
     def __init__(self) -> None:
-        self.away = self.silent = False
+        self.down = self.silent = False
         self.told: list[tuple[str, bytes]] = []
         self.puts: list[Latest] = []
         self._listeners: dict[str, list[Callable[[bytes], None]]] = {}
         self.latest = LocalLatest()
 
     async def tell(self, name: str, body: bytes) -> None:
-        if self.away or self.silent:
+        if self.down or self.silent:
             return
         self.told.append((name, body))
         for heard in list(self._listeners.get(name, ())):
@@ -36,16 +36,16 @@ class Bus:
             listeners.remove(heard)
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        if self.away:
-            raise BusDown("away")
+        if self.down:
+            raise BusDown("down")
         self.puts += states
         return await self.latest.put(states)
 
     async def watch(self) -> AsyncIterator[Latest | None]:
-        if self.away:
-            raise BusDown("away")
+        if self.down:
+            raise BusDown("down")
         async with aclosing(self.latest.watch()) as states:
             async for state in states:
-                if self.away:
-                    raise BusDown("away")
+                if self.down:
+                    raise BusDown("down")
                 yield state

@@ -1,13 +1,13 @@
-"""A market of a few people, and what the licences allow each of their keys: an oracle written from the rules alone.
+"""Model of users, their data and grants, and an oracle of what each API key may see, written from the rules alone.
 
-Everything somebody owns carries a price nobody else's has: each recording, each live feed, each alert. So an answer
-gives away what it was made of. The oracle reads grants and clocks and knows no line of `accounts.licences`:
+Each recording, live feed and alert has a price of its own, so the prices in an answer reveal its sources. The oracle
+uses grants and clocks, and no code of `access.licences`:
 
-- one's own recordings and feeds are one's own keys' and nobody else's;
-- the operator's recordings are seen through a `completed` grant of the product and day, once its embargo has passed
-  since the close; the operator's feed through a `live` grant of the product;
-- a grant is for everyone, a tier, a user or a key;
-- a live answer goes before a delayed one, one's own before the operator's, a newer session before an older one.
+- A user's recordings and feeds are visible to that user's keys only.
+- The operator's recordings are visible through a `completed` grant of the product and day, once the embargo has passed
+  since the close. The operator's feed is visible through a `live` grant of the product.
+- A grant applies to everyone, a tier, a user or a key.
+- A live answer precedes a delayed one, the user's data the operator's, and a newer session an older one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from tests.api.harness import MemoryAccounts
-from tests.live_views import (
+from tests.sample_live_session import (
     CARRIED,
     CLOSE_NS,
     DAY,
@@ -52,11 +52,11 @@ CONTRACTS = {
     "GC": Contract("GC", 2026, 4),
 }
 TICKS_PER_POINT = {"ES": 4, "NQ": 4, "GC": 10}
-#: Trade dates recordings are of, newest first: Monday, Friday, Tuesday.
+#: Trade dates of the recordings, newest first: Monday, Friday, Tuesday.
 DAYS = (date(2026, 1, 5), date(2026, 1, 2), date(2025, 12, 30))
 TIERS = ("free", "pro", "admin")
-#: How a feed may stand. `no_trades`: live, but nothing has traded yet.
-STANDINGS = (
+#: States of a feed. `no_trades`: live, but without trades so far.
+FEED_STATES = (
     "live",
     "disconnected",
     "closed",
@@ -84,40 +84,40 @@ class Recording:
 
 
 @dataclass
-class Live:
+class OwnedFeed:
     owner: int
     root: str
     price: int
-    standing: str
+    state: str
     alert: AlertRow
     shown: Shown
 
-    def stand(self, standing: str) -> None:
-        self.standing = standing
-        self.shown.view = None if standing == "no_trades" else _view(self.root, self.price)
+    def change_state(self, state: str) -> None:
+        self.state = state
+        self.shown.view = None if state == "no_trades" else _view(self.root, self.price)
         self.shown.channel.version += 1
-        if standing in {"live", "no_trades"}:
+        if state in {"live", "no_trades"}:
             self.shown.registry.set_availability(self.shown.channel, LIVE)
         else:
-            self.shown.stop(standing)
+            self.shown.stop(state)
 
 
 @dataclass
-class World:
-    """Everything there is, and what of it each key may see. `now_ns` moves."""
+class LicenceModel:
+    """All data and grants, and what each key may see. Tests advance `now_ns`."""
 
     accounts: MemoryAccounts = field(default_factory=MemoryAccounts)
     registry: Registry = field(default_factory=Registry)
     recordings: list[Recording] = field(default_factory=list)
-    feeds: list[Live] = field(default_factory=list)
+    feeds: list[OwnedFeed] = field(default_factory=list)
     archive: MemoryAlerts = field(default_factory=MemoryAlerts)
     now_ns: int = NOW_NS
     _prices: Iterator[int] = field(default_factory=lambda: iter(range(_FIRST_PRICE, 10**6, 2)))
 
-    # -- what there is
+    # -- data and grants
 
     def record(self, owner: int, root: str, day: date, *, complete: bool = True) -> Recording:
-        """At most one of an owner, product and day."""
+        """Add a recording; it replaces the one of the same owner, product and day."""
         self.recordings = [
             one for one in self.recordings if (one.owner, one.root, one.day) != (owner, root, day)
         ]
@@ -126,11 +126,11 @@ class World:
         self.accounts.moves += 1
         return made
 
-    def connect(self, owner: int, root: str, standing: str) -> Live:
-        """One feed of an owner and product; that there is one already moves it."""
+    def connect(self, owner: int, root: str, state: str) -> OwnedFeed:
+        """Add a feed, or change the state of the owner's existing feed of this product."""
         for feed in self.feeds:
             if (feed.owner, feed.root) == (owner, root):
-                feed.stand(standing)
+                feed.change_state(state)
                 return feed
         price = next(self._prices)
         seq = len(self.archive.rows) + 1
@@ -139,14 +139,14 @@ class World:
             seq, owner=owner, feed=name, contract=contract.key, symbol=root, price_e9=price * 10**9,
             key=f"{name}:{seq}", params={"vah": price * 10**9, "tolTicks": 2},
         )  # fmt: skip
-        made = Live(owner, root, price, standing, row, Shown(self.registry, owner, contract, name))
+        made = OwnedFeed(owner, root, price, state, row, Shown(self.registry, owner, contract, name))
         self.archive.rows.append(row)
         self.registry.post([row])
         self.feeds.append(made)
-        made.stand(standing)
+        made.change_state(state)
         return made
 
-    def disconnect(self, feed: Live) -> None:
+    def disconnect(self, feed: OwnedFeed) -> None:
         self.registry.drop(feed.shown.channel.key)
         self.feeds.remove(feed)
 
@@ -154,7 +154,7 @@ class World:
         row = GrantRow(0, grantee, scope, tuple(roots), first, None, hours * HOUR, None)
         return self.accounts.add_grant(row, self.now_ns)
 
-    # -- the part of the store that questions are put to
+    # -- the part of the store that queries use
 
     def revision(self) -> int:
         return self.accounts.revision()
@@ -173,12 +173,12 @@ class World:
     # -- the oracle
 
     def granted(self, key: KeyRow) -> list[GrantRow]:
-        """Grants in force that name this key, its user, its tier or everyone."""
+        """Return the active grants for this key, its user, its tier or everyone."""
         names = ("everyone", f"tier:{key.tier}", f"user:{key.user_id}", f"key:{key.id}")
         return [one for one in self.accounts.granted if one.revoked_ns is None and one.grantee in names]
 
-    def shown_from(self, key: KeyRow, recording: Recording) -> int | None:
-        """From when this key may see a recording; None: never."""
+    def visible_from_ns(self, key: KeyRow, recording: Recording) -> int | None:
+        """Return the time from which this key may see a recording; None: never."""
         if recording.owner == key.user_id:
             return recording.close_ns
         if recording.owner != OPERATOR:
@@ -192,81 +192,81 @@ class World:
         ]
         return min(ends, default=None)
 
-    def sees_feed(self, key: KeyRow, owner: int, root: str) -> bool:
+    def may_see_feed(self, key: KeyRow, owner: int, root: str) -> bool:
         if owner == key.user_id:
             return True
         shared = [one for one in self.granted(key) if one.scope == "live"]
         return owner == OPERATOR and any(not one.roots or root in one.roots for one in shared)
 
-    def feeds_seen(self, key: KeyRow, root: str) -> list[Live]:
-        """Its own first."""
-        seen = [one for one in self.feeds if one.root == root and self.sees_feed(key, one.owner, root)]
+    def visible_feeds(self, key: KeyRow, root: str) -> list[OwnedFeed]:
+        """Return the feeds of a product that this key may see, the user's own first."""
+        seen = [one for one in self.feeds if one.root == root and self.may_see_feed(key, one.owner, root)]
         return sorted(seen, key=lambda one: one.owner == OPERATOR)
 
-    def live(self, key: KeyRow, root: str) -> Live | None:
-        return next((one for one in self.feeds_seen(key, root) if one.standing == "live"), None)
+    def live_feed(self, key: KeyRow, root: str) -> OwnedFeed | None:
+        return next((one for one in self.visible_feeds(key, root) if one.state == "live"), None)
 
     def completed(self, key: KeyRow, root: str) -> list[Recording]:
-        """One for each day, ascending; one's own before the operator's."""
+        """Return one visible recording for each day, ascending; the user's own has precedence over the operator's."""
         best: dict[date, Recording] = {}
         for one in self.recordings:
-            from_ns = self.shown_from(key, one)
+            from_ns = self.visible_from_ns(key, one)
             if one.root == root and one.complete and from_ns is not None and from_ns <= self.now_ns:
-                held = best.get(one.day)
-                if held is None or held.owner == OPERATOR:
+                previous = best.get(one.day)
+                if previous is None or previous.owner == OPERATOR:
                     best[one.day] = one
         return [best[day] for day in sorted(best)]
 
     def answer(self, key: KeyRow, root: str) -> tuple[str, str | None, int] | None:
-        """`dataSource`, `asOf` and the price of a levels answer; None: 409."""
-        feed = self.live(key, root)
+        """Return the expected `dataSource`, `asOf` and price of a levels answer; None: status 409."""
+        feed = self.live_feed(key, root)
         if feed is not None:
             return ("shared" if feed.owner == OPERATOR else "personal"), None, feed.price
         sessions = self.completed(key, root)
         return ("delayed", str(sessions[-1].day), sessions[-1].price) if sessions else None
 
     def reasons(self, key: KeyRow, root: str) -> tuple[list[str], int | None]:
-        """Why there is no answer, and until when the embargo lasts if that is why."""
-        seen = self.feeds_seen(key, root)
+        """Return the reasons why there is no answer, and the end of the embargo if that is one."""
+        seen = self.visible_feeds(key, root)
         of_root = [one for one in self.recordings if one.root == root and one.complete]
-        froms = [self.shown_from(key, one) for one in of_root if one.owner in (key.user_id, OPERATOR)]
+        froms = [self.visible_from_ns(key, one) for one in of_root if one.owner in (key.user_id, OPERATOR)]
         early = [from_ns for from_ns in froms if from_ns is not None and from_ns > self.now_ns]
-        said = [seen[0].standing if seen else "no_connection"]
-        said += ["embargo"] * bool(early)
+        reasons = [seen[0].state if seen else "no_connection"]
+        reasons += ["embargo"] * bool(early)
         denied = bool(self.granted(key)) and None in froms
-        said += ["not_granted"] * (denied or not self.granted(key))
-        said += ["no_completed_session"] * (not early and not denied)
-        return said, min(early, default=None)
+        reasons += ["not_granted"] * (denied or not self.granted(key))
+        reasons += ["no_completed_session"] * (not early and not denied)
+        return reasons, min(early, default=None)
 
-    def alerts_now(self, key: KeyRow) -> list[int]:
-        """Prices of today's alerts, newest first."""
+    def current_alert_prices(self, key: KeyRow) -> list[int]:
+        """Return the prices of today's alerts, newest first."""
         rows = [
             one.alert
             for root in CONTRACTS
-            for one in self.feeds_seen(key, root)
-            if one.standing not in UNLISTED
+            for one in self.visible_feeds(key, root)
+            if one.state not in UNLISTED
         ]
         return [row.price_e9 // 10**9 for row in sorted(rows, key=lambda row: -row.seq)]
 
-    def alerts_ever(self, key: KeyRow) -> list[int]:
-        """Prices of all alerts, newest first: also of feeds that are gone."""
-        rows = [row for row in self.archive.rows if self.sees_feed(key, row.owner, row.symbol)]
+    def all_alert_prices(self, key: KeyRow) -> list[int]:
+        """Return the prices of all alerts, newest first, including those of disconnected feeds."""
+        rows = [row for row in self.archive.rows if self.may_see_feed(key, row.owner, row.symbol)]
         return [row.price_e9 // 10**9 for row in reversed(rows)]
 
-    def mine(self, key: KeyRow) -> set[int]:
-        """Every price an answer to this key may hold now."""
-        recorded = [(one.price, self.shown_from(key, one)) for one in self.recordings]
+    def visible_prices(self, key: KeyRow) -> set[int]:
+        """Return every price that an answer to this key may contain now."""
+        recorded = [(one.price, self.visible_from_ns(key, one)) for one in self.recordings]
         prices = {
             price for price, from_ns in recorded if from_ns is not None and from_ns <= self.now_ns
-        }  # partial ones too
-        return prices | set(self.alerts_ever(key)) | {row.price for row in self._feeds_of(key)}
+        }  # partial recordings included
+        return prices | set(self.all_alert_prices(key)) | {row.price for row in self._feeds_of(key)}
 
-    def _feeds_of(self, key: KeyRow) -> list[Live]:
-        return [one for root in CONTRACTS for one in self.feeds_seen(key, root)]
+    def _feeds_of(self, key: KeyRow) -> list[OwnedFeed]:
+        return [one for root in CONTRACTS for one in self.visible_feeds(key, root)]
 
 
 def prices_in(answer: Any) -> set[int]:
-    """Every price of somebody's that an answer holds, wherever it stands in it."""
+    """Return every price of a recording, feed or alert that an answer contains, at any depth."""
     found: set[int] = set()
 
     def walk(part: Any) -> None:
@@ -278,20 +278,20 @@ def prices_in(answer: Any) -> set[int]:
         elif isinstance(part, int | float) and not isinstance(part, bool) and part == int(part):
             if _FIRST_PRICE <= part < 10**6:
                 found.add(int(part))
-        elif isinstance(part, str):  # sentences name prices too
-            found.update(_written(part.replace(",", " ").replace("(", " ").split()))
+        elif isinstance(part, str):  # sentences contain prices too
+            found.update(_prices_in_text(part.replace(",", " ").replace("(", " ").split()))
 
     walk(answer)
     return found
 
 
-def _written(words: Iterable[str]) -> set[int]:
+def _prices_in_text(words: Iterable[str]) -> set[int]:
     numbers = [word.rstrip(".").partition(".")[0] for word in words]
     return {int(one) for one in numbers if one.isdigit() and _FIRST_PRICE <= int(one) < 10**6}
 
 
 def _view(root: str, price: int) -> LiveView:
-    """A live session every level of which is at one price."""
+    """Return a live session with all levels at one price."""
     ticks = price * TICKS_PER_POINT[root]
     prior = replace(PRIOR, poc=ticks, vah=ticks, val=ticks, high=ticks, low=ticks, close=ticks)
     opening = replace(
@@ -303,7 +303,7 @@ def _view(root: str, price: int) -> LiveView:
 
 
 def _row(recording: Recording) -> SessionRow:
-    """A session that traded at one price in each of its brackets."""
+    """Return a session that traded at one price in each of its brackets."""
     close_ns, ticks = recording.close_ns, recording.price * TICKS_PER_POINT[recording.root]
     opened, step = close_ns - (CLOSE_NS - OPEN_NS), HOUR // 2
     brackets = tuple(
