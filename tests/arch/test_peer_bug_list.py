@@ -19,7 +19,7 @@ CAUGHT = {
         (PEERS, "test_a_price_on_the_grid_stays_on_its_row"),
     ],
     "initial balance with its end included": [
-        (PEERS, "test_a_trade_at_the_very_end_of_the_first_hour_is_not_of_the_initial_balance"),
+        (PEERS, "test_a_trade_at_the_end_of_the_first_hour_is_not_in_the_initial_balance"),
         (LADDER, "test_the_end_of_a_bracket_belongs_to_the_next"),
     ],
     "initial balance with a third bracket": [
@@ -27,44 +27,44 @@ CAUGHT = {
         (PROFILE, "test_the_initial_balance_is_two_brackets_not_three"),
     ],
     "half-open high drops the top tick": [
-        (PEERS, "test_a_bar_prints_its_high_too"),
-        (LADDER, "test_a_bracket_prints_every_row_of_its_range_its_high_included"),
+        (PEERS, "test_a_bar_prints_its_high"),
+        (LADDER, "test_a_bracket_prints_every_row_of_its_range_including_its_high"),
     ],
     "fixed cap on levels": [
-        (PEERS, "test_more_rows_than_any_table_of_fixed_size"),
+        (PEERS, "test_more_rows_than_a_table_of_fixed_size_holds"),
         (LADDER, "test_no_row_is_dropped_however_wide_the_range"),
     ],
     "cap of 26 brackets": [(PEERS, "test_a_session_of_23_hours_keeps_all_its_46_brackets")],
     "letters past Z": [
         (LADDER, "test_a_session_of_23_hours_has_46_different_letters"),
-        (LADDER, "test_letters_past_every_single_sign_are_still_different"),
+        (LADDER, "test_letters_after_all_single_characters_are_still_different"),
     ],
     "notional instead of contracts": [
-        (PEERS, "test_the_volume_poc_is_where_most_contracts_traded_not_most_money"),
+        (PEERS, "test_the_volume_poc_counts_contracts_not_notional"),
         (LADDER, "test_volume_is_contracts_not_money"),
     ],
     "value area with holes": [(PEERS, "test_the_value_area_has_no_holes")],
     "POC and value area anchored on different tied rows": [
-        (PEERS, "test_the_value_area_grows_from_the_poc_that_is_named"),
+        (PEERS, "test_the_value_area_grows_from_the_reported_poc"),
         (PROFILE, "test_the_value_area_is_anchored_on_the_poc_of_the_same_method"),
     ],
     "rows of zero volume": [
-        (PEERS, "test_rows_nothing_traded_on_are_rows_and_crash_nothing"),
-        (PEERS, "test_an_edge_of_value_never_rests_on_a_row_without_volume"),
-        (PEERS, "test_prints_without_size_make_no_levels"),
+        (PEERS, "test_rows_without_trades_are_rows"),
+        (PEERS, "test_an_edge_of_value_never_lies_on_a_row_without_volume"),
+        (PEERS, "test_prints_without_size_yield_no_levels"),
         (PROFILE, "test_zero_volume_rows_crash_nothing"),
     ],
     "prints out of order": [
-        (PEERS, "test_the_order_in_which_prints_arrive_changes_no_level"),
-        (LADDER, "test_a_late_trade_goes_into_its_own_bracket_and_changes_no_close"),
+        (PEERS, "test_the_order_of_prints_changes_no_level"),
+        (LADDER, "test_a_late_trade_belongs_to_its_own_bracket_and_changes_no_close"),
     ],
     "duplicate prints": [
-        (PEERS, "test_a_print_that_a_second_file_brings_again_counts_once"),
-        (PEERS, "test_two_equal_prints_of_one_file_are_two"),
+        (PEERS, "test_a_print_repeated_by_a_second_file_counts_once"),
+        (PEERS, "test_two_equal_prints_of_one_file_count_twice"),
     ],
     "bars stamped at their end taken for bars stamped at their start": [
-        (PEERS, "test_bars_stamped_at_their_end_are_moved_to_their_start"),
-        (PEERS, "test_a_table_that_does_not_tell_which_end_it_stamps_is_asked_about"),
+        (PEERS, "test_bars_stamped_at_their_end_are_shifted_to_their_start"),
+        (PEERS, "test_a_table_with_ambiguous_timestamps_requires_an_option"),
     ],
     "cumulative volume": [(PEERS, "test_a_running_total_is_refused_as_volume")],
     "market-by-order trades and fills counted twice": [

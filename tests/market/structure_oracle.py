@@ -1,7 +1,7 @@
-"""What fires on a whole tape, found by looking back and forth over it: no phases, no tables, no state kept.
+"""Oracle of the structural alerts: finds what fires by searching the whole tape.
 
-A tape is a list of events: `Observation`s as shown, `Bar` and `Bracket` as they close, `Revised` where the initial
-balance is told anew. Everything here is written from rules §6, not from the machines.
+It uses no phases, tables or stored state, and is written from rules §6, not from the alert machines. A tape is a list
+of events: `Observation`s as shown, `Bar` and `Bracket` as they close, and `Revised` when the initial balance changes.
 """
 
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ class Revised:
 
 
 Event = Observation | Bar | Bracket | Revised
-#: Where on the tape, what, when, price, label or date.
+#: Index on the tape, alert type, timestamp, price, label or date.
 Found = tuple[int, AlertType, int, int, str]
 NEVER = 10**9
 
 
 def mirrored(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Observation, int, int, int]]:
-    """Each observation with its place, and ticks beyond the edge: innermost, outermost, close."""
+    """Return each observation with its index and its ticks beyond the edge: innermost, outermost, close."""
     sign = 1 if upper else -1
     found = []
     for k, seen in enumerate(tape):
@@ -48,12 +48,12 @@ def mirrored(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Obser
 
 
 def opens_beyond(first: Observation, edge: int, upper: bool) -> bool:
-    """Rules §6: a session opens beyond an edge if its first price is beyond it, of a bar its open."""
+    """Return whether the first price is beyond the edge (rules §6); of a bar, its open."""
     return first.opened > edge if upper else first.opened < edge
 
 
 def first_inside(tape: list[Event], of: Opening, edge: int, upper: bool) -> int:
-    """Place of the observation from which on the edge may speak."""
+    """Return the index of the first observation at which the edge may fire."""
     rows = mirrored(tape, edge, upper)
     if rows and not opens_beyond(rows[0][1], edge, upper):
         return rows[0][0]
@@ -61,7 +61,7 @@ def first_inside(tape: list[Event], of: Opening, edge: int, upper: bool) -> int:
 
 
 def acceptances(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Bracket]]:
-    """Every one of the session, told or not: each with its place and the bracket it ends with."""
+    """Return every acceptance of the session, whether it fires or not: its index and its last bracket."""
     sign = 1 if upper else -1
     brackets = [(k, e) for k, e in enumerate(tape) if isinstance(e, Bracket)]
 
@@ -82,14 +82,14 @@ def acceptances(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Br
 
 
 def accepts(tape: list[Event], edge: int, upper: bool) -> list[Found]:
-    """The first two are told."""
+    """Return the first two acceptances, which are the ones that fire."""
     kind = AlertType.VA_ACCEPT_ABOVE if upper else AlertType.VA_ACCEPT_BELOW
     label = "VAH" if upper else "VAL"
     return [(k, kind, e.at_ns, e.close, label) for k, e in acceptances(tape, edge, upper)[:2]]
 
 
 def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Found]:
-    """From each place where the edge is ready, look ahead for the poke and for what became of it."""
+    """Search ahead from each index where the edge is armed for the poke and its outcome."""
     sign = 1 if upper else -1
     arm = arm_of(of)
     rows = mirrored(tape, edge, upper)
@@ -109,7 +109,7 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
         )
 
     def deep_after(place: int) -> int:
-        """Where price has come an arm inside since then, and half an hour after the newest reject."""
+        """Return the index where price is an arm inside and half an hour has passed since the newest reject."""
         rested = found[-1][2] + 30 * MINUTE
         return next(
             (j for j, s, _, _, close in rows if j > place and s.at_ns >= rested and close <= -arm), NEVER
@@ -119,8 +119,8 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
     ready = first_inside(tape, of, edge, upper)
     at_once = (
         bool(rows) and ready == rows[0][0] and not opens_beyond(rows[0][1], edge, upper)
-    )  # the opening observation may poke itself
-    after = -1  # acceptances up to here are dealt with
+    )  # the first observation may itself be a poke
+    after = -1  # index of the last acceptance processed
     while len(found) < 2:
         disarmed = next((k for k in accepted if k > after), NEVER)
         if ready >= NEVER and disarmed >= NEVER:
@@ -129,7 +129,10 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
             ((k, s) for k, s, _, far, _ in rows if (k > ready or (at_once and k == ready)) and far >= 1), None
         )
         at_once = False
-        outcome, fired = NEVER, None  # where the edge is ready again, what fires before
+        outcome, fired = (
+            NEVER,
+            None,
+        )  # next index at which the edge is armed, and the reject that fires before it
         if poke and poke[0] < disarmed:
             k0, seen0 = poke
             for k, e in enumerate(tape):
@@ -160,7 +163,7 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
             if disarmed >= NEVER:
                 break
             after, ready = disarmed, return_after(disarmed)
-            if found:  # what a reject asks for, acceptance does not wipe out
+            if found:  # acceptance does not reset the conditions for another reject
                 ready = deep_after(ready)
         else:
             ready = outcome
@@ -244,7 +247,7 @@ def arm_of(of: Opening) -> int:
 
 
 def alerts(tape: list[Event], of: Opening) -> list[Found]:
-    """Everything that fires, in the order in which it is to be told."""
+    """Return everything that fires, in the order of its alerts."""
     found = [*breaks(tape, upper=True), *breaks(tape, upper=False), *naked(tape, of)]
     for upper in (True, False):
         found += poor(tape, of, upper)

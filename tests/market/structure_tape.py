@@ -1,7 +1,7 @@
-"""A session on which the alert machines are tried: times in minutes since the open, prices in ticks.
+"""Harness of the alert machines: times in minutes since the open, prices in ticks.
 
-Unless said otherwise the prior value area is 960 to 1000 with its POC at 980: 40 ticks wide, of which a tenth is 4, so
-that `arm` is 8.
+By default the prior value area is 960 to 1000 with its POC at 980. It is 40 ticks wide; a tenth of that is 4, so `arm`
+is 8.
 """
 
 from datetime import date
@@ -36,10 +36,10 @@ def at(minutes: int, ns: int = 0) -> int:
 
 
 class Tape:
-    """Shows a structure what it is told, as its caller would: with the balance and extremes of what was shown."""
+    """Drives the alert machines as their caller does, with the initial balance and extremes of the events so far."""
 
     def __init__(self, of: Opening | None = None, balance: tuple[int, int] | None = None) -> None:
-        """`balance`: the initial balance, where it is not to be that of what was shown."""
+        """`balance`: a fixed initial balance in place of that of the events."""
         self._balance = balance
         self.structure = SessionAlerts(of or opening())
         self.ib: tuple[int, int] | None = None
@@ -51,12 +51,12 @@ class Tape:
         return self._show(Observation(when, price, price, price, price, when))
 
     def bar(self, minutes: int, low: int, high: int, close: int, opened: int | None = None) -> list[Fired]:
-        """A bar of one minute that ends at `minutes`; it opened where it closed unless said otherwise."""
+        """Show a one-minute bar that ends at `minutes`; its open equals its close by default."""
         first = close if opened is None else opened
         return self._show(Observation(at(minutes), first, low, high, close, at(minutes - 1)))
 
     def five(self, minutes: int, close: int) -> list[Fired]:
-        """A five-minute bar that ends at `minutes`."""
+        """Show a five-minute bar that ends at `minutes`."""
         return self.structure.bar_closed(at(minutes), close, (minutes - 1) // 30)
 
     def bracket(self, index: int, close: int | None) -> list[Fired]:
@@ -73,5 +73,5 @@ class Tape:
 
 
 def told(fired: list[Fired]) -> list[tuple[str, int]]:
-    """What fired: type and price."""
+    """Return the type and price of each alert."""
     return [(alert.type.value, alert.price_ticks) for alert in fired]

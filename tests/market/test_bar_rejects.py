@@ -1,9 +1,9 @@
-"""`va-reject-*` on 126 synthetic sessions of one-minute bars, against a machine written from the words of the rules.
+"""`va-reject-*` on 126 synthetic sessions of one-minute bars, compared with an oracle written from the rules' text.
 
 Rules §6: "from inside: trade ≥ 1 tick beyond, then a completed 5-min close ≥ 1 tick inside within 30 min of first poke,
 before acceptance"; again "≥ arm inside and 30 min; max 2"; "opening beyond: no reject until price has been inside";
 acceptance is "2 consecutive completed 30-min brackets closing ≥ 1 tick beyond" and "disarms reject". A bar pokes with
-its range and returns with its close; it is seen at its end. A session opens where its first bar opens.
+its range and returns with its close. It is observed at its end. A session opens at the open of its first bar.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from tests.market.structure_tape import MINUTE, OPEN_NS, PRIOR, opening
 
 from outcry.market.live_session import LiveSession
 
-#: Prior value is 960 to 1000; `arm` is 8.
+#: The prior value area is 960 to 1000; `arm` is 8.
 VAH, VAL, ARM = 1000, 960, 8
 MINUTES = 390
 SEEDS = range(18)
-#: How a session opens: the first bar as (open, low, high, close).
+#: Opens of a session: the first bar as (open, low, high, close).
 OPENS = {
     "inside": (990, 988, 993, 991),
     "beyond": (1006, 1003, 1008, 1005),
@@ -33,7 +33,7 @@ CASES = [(kind, seed) for kind in OPENS for seed in SEEDS]
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of minute `minute`, which ends a minute later."""
+    """One-minute bar that starts at `minute`."""
 
     minute: int
     open: int
@@ -43,7 +43,7 @@ class Bar:
 
 
 def session(kind: str, seed: int) -> list[Bar]:
-    """Bars that wander about one edge: some jump, some minutes are missing, and now and then value pulls back."""
+    """Generate bars around one edge, with jumps, missing minutes, and returns into value."""
     random = Random(f"{kind} {seed}")
     opened, low, high, close = OPENS[kind]
     bars = [Bar(0, opened, low, high, close)]
@@ -61,12 +61,12 @@ def session(kind: str, seed: int) -> list[Bar]:
 
 
 @dataclass
-class Words:
-    """The rule for one edge, sentence by sentence. Prices are ticks beyond the edge: `sign` mirrors the low side."""
+class RejectOracle:
+    """The rule for one edge, sentence by sentence. Prices are ticks beyond the edge; `sign` mirrors the lower edge."""
 
     edge: int
     sign: int
-    whole_bar: bool = False  # the reading that was wrong: beyond only if all of the first bar is
+    whole_bar: bool = False  # the wrong reading: the session opens beyond only if all of its first bar is
     been_inside: bool = False
     first_poke: int | None = None
     must_come_back: bool = False
@@ -120,10 +120,10 @@ class Words:
 
 
 def expected(bars: list[Bar], *, whole_bar: bool = False) -> list[tuple[int, str, int]]:
-    """What the rule says of a session: minute, type and price; the first two of an edge."""
+    """Return the expected rejects: minute, type and price; the first two of each edge."""
     found: list[tuple[int, str, int]] = []
     for name, edge, sign in (("va-reject-high", VAH, 1), ("va-reject-low", VAL, -1)):
-        words = Words(edge, sign, whole_bar)
+        words = RejectOracle(edge, sign, whole_bar)
         for start in range(0, MINUTES, 5):
             within = [bar for bar in bars if start <= bar.minute < start + 5]
             for bar in within:
@@ -153,14 +153,16 @@ def fired(bars: list[Bar]) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize(("kind", "seed"), CASES)
-def test_rejects_of_bars_are_what_the_words_say(kind: str, seed: int) -> None:
+def test_rejects_of_bars_match_the_oracle(kind: str, seed: int) -> None:
     bars = session(kind, seed)
     assert fired(bars) == expected(bars)
 
 
-def test_the_sessions_tell_readings_apart() -> None:
-    """126 sessions; of each kind of open some fire, and those that straddle the edge fire falsely where a first bar
-    counts as opened beyond only if all of it is."""
+def test_the_sessions_distinguish_the_right_reading_from_the_wrong_one() -> None:
+    """Of 126 sessions, each kind of open fires some rejects.
+
+    Those that straddle the edge fire wrongly if a session counts as opened beyond only when all of its first bar is.
+    """
     assert len(CASES) == 126
     for kind in OPENS:
         assert sum(bool(expected(session(kind, seed))) for seed in SEEDS) >= 3, kind

@@ -1,8 +1,7 @@
-"""Sessions against expectations worked by hand from the table of rules §3.3 and from the clock laws of both
-zones.
+"""Sessions compared with expectations worked by hand from the table of rules §3.3 and the time zones' rules.
 
-New York is UTC-5 in winter and UTC-4 in summer, Chicago one hour behind it. In tables, times are the
-product's own clock (New York; Chicago for grains and livestock) unless they end in Z.
+New York is UTC-5 in winter and UTC-4 in summer; Chicago is one hour behind it. Times in tables are local times of the
+product (New York; Chicago for grains and livestock) unless they end in Z.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -27,7 +26,7 @@ FULL_SIZE = [
 
 
 def ns(text: str, zone: ZoneInfo = NEW_YORK) -> int:
-    """`2025-11-28 13:15` by the clock of a zone, or of UTC with a Z at the end, in nanoseconds."""
+    """Convert a local time such as `2025-11-28 13:15` to ns; UTC if it ends in Z."""
     at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC if text.endswith("Z") else zone)
     return (at - EPOCH) // timedelta(microseconds=1) * 1000
 
@@ -40,10 +39,9 @@ def on(text: str) -> date:
     return date.fromisoformat(text)
 
 
-# Rules §3.3: which products have regular hours on the special days, and when these end (Chicago for ZC and
-# LE).
+# Regular hours on special days and their ends by rules §3.3 (Chicago for ZC and LE).
 SPECIAL_DAYS = {
-    # Thanksgiving: a US holiday's half-day for all that trade; grains and livestock are closed.
+    # Thanksgiving: half-day for all products that trade; grains and livestock are closed.
     "2025-11-27": dict.fromkeys(FULL_SIZE),
     "2026-11-26": dict.fromkeys(FULL_SIZE),
     # The day after. Index and rates 13:15; energy and metals close 14:45 (LEAN), later than their regular
@@ -62,8 +60,8 @@ SPECIAL_DAYS = {
         "6E": "14:45", "6C": "14:45", "ETH": "14:45", "ZC": "12:05", "ZS": "12:05", "LE": "12:05",
         "HE": "12:05",
     },
-    # Juneteenth: closes 13:00 everywhere, grains and livestock closed; a US holiday: nobody has regular
-    # hours.
+    # Juneteenth: closes 13:00 everywhere, grains and livestock closed; a US holiday without regular hours for any
+    # product.
     "2026-06-19": dict.fromkeys(FULL_SIZE),
     # Christmas Eve: energy, metals and currencies close 13:45, before the regular hours of CL end but after
     # gold's.
@@ -88,14 +86,14 @@ SPECIAL_DAYS = {
     # Good Friday 2025, 2024: no report, all closed.
     "2025-04-18": dict.fromkeys(FULL_SIZE),
     "2024-03-29": dict.fromkeys(FULL_SIZE),
-    # Other holidays of the years real data is from.
+    # Other holidays of the years with real recordings.
     "2013-11-28": dict.fromkeys(FULL_SIZE[:-2]),
     "2013-12-25": dict.fromkeys(FULL_SIZE),
     "2024-01-01": dict.fromkeys(FULL_SIZE),
     "2024-01-15": dict.fromkeys(FULL_SIZE),
     "2024-07-04": dict.fromkeys(FULL_SIZE),
     "2026-07-03": dict.fromkeys(FULL_SIZE),
-    # The grains reopen on 2 January 2024 (a table of another project has them closed, mistakenly).
+    # The grains reopen on 2 January 2024 (another project's table has them closed by mistake).
     "2024-01-02": {"ES": "16:15", "ZC": "13:20", "LE": "13:05", "6E": "15:00"},
     "2024-07-03": {"ES": "13:15", "ZC": "12:05", "CL": "14:30", "ZN": "15:00"},
     # Columbus and Veterans Day are bank holidays only.
@@ -113,8 +111,8 @@ def test_regular_hours_of_special_days(day: str, root: str, end: str | None) -> 
     assert (session and clock(session.close_ns, zone)) == (end and f"{day} {end}")
 
 
-# root → regular hours of an ordinary day by its own clock (rules §3.2; the table's New York times for the
-# grains and livestock, 09:30–14:20 and 09:30–14:05, are 08:30–13:20 and 08:30–13:05 in Chicago).
+# root → regular hours of an ordinary day in local time (rules §3.2; the table's New York times for the grains and
+# livestock, 09:30–14:20 and 09:30–14:05, are 08:30–13:20 and 08:30–13:05 in Chicago).
 REGULAR_HOURS = {
     "09:30-16:15": "ES NQ RTY YM MES MNQ M2K MYM",
     "09:00-14:30": "CL NG RB HO MCL MNG",
@@ -151,13 +149,13 @@ def test_regular_hours_of_an_ordinary_day(hours: str, root: str) -> None:
         ("ZC", "2026-11-27", True),
     ],
 )
-def test_short_says_that_the_close_came_forward(root: str, day: str, short: bool) -> None:
+def test_short_marks_sessions_with_an_early_close(root: str, day: str, short: bool) -> None:
     session = CALENDAR.session(root, on(day), RTH)
     assert session is not None
     assert session.short is short
 
 
-# Windows across the change of clocks, in UTC. 2013-11-03 and 2024-03-10, 2025-03-09 are Sundays.
+# Sessions around changes of daylight saving time, in UTC. 2013-11-03, 2024-03-10 and 2025-03-09 are Sundays.
 DAYLIGHT = [
     # ES, autumn 2013: 09:30–16:15 is 13:30–20:15Z in summer, 14:30–21:15Z in winter.
     ("ES", "2013-11-01", RTH, ["2013-11-01 13:30Z", "2013-11-01 20:15Z"]),
@@ -180,14 +178,14 @@ DAYLIGHT = [
     ("ZC", "2025-03-10", RTH, ["2025-03-10 13:30Z", "2025-03-10 18:20Z"]),
     ("ZC", "2013-11-04", ETH, ["2013-11-04 01:00Z", "2013-11-04 13:45Z"]),
     ("LE", "2024-03-11", RTH, ["2024-03-11 13:30Z", "2024-03-11 18:05Z"]),
-    # The weeks in which Europe has changed its clocks and America has not.
+    # The weeks in which Europe has changed its clocks and the United States have not.
     ("6E", "2024-03-27", RTH, ["2024-03-27 12:20Z", "2024-03-27 19:00Z"]),
     ("6E", "2024-10-29", RTH, ["2024-10-29 12:20Z", "2024-10-29 19:00Z"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("root", "day", "kind", "edges"), DAYLIGHT)
-def test_windows_across_the_change_of_clocks(
+def test_sessions_around_changes_of_daylight_saving_time(
     root: str, day: str, kind: SessionKind, edges: list[str]
 ) -> None:
     session = CALENDAR.session(root, on(day), kind)
@@ -195,7 +193,7 @@ def test_windows_across_the_change_of_clocks(
     assert [clock(at, ZoneInfo("UTC")) + "Z" for segment in session.segments for at in segment] == edges
 
 
-# Regular hours before and after the exchange changed them: own clock of the product.
+# Regular hours before and after a change by the exchange, in local time of the product.
 CHANGES = [
     ("ZC", "2012-05-18", "09:30", "13:15"),
     ("ZC", "2012-05-21", "09:30", "14:00"),
@@ -216,7 +214,7 @@ def test_regular_hours_change_on_their_date(root: str, day: str, start: str, end
     assert edges == [f"{day} {start}", f"{day} {end}"]
 
 
-# The overnight of the day after a holiday takes in the holiday's half-session. Own clock of the product.
+# The overnight session after a holiday includes the holiday's half-session. Local time of the product.
 HOLIDAY_OVERNIGHTS = [
     # Wednesday after the close, Wednesday evening to Thursday 13:00, Thursday evening to Friday's open.
     ("ES", "2025-11-28",
@@ -249,7 +247,7 @@ HOLIDAY_OVERNIGHTS = [
     ("GC", "2025-12-26", ["2025-12-24 13:30", "2025-12-24 13:45", "2025-12-25 18:00", "2025-12-26 08:20"]),
     # Grains after a Monday holiday: nothing on Sunday evening, Monday evening as usual (Chicago).
     ("ZC", "2024-01-16", ["2024-01-15 19:00", "2024-01-16 07:45"]),
-    # Round the clock there is no break: from the close before to the open, in one piece.
+    # Products that trade around the clock have no break: one segment from the previous close to the open.
     ("BTC", "2026-06-10", ["2026-06-09 16:00", "2026-06-10 09:30"]),
     ("ETH", "2026-09-08", ["2026-09-04 16:00", "2026-09-08 09:30"]),
     # The year's first: over New Year from 2024 to 2025.
@@ -280,7 +278,7 @@ def test_a_day_may_have_regular_hours_and_no_overnight(root: str, day: str) -> N
     assert CALENDAR.session(root, on(day), RTH) is not None
 
 
-# instant (New York) → kind and trade date of the session, and the exchange's trade date.
+# timestamp (New York) → kind and trade date of the session, and the exchange's trade date.
 INSTANTS = [
     ("ES", "2024-01-07 17:59:59", None, None, None),  # Sunday before the open
     ("ES", "2024-01-07 18:00", ETH, "2024-01-08", "2024-01-08"),  # Sunday evening is Monday's
@@ -330,7 +328,7 @@ INSTANTS = [
     # corn: the long day until 2013-04-05 had no morning break (07:45 to 08:30 Chicago)
     ("ZC", "2013-04-05 09:00", ETH, "2013-04-05", "2013-04-05"),
     ("ZC", "2013-04-08 09:00", None, None, None),
-    # crypto round the clock, as announced: the weekend is Monday's, a holiday is the next business day's
+    # crypto around the clock, as announced: the weekend belongs to Monday, a holiday to the next business day
     ("BTC", "2026-05-23 12:00", None, None, None),
     ("BTC", "2026-06-06 12:00", ETH, "2026-06-08", "2026-06-08"),
     ("BTC", "2026-09-07 12:00", ETH, "2026-09-08", "2026-09-08"),
@@ -340,7 +338,7 @@ INSTANTS = [
 
 
 @pytest.mark.parametrize(("root", "at", "kind", "of", "trade_date"), INSTANTS)
-def test_which_session_an_instant_is_in(
+def test_session_and_trade_date_of_a_timestamp(
     root: str, at: str, kind: SessionKind | None, of: str | None, trade_date: str | None
 ) -> None:
     found = CALENDAR.session_at(root, ns(at))
@@ -351,7 +349,7 @@ def test_which_session_an_instant_is_in(
 
 
 def test_sessions_of_thanksgiving_week() -> None:
-    """Monday to Monday, 24 November to 1 December 2025: no session on the 27th, the 28th short."""
+    """Check Monday to Monday, 24 November to 1 December 2025: no session on the 27th, a short one on the 28th."""
     found = CALENDAR.sessions("ES", date(2025, 11, 24), date(2025, 12, 1))
     assert [(s.trade_date.day, s.kind.value, s.short) for s in found] == [
         (24, "eth", False), (24, "rth", False), (25, "eth", False), (25, "rth", False), (26, "eth", False),
@@ -367,9 +365,9 @@ def test_sessions_of_thanksgiving_week() -> None:
         *[("ES", y, n) for y, n in {
             2012: 250, 2013: 252, 2014: 252, 2015: 252, 2016: 252, 2017: 251, 2018: 251, 2019: 252, 2020: 253,
             2021: 252, 2022: 251, 2023: 250, 2024: 252, 2025: 250, 2026: 251}.items()],
-        # The exchange without the NYSE's days of mourning: one more in 2018 and 2025, two more in 2012.
+        # The exchange also trades on the NYSE's days of mourning: one more in 2018 and 2025, two more in 2012.
         ("CL", 2012, 252), ("CL", 2018, 252), ("CL", 2025, 251), ("ZC", 2025, 251), ("LE", 2018, 252),
-        ("ZN", 2026, 252),  # and Good Friday's employment report
+        ("ZN", 2026, 252),  # includes Good Friday with the employment report
     ],
 )  # fmt: skip
 def test_regular_days_of_a_year(root: str, year: int, count: int) -> None:
@@ -377,7 +375,7 @@ def test_regular_days_of_a_year(root: str, year: int, count: int) -> None:
     assert sum(session.kind is RTH for session in days) == count
 
 
-def test_variants_change_the_regular_hours_alone() -> None:
+def test_variants_change_only_the_regular_hours() -> None:
     usual, cash = (CALENDAR.session("ES", date(2024, 5, 14), RTH, variant=v) for v in ("", "cash"))
     assert usual is not None
     assert cash is not None
@@ -391,7 +389,7 @@ def test_variants_change_the_regular_hours_alone() -> None:
     assert CALENDAR.variants("MES") == ("", "cash")
 
 
-def test_a_calendar_can_be_made_of_a_variant() -> None:
+def test_a_calendar_can_use_a_variant() -> None:
     calendar = load_reference(variants={"ES": "cash"}).calendar
     for root in ("ES", "MES"):
         session = calendar.session(root, date(2024, 5, 14), RTH)
@@ -412,8 +410,8 @@ def test_business_days(name: str, day: str, expected: bool) -> None:
     assert CALENDAR.is_business_day(name, on(day)) is expected
 
 
-def test_trade_dates_cover_a_span_of_instants() -> None:
-    """From Friday 16:30 to Sunday 18:01 two trade dates are touched; over the weekend none."""
+def test_trade_dates_of_a_span() -> None:
+    """Friday 16:30 to Sunday 18:01 touches two trade dates; the weekend alone touches none."""
     touched = CALENDAR.trade_dates("ES", ns("2024-01-05 16:30"), ns("2024-01-07 18:01"))
     assert [day.trade_date for day in touched] == [date(2024, 1, 5), date(2024, 1, 8)]
     assert CALENDAR.trade_dates("ES", ns("2024-01-05 17:00"), ns("2024-01-07 18:00")) == ()
@@ -421,13 +419,13 @@ def test_trade_dates_cover_a_span_of_instants() -> None:
     assert edges == ["2024-01-04 18:00", "2024-01-05 17:00"]
 
 
-def test_an_unknown_root_is_a_key_error() -> None:
+def test_an_unknown_root_raises_key_error() -> None:
     with pytest.raises(KeyError):
         CALENDAR.session_at("XX", ns("2024-01-08 10:00"))
 
 
 @pytest.mark.parametrize("at_ns", [-1, 0, 2**63 - 1, 2**63, -(2**70)])
-def test_instants_beyond_all_trading_have_no_session(at_ns: int) -> None:
+def test_timestamps_outside_all_trading_have_no_session(at_ns: int) -> None:
     assert CALENDAR.session_at("BTC", at_ns) is None
     assert CALENDAR.trade_date_at("BTC", at_ns) is None
     assert CALENDAR.trade_dates("BTC", at_ns, at_ns + 1) == ()
@@ -458,9 +456,12 @@ def _sessions_and_days(root: str, day: date) -> tuple[tuple[Session, ...], tuple
 @settings(deadline=None, max_examples=300)
 @given(roots, days, st.data())
 def test_sessions_and_trade_dates_partition_time(root: str, day: date, data: st.DataObject) -> None:
-    """In any stretch: segments are in order and apart, each instant in one finds its own session, the
-    instants at their ends do not, and every instant in a trading window between the first and last session is
-    in a session."""
+    """Check that sessions partition trading time.
+
+    In any span, segments are ordered and disjoint. Each timestamp inside a segment finds its own session, the
+    timestamps at the ends do not, and every timestamp in a trading window between the first and last session is in a
+    session.
+    """
     sessions, trading = _sessions_and_days(root, day)
     segments = [(start, end, s) for s in sessions for start, end in s.segments]
     for (_, end, _), (start, _, _) in pairwise(segments):
@@ -483,9 +484,12 @@ def test_sessions_and_trade_dates_partition_time(root: str, day: date, data: st.
 
 @settings(deadline=None, max_examples=200)
 @given(roots, days)
-def test_regular_hours_touch_the_overnight_on_both_sides(root: str, day: date) -> None:
-    """The overnight ends where regular hours begin or earlier, and belongs to the same trade date; regular
-    hours are one window of more than an hour, within the trade date of their day."""
+def test_regular_hours_adjoin_the_overnight_session_on_both_sides(root: str, day: date) -> None:
+    """Check regular and overnight hours of one trade date.
+
+    The overnight ends at or before the start of regular hours and belongs to the same trade date. Regular hours are one
+    window of more than an hour, within the trade date.
+    """
     for session in CALENDAR.sessions(root, day, day):
         if session.kind is RTH:
             assert len(session.segments) == 1
@@ -497,8 +501,8 @@ def test_regular_hours_touch_the_overnight_on_both_sides(root: str, day: date) -
             assert not session.short
 
 
-def test_the_answer_does_not_depend_on_what_was_asked_before() -> None:
-    """Years are worked out one by one: asked in another order, they are the same."""
+def test_sessions_do_not_depend_on_the_order_of_queries() -> None:
+    """Years are computed on demand, so their order must not matter."""
     fresh: Calendar = load_reference().calendar
     later = fresh.sessions("CL", date(2026, 1, 1), date(2026, 2, 1))
     assert later == CALENDAR.sessions("CL", date(2025, 12, 1), date(2026, 2, 1))[-len(later) :]

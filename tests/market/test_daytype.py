@@ -1,4 +1,4 @@
-"""Day and open types (rules §7), each drawn by hand from brackets."""
+"""Day types and open types (rules §7), worked by hand from brackets."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from outcry.market.profile import profile_of
 
 
 def session(*brackets: tuple[int, int, int, int]) -> Ladder:
-    """Brackets as (open, high, low, close)."""
+    """Return a ladder of brackets (open, high, low, close)."""
     low, high = min(b[2] for b in brackets), max(b[1] for b in brackets)
     parts = tuple(Bracket(i, o, h, lo, c, i, i) for i, (o, h, lo, c) in enumerate(brackets))
     return Ladder(parts, low, (1,) * (high - low + 1), ((low, high),), "trades")
@@ -18,21 +18,21 @@ def named(*brackets: tuple[int, int, int, int], adr20: int | None = None) -> Day
     return day_type(profile_of(session(*brackets), 2), adr20)
 
 
-def test_normal_the_initial_balance_holds_the_day() -> None:
+def test_normal_when_the_initial_balance_contains_the_day() -> None:
     assert named((50, 100, 0, 60), (60, 90, 10, 50), (50, 70, 30, 40)) is DayType.NORMAL
 
 
-def test_non_trend_is_narrow_against_the_average() -> None:
+def test_non_trend_when_the_range_is_narrow_against_the_average() -> None:
     day = ((50, 60, 40, 55), (55, 60, 40, 50), (50, 58, 42, 50))
     assert named(*day, adr20=100) is DayType.NON_TREND
     assert named(*day, adr20=30) is DayType.NORMAL
 
 
-def test_normal_variation_extends_one_side_to_at_most_double() -> None:
+def test_normal_variation_extends_one_side_up_to_double() -> None:
     assert named((0, 50, 0, 40), (40, 50, 5, 45), (45, 90, 40, 60)) is DayType.NORMAL_VARIATION
 
 
-def test_neutral_extends_both_sides_and_its_extreme_closes_at_an_end() -> None:
+def test_neutral_extends_both_sides_and_neutral_extreme_closes_at_an_end() -> None:
     day = ((50, 60, 40, 50), (50, 60, 40, 50), (50, 70, 50, 60), (60, 60, 20, 30))
     assert named(*day, (30, 50, 30, 45)) is DayType.NEUTRAL
     assert named(*day, (30, 30, 20, 21)) is DayType.NEUTRAL_EXTREME
@@ -54,43 +54,42 @@ ES_2013_10_08 = (
 )  # fmt: skip
 
 
-def test_a_one_sided_day_from_end_to_end_is_a_trend_though_nine_of_14_half_hours_met() -> None:
+def test_a_one_sided_day_is_a_trend_although_nine_of_14_half_hours_overlap() -> None:
     assert named(*ES_2013_10_08) is DayType.TREND_DOWN
     assert (
         named(*ES_2013_10_08[:-1]) is DayType.TREND_DOWN
-    )  # the cash session has 13: nine are still fewer than ten
+    )  # the cash session has 13; nine are still fewer than ten
     assert named(*((-o, -low, -high, -c) for o, high, low, c in ES_2013_10_08)) is DayType.TREND_UP
 
 
 @pytest.mark.parametrize(("meet", "want"), [(10, DayType.TREND_UP), (11, DayType.NORMAL_VARIATION)])
-def test_a_day_that_balances_most_of_the_time_is_no_trend(meet: int, want: DayType) -> None:
-    """14 half-hours: A and B at 0 to 20, then `meet` of them at 21 to 40, and the rest goes up to 100. Three quarters
-    of 14 are ten and a half."""
+def test_a_day_that_balances_most_of_the_time_is_not_a_trend(meet: int, want: DayType) -> None:
+    """14 half-hours: A and B at 0 to 20, then `meet` at 21 to 40, and the rest rise to 100; three quarters are 10.5."""
     rest = [(40, 100, 41, 90), (90, 100, 70, 100)] if meet == 10 else [(40, 100, 41, 100)]
     day = [(0, 20, 0, 15), (15, 20, 0, 20), *[(30, 40, 21, 35)] * meet, *rest]
     assert len(day) == 14
     assert named(*day) is want
 
 
-def test_a_profile_shaped_like_a_b_is_no_trend() -> None:
-    """A and B at 80 to 100, C falls to 0, and eleven half-hours stay at 0 to 20: it closed low, and balanced there."""
+def test_a_b_shaped_profile_is_not_a_trend() -> None:
+    """A and B at 80 to 100, C falls to 0, and eleven half-hours stay at 0 to 20: it closed low and balanced there."""
     day = [(100, 100, 80, 90), (90, 100, 80, 82), (82, 82, 0, 10), *[(10, 20, 0, 10)] * 11]
     assert named(*day) is DayType.NORMAL_VARIATION
 
 
-def test_six_half_hours_that_meet_are_few_on_a_short_day() -> None:
-    """Six of eight are three quarters; six of seven are more, and six all the same."""
+def test_six_overlapping_half_hours_are_few_on_a_short_day() -> None:
+    """Six of eight are three quarters; six of seven are more, but still only six."""
     stair = [(0, 10, 0, 8), (8, 12, 2, 12), *[(12, 20, 12, 18)] * 4]
     for more in ([(20, 40, 20, 40)], [(20, 30, 20, 28), (28, 40, 28, 40)]):
         assert named(*stair, *more) is DayType.TREND_UP
 
 
-def test_a_wide_row_is_no_trend() -> None:
+def test_a_wide_row_prevents_a_trend() -> None:
     day = [(0, 12, 0, 10), (10, 20, 8, 20)] + [(20, 60, 16, 59)] * 7
     assert named(*day) is DayType.NORMAL_VARIATION
 
 
-# -- borders of a trend: A and B at 0 to 20, C to F upwards in steps
+# -- limits of a trend: A and B at 0 to 20, C to F upwards in steps
 
 
 def stairs(*, opened: int = 0, close: int = 100) -> DayType:
@@ -99,7 +98,7 @@ def stairs(*, opened: int = 0, close: int = 100) -> DayType:
     )  # fmt: skip
 
 
-def test_it_opens_and_closes_in_the_outer_fifths_and_these_include_their_edge() -> None:
+def test_a_trend_opens_and_closes_in_the_outer_fifths_edges_included() -> None:
     assert stairs() is DayType.TREND_UP
     assert (stairs(close=80), stairs(close=79)) == (DayType.TREND_UP, DayType.NORMAL_VARIATION)
     assert stairs(opened=20) is DayType.TREND_UP
@@ -108,23 +107,23 @@ def test_it_opens_and_closes_in_the_outer_fifths_and_these_include_their_edge() 
 
 
 @pytest.mark.parametrize(("high", "want"), [(40, DayType.NORMAL_VARIATION), (41, DayType.TREND_UP)])
-def test_it_goes_more_than_twice_the_balance(high: int, want: DayType) -> None:
+def test_a_trend_covers_more_than_twice_the_balance(high: int, want: DayType) -> None:
     assert named((0, 20, 0, 15), (15, 20, 0, 20), (20, high, 18, high)) is want
 
 
-def test_a_tick_beyond_the_other_side_makes_it_neutral() -> None:
+def test_a_tick_beyond_the_other_side_makes_the_day_neutral() -> None:
     """C trades one tick below the balance before the rise."""
     day = ((0, 20, 0, 15), (15, 20, 0, 10), (10, 45, -1, 42), (42, 62, 38, 60), (60, 82, 55, 80))
     assert named(*day, (80, 100, 76, 100)) is DayType.NEUTRAL_EXTREME
     assert named(*day, (80, 100, 76, 79)) is DayType.NEUTRAL  # 80 of 101 is less than four fifths
 
 
-# -- borders of the others
+# -- limits of the other types
 
 
 @pytest.mark.parametrize(("high", "want"), [(100, DayType.NORMAL), (101, DayType.NORMAL_VARIATION)])
-def test_normal_while_the_balance_is_85_of_100(high: int, want: DayType) -> None:
-    """85 of 101 are less than 85 %."""
+def test_normal_up_to_a_balance_of_85_percent(high: int, want: DayType) -> None:
+    """A balance of 85 of 101 ticks is less than 85 %."""
     assert named((40, 85, 0, 40), (40, 80, 0, 60), (60, high, 50, 70)) is want
 
 
@@ -136,8 +135,8 @@ def test_non_trend_up_to_60_of_100(adr20: int | None, want: DayType) -> None:
 
 
 @pytest.mark.parametrize(("high", "want"), [(55, DayType.NON_TREND), (56, DayType.NORMAL)])
-def test_non_trend_goes_at_most_a_tenth_of_the_balance_beyond_it(high: int, want: DayType) -> None:
-    """A balance of 50: five ticks beyond are a tenth. Fifty of 56 are more than 85 %."""
+def test_non_trend_extends_at_most_a_tenth_of_the_balance(high: int, want: DayType) -> None:
+    """The balance is 50, so five ticks beyond are a tenth. Fifty of 56 are more than 85 %."""
     assert named((30, 50, 0, 30), (30, 50, 10, 40), (40, high, 20, 30), adr20=1000) is want
 
 
@@ -165,11 +164,11 @@ def opened(
     return open_type(session(*brackets), known, prior)
 
 
-def test_an_open_is_not_named_before_two_brackets() -> None:
+def test_the_open_type_needs_two_brackets() -> None:
     assert opened((50, 60, 40, 55)) is None
 
 
-def test_open_drive_goes_and_does_not_look_back() -> None:
+def test_open_drive_moves_away_without_returning() -> None:
     assert opened((50, 70, 49, 68), (68, 90, 66, 88)) is OpenType.DRIVE
 
 

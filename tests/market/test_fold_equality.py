@@ -1,4 +1,4 @@
-"""The bulk kernel equals the fold, for any trades or bars, in any order, in any pieces."""
+"""The bulk kernel yields the same as the fold, for any trades or bars, in any order and any batches."""
 
 from datetime import date
 
@@ -72,7 +72,7 @@ def test_trades(parts: list[list[tuple[int, int, int]]]) -> None:
 
 
 @given(pieces(TRADES))
-def test_trades_of_an_iterable_are_trades_one_by_one(parts: list[list[tuple[int, int, int]]]) -> None:
+def test_an_iterable_of_trades_equals_single_trades(parts: list[list[tuple[int, int, int]]]) -> None:
     many, single = SessionFold(WINDOWS), SessionFold(WINDOWS)
     for part in parts:
         many.trades(part)
@@ -81,7 +81,7 @@ def test_trades_of_an_iterable_are_trades_one_by_one(parts: list[list[tuple[int,
     assert many.ladder() == single.ladder()
 
 
-def test_a_trade_refused_midway_leaves_those_before_it() -> None:
+def test_a_refused_trade_keeps_those_before_it() -> None:
     fold, kept = SessionFold(WINDOWS), [(0, 5, 1), (1, 5, 2), (2, 6, 3), (3, 5, 4)]
     with pytest.raises(OutsideSession):
         fold.trades([*kept, (-1, 5, 9), (4, 5, 9)])
@@ -118,12 +118,12 @@ def test_a_snapshot_is_the_ladder(trades: list[tuple[int, int, int]]) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"[2]", b"[99,1,2,3,4,5]", b"\xff", b'{"a":1}', b"[1,2,3,4,5,6]"]
 )
-def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
+def test_invalid_snapshots_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotMismatch):
         load(data)
 
 
-def test_more_than_a_chunk_of_trades_in_one_bracket() -> None:
+def test_a_bracket_with_more_trades_than_a_chunk() -> None:
     rng = np.random.default_rng(7)
     count = 200_001
     at_ns = np.sort(rng.integers(0, 30 * NANOS_PER_MINUTE, count))
@@ -144,12 +144,12 @@ def test_rows_outside_the_session_are_refused(times: list[int]) -> None:
         BulkFold(WINDOWS).trades(np.array(times), ones, ones)
 
 
-def test_a_range_no_auction_has_is_refused() -> None:
+def test_an_impossible_range_is_refused() -> None:
     with pytest.raises(RangeTooWide):
         BulkFold(WINDOWS).trades(np.array([0, 1]), np.array([0, 2_000_000]), np.array([1, 1]))
 
 
-def test_sums_are_exact_beyond_what_a_float_of_32_bits_holds() -> None:
+def test_sums_are_exact_beyond_32_bit_floats() -> None:
     bulk = BulkFold(WINDOWS)
     for _ in range(3):
         bulk.trades(np.array([0, 1]), np.array([5, 5]), np.array([2**32 - 1, 2**32 - 1], dtype=np.uint32))
@@ -158,9 +158,11 @@ def test_sums_are_exact_beyond_what_a_float_of_32_bits_holds() -> None:
     assert ladder.volume == (6 * (2**32 - 1),)
 
 
-def test_a_print_of_size_0_and_a_bar_of_volume_0_are_no_trades() -> None:
-    """A price of size 0 above and below the trades at 5 and 6: the range stays 5 to 6, bulk and one by one; the same
-    for a bar of volume 0. With nothing else there is no session."""
+def test_size_0_and_volume_0_are_not_trades() -> None:
+    """Prices of size 0 above and below the trades at 5 and 6 leave the range at 5 to 6, bulk and one by one.
+
+    The same applies to a bar of volume 0. Without other trades there is no session.
+    """
     trades, none = [(0, 5, 1), (1, 9, 0), (2, 6, 2), (3, 1, 0)], [(0, 5, 0)]
     one, bulk, live = SessionFold(WINDOWS), BulkFold(WINDOWS), LiveSession(OPENING)
     one.trades(trades)

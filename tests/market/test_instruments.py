@@ -1,5 +1,4 @@
-"""Names, expiries and rolls, against dates the exchange published and worked by hand from its rules (rules
-§9)."""
+"""Symbols, expiries and rolls compared with published dates and with dates worked by hand from rules §9."""
 
 from datetime import date
 
@@ -20,7 +19,7 @@ def contract(key: str) -> Contract:
     return found
 
 
-# Last trading days as the exchange had them.
+# Last trading days as published by the exchange.
 EXPIRIES = {
     "ESZ2013": "2013-12-20",  # third Friday
     "ESH2024": "2024-03-15",
@@ -115,7 +114,7 @@ def test_the_roll_follows_the_cycle(key: str, following: str) -> None:
     assert UNIVERSE.next_contract(contract(key)).key == following
 
 
-def test_contracts_by_their_last_trading_days() -> None:
+def test_contracts_listed_by_last_trading_day() -> None:
     """CL ends in the month before delivery; ES in the delivery month; both dates are included."""
     assert [c.key for c in UNIVERSE.contracts("CL", date(2013, 10, 22), date(2013, 12, 19))] == [
         "CLX2013", "CLZ2013", "CLF2014",
@@ -147,7 +146,7 @@ def test_front_by_calendar(root: str, day: str, key: str) -> None:
     assert UNIVERSE.front(root, date.fromisoformat(day)).key == key
 
 
-# Every spelling that vendors have, all of one contract or its ticker.
+# Every vendor's symbol formats of one contract or its ticker.
 SPELLINGS = {
     "ES": None, "es": None, "  ES\n": None, "/ES": None, "@ES": None, "MES": None, "/MES": None,
     "ES.FUT": None,
@@ -164,7 +163,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize(("symbol", "key"), SPELLINGS.items())
-def test_spellings_of_es(symbol: str, key: str | None) -> None:
+def test_symbol_formats_of_es(symbol: str, key: str | None) -> None:
     found = UNIVERSE.resolve(symbol, TODAY)
     assert found.product.root == "ES"
     assert (found.contract and found.contract.key) == key
@@ -187,7 +186,7 @@ def test_spellings_of_es(symbol: str, key: str | None) -> None:
         ("MBTF27", "BTC", "BTCF2027"), ("/CLF27:XNYM", "CL", "CLF2027"),
     ],
 )  # fmt: skip
-def test_spellings_of_others(symbol: str, root: str, key: str | None) -> None:
+def test_symbol_formats_of_other_products(symbol: str, root: str, key: str | None) -> None:
     found = UNIVERSE.resolve(symbol, TODAY)
     assert found.product.root == root
     assert (found.contract and found.contract.key) == key
@@ -229,7 +228,7 @@ def test_the_century_and_decade_of_short_years(symbol: str, near: str, history: 
         "\\",
     ],
 )  # fmt: skip
-def test_everything_else_is_an_unknown_name(symbol: str) -> None:
+def test_other_texts_are_unknown_symbols(symbol: str) -> None:
     with pytest.raises(UnknownName) as refusal:
         UNIVERSE.resolve(symbol, TODAY)
     assert len(refusal.value.suggestions) <= 5
@@ -243,7 +242,7 @@ def test_everything_else_is_an_unknown_name(symbol: str) -> None:
     ("NQX7", "NQ"),
      ("XEZ6", "6E"), ("crude", "CL"), ("nasdaq", "NQ")],
 )  # fmt: skip
-def test_suggestions_are_what_was_meant(symbol: str, expected: str) -> None:
+def test_suggestions_for_mistyped_symbols(symbol: str, expected: str) -> None:
     with pytest.raises(UnknownName) as refusal:
         UNIVERSE.resolve(symbol, TODAY)
     assert expected in refusal.value.suggestions
@@ -253,8 +252,8 @@ def test_suggestions_are_what_was_meant(symbol: str, expected: str) -> None:
     st.one_of(st.text(), st.text("ESZ6MNQ./@:!_- 0123456789CONFUV", max_size=20)), st.dates(), st.booleans()
 )
 @settings(max_examples=1000, deadline=None)
-def test_resolving_is_total(symbol: str, near: date, history: bool) -> None:
-    """Any text near any date is a product of the table, in a month it lists, or an unknown name."""
+def test_any_text_resolves_or_is_unknown(symbol: str, near: date, history: bool) -> None:
+    """Any text near any date yields a product of the table in a listed month, or an unknown symbol."""
     try:
         found = UNIVERSE.resolve(symbol, near, history=history)
     except UnknownName:
@@ -266,8 +265,8 @@ def test_resolving_is_total(symbol: str, near: date, history: bool) -> None:
 
 @given(st.sampled_from(sorted(UNIVERSE.products)), st.integers(2012, 2027), st.integers(1, 12))
 @settings(deadline=None)
-def test_a_contract_is_resolved_from_its_own_keys(root: str, year: int, month: int) -> None:
-    """Both keys lead back to the contract, the short one for as long as the contract trades."""
+def test_a_contract_is_found_by_its_own_keys(root: str, year: int, month: int) -> None:
+    """Both keys resolve to the contract, the short one while the contract trades."""
     product = UNIVERSE.parent_of(root)
     made = Contract(product.root, year, month)
     if product.lists(month):
@@ -283,6 +282,6 @@ def test_contracts_are_ordered_by_time_within_a_product() -> None:
     assert (Contract("ES", 2013, 12).key, Contract("ES", 2013, 12).short_key) == ("ESZ2013", "ESZ3")
 
 
-def test_a_universe_without_a_calendar_takes_every_weekday_for_a_business_day() -> None:
+def test_without_a_calendar_every_weekday_is_a_business_day() -> None:
     plain = Universe(UNIVERSE.products)
     assert plain.expiry(Contract("ES", 2026, 6)) == date(2026, 6, 19)

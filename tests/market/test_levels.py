@@ -15,7 +15,7 @@ FIRST = date(2024, 3, 4)
 def completed(
     day: int, *ranges: tuple[int, int], touched: tuple[tuple[int, int], ...] = ()
 ) -> CompletedSession:
-    """A session whose brackets trade these ranges; `touched` where trades printed, the whole range if not given."""
+    """Return a session whose brackets trade these ranges; `touched`: ranges with trades, by default the whole range."""
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
     brackets = tuple(Bracket(i, a, b, a, b, i, i) for i, (a, b) in enumerate(ranges))
     ladder = Ladder(brackets, low, (1,) * (high - low + 1), touched or ((low, high),), "trades")
@@ -45,7 +45,7 @@ def test_the_published_example_of_mypivots(shared: Path) -> None:
     assert not set(map(int, entry["expected_touched"])) & set(naked)
 
 
-def test_the_newest_poc_is_naked_and_stands_first() -> None:
+def test_the_newest_poc_is_naked_and_listed_first() -> None:
     days = [completed(0, (10, 20), (15, 15)), completed(1, (30, 40), (35, 35))]
     found = carried_levels(days).naked_pocs
     assert [(level.price_ticks, level.made_on) for level in found] == [
@@ -63,7 +63,7 @@ def test_a_gap_over_a_poc_does_not_test_it_but_a_print_does() -> None:
     assert 15 not in prices(carried_levels([first, touch]).naked_pocs)
 
 
-def test_a_poor_high_is_repaired_one_tick_beyond_and_not_at_it() -> None:
+def test_a_poor_high_is_repaired_one_tick_beyond_not_at_it() -> None:
     poor = completed(0, (10, 20), (10, 20))
     assert prices(carried_levels([poor]).poor_highs) == [20]
     touched = completed(1, (12, 20), (12, 17))
@@ -72,14 +72,14 @@ def test_a_poor_high_is_repaired_one_tick_beyond_and_not_at_it() -> None:
     assert prices(carried_levels([poor, touched, beyond]).poor_highs) == []
 
 
-def test_a_poor_low_is_repaired_one_tick_beyond_and_not_at_it() -> None:
+def test_a_poor_low_is_repaired_one_tick_beyond_not_at_it() -> None:
     poor = completed(0, (10, 20), (10, 20))
     assert prices(carried_levels([poor, completed(1, (10, 18), (14, 18))]).poor_lows) == [10]
     assert prices(carried_levels([poor, completed(1, (9, 18), (14, 18))]).poor_lows) == []
 
 
-def test_look_back_is_60_sessions_for_pocs_and_20_for_extremes_and_ten_are_listed() -> None:
-    # Each day trades wholly above the one before: nothing is ever tested or repaired from above … but highs are.
+def test_look_back_is_60_sessions_for_pocs_20_for_extremes_and_ten_are_listed() -> None:
+    # Each day trades entirely above the previous one, so no POC is tested, but highs are repaired.
     days = [completed(day, (100 * day, 100 * day + 20), (100 * day, 100 * day + 20)) for day in range(70)]
     found = carried_levels(days)
     assert len(found.naked_pocs) == 10
@@ -99,7 +99,7 @@ def test_old_levels_expire() -> None:
     assert poc not in prices(carried_levels([old, *later[:60]]).naked_pocs)
 
 
-def test_a_partial_session_tests_and_repairs_but_makes_no_level() -> None:
+def test_a_partial_session_tests_and_repairs_but_adds_no_level() -> None:
     old = completed(0, (10, 20), (10, 20))
     piece = replace(completed(1, (9, 30), (15, 29)), whole=False)
     last = completed(2, (100, 140), (103, 137))
@@ -108,9 +108,8 @@ def test_a_partial_session_tests_and_repairs_but_makes_no_level() -> None:
     assert (prices(found.poor_highs), prices(found.poor_lows)) == ([], [])
 
 
-def test_what_the_open_session_has_used_up() -> None:
-    """A POC at 15 and a poor range from 10 to 20. 15 is traded, not gapped over; the high is met, the low passed by one
-    tick."""
+def test_levels_used_up_by_the_open_session() -> None:
+    """A POC at 15 and a poor range from 10 to 20: 15 is traded, the high is met, the low is passed by one tick."""
     before = carried_levels([completed(0, (10, 20), (10, 20), (15, 15))])
     assert (prices(before.naked_pocs), prices(before.poor_highs), prices(before.poor_lows)) == (
         [15],

@@ -1,4 +1,4 @@
-"""A session as it happens says the same however its trades were batched, cut, or shown."""
+"""A live session yields the same, however its trades were batched, where it was restored, and how often it was read."""
 
 from bisect import bisect_right
 from dataclasses import replace
@@ -38,7 +38,7 @@ Trade = tuple[int, int, int]
 
 @st.composite
 def tapes(draw: st.DrawFn) -> list[Trade]:
-    """A day's walk: steps of a few ticks, from seconds to an hour apart, a few trades late."""
+    """Generate a day's random walk: steps of a few ticks, seconds to an hour apart, a few trades late."""
     price, at = draw(st.integers(940, 1060)), OPEN
     tape: list[Trade] = []
     for _ in range(draw(st.integers(1, 120))):
@@ -69,7 +69,7 @@ def one_by_one(tape: list[Trade]) -> tuple[list[object], bytes]:
 
 @given(tapes(), st.lists(st.integers(0, 120), max_size=6))
 @settings(max_examples=150, deadline=None)
-def test_batches_change_nothing(tape: list[Trade], cuts: list[int]) -> None:
+def test_batches_do_not_change_results(tape: list[Trade], cuts: list[int]) -> None:
     session = LiveSession(OPENING)
     edges = sorted({0, len(tape), *(cut for cut in cuts if cut < len(tape))})
     fired = [alert for a, b in pairwise(edges) for alert in feed(session, tape[a:b])]
@@ -79,7 +79,7 @@ def test_batches_change_nothing(tape: list[Trade], cuts: list[int]) -> None:
 
 @given(tapes(), st.integers(0, 120))
 @settings(max_examples=150, deadline=None)
-def test_a_cut_anywhere_changes_nothing(tape: list[Trade], cut: int) -> None:
+def test_a_restart_at_any_trade_does_not_change_results(tape: list[Trade], cut: int) -> None:
     session = LiveSession(OPENING)
     fired = feed(session, tape[:cut])
     again = LiveSession.load(Opening.load(OPENING.dump()), session.dump())
@@ -91,7 +91,7 @@ def test_a_cut_anywhere_changes_nothing(tape: list[Trade], cut: int) -> None:
 
 @given(tapes())
 @settings(max_examples=150, deadline=None)
-def test_the_levels_are_the_bulk_kernels(tape: list[Trade]) -> None:
+def test_live_levels_equal_those_of_the_bulk_kernel(tape: list[Trade]) -> None:
     session, bulk = LiveSession(OPENING), BulkFold(bracket_windows(RTH, 30))
     feed(session, tape)
     columns = [np.array(column, np.int64) for column in zip(*tape, strict=True)]
@@ -101,7 +101,7 @@ def test_the_levels_are_the_bulk_kernels(tape: list[Trade]) -> None:
 
 @given(tapes())
 @settings(max_examples=100, deadline=None)
-def test_silence_moves_the_machines_as_speech_does(tape: list[Trade]) -> None:
+def test_machines_move_the_same_when_alerts_are_suppressed(tape: list[Trade]) -> None:
     loud, silent = LiveSession(OPENING), LiveSession(OPENING, silent=True)
     feed(loud, tape)
     assert feed(silent, tape) == []
@@ -109,9 +109,12 @@ def test_silence_moves_the_machines_as_speech_does(tape: list[Trade]) -> None:
     assert silent.dump() == loud.dump()
 
 
-def test_a_late_trade_goes_into_its_own_bracket_and_fires_nothing() -> None:
-    """IB 990-1000 in the first hour. A trade of 10:00:00 arriving at 10:31 at 1005 widens bracket B (index 1: 10:00)
-    and the IB to 1005; it is no break. 1003 at 10:32 is then inside; 1006 is the break."""
+def test_a_late_trade_belongs_to_its_own_bracket_and_fires_nothing() -> None:
+    """Worked by hand: IB 990-1000 in the first hour.
+
+    A trade of 10:00:00 arriving at 10:31 at 1005 widens bracket B (index 1: 10:00) and the IB to 1005; it is no break.
+    1003 at 10:32 is then inside; 1006 is the break.
+    """
     session = LiveSession(BARE)
     minute = NANOS_PER_MINUTE
     tape = [(OPEN, 1000, 1), (OPEN + minute, 990, 1), (OPEN + 61 * minute, 995, 1)]
@@ -129,9 +132,12 @@ def test_a_late_trade_goes_into_its_own_bracket_and_fires_nothing() -> None:
     assert broken.params["ibHigh"] == 1005
 
 
-def test_a_straggler_within_two_seconds_is_in_the_close_of_its_bracket() -> None:
-    """Bracket A closes at 10:00. At 10:00:01 a trade of 09:59:59 arrives: until 10:00:02 A's five minutes are open, so
-    its close is the straggler's 1030 and not 1010; two brackets closing above 1020 are acceptance at 10:30."""
+def test_a_trade_up_to_two_seconds_late_can_be_the_close_of_its_bracket() -> None:
+    """Worked by hand: bracket A closes at 10:00.
+
+    At 10:00:01 a trade of 09:59:59 arrives. A's last five minutes are open until 10:00:02, so its close is this trade's
+    1030, not 1010. Two brackets closing above 1020 are an acceptance at 10:30.
+    """
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN, 1010, 1), (OPEN + 30 * minute + NANOS_PER_SECOND, 1030, 1)])
     feed(session, [(OPEN + 30 * minute - NANOS_PER_SECOND, 1030, 1)])
@@ -139,11 +145,14 @@ def test_a_straggler_within_two_seconds_is_in_the_close_of_its_bracket() -> None
     assert ("va-accept-above", OPEN + 60 * minute) in [(alert.type, alert.at_ns) for alert in fired]
 
 
-def test_the_votes_of_a_bracket_know_nothing_of_the_next() -> None:
-    """Prior value 980-1020. B closes in it at 10:30, in its balance of 1000-1010: no vote. 1030 is traded at 10:30:01,
-    above value and the balance, before B is sealed at 10:30:02: that is for the close of C, where the last price is
-    above value and the balance is extended up. The developing POC is 1010 or 1000 and not beyond; value cannot have
-    risen above 1020; three brackets in a row that take out no low are one-timeframing up: 1000, 1005, 1030."""
+def test_votes_of_a_bracket_exclude_trades_of_the_next() -> None:
+    """Worked by hand: prior value 980-1020.
+
+    B closes in it at 10:30, in its balance of 1000-1010: no vote. 1030 is traded at 10:30:01, above value and the
+    balance, before B is sealed at 10:30:02. It counts for the close of C, where the last price is above value and the
+    balance is extended up. The developing POC is 1010 or 1000 and not beyond; value cannot have risen above 1020. Three
+    brackets in a row with rising lows are one-timeframing up: 1000, 1005, 1030.
+    """
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN, 1000, 1), (OPEN + minute, 1010, 1), (OPEN + 30 * minute, 1005, 1)])
     feed(session, [(OPEN + 60 * minute + NANOS_PER_SECOND, 1030, 1)])
@@ -158,8 +167,8 @@ def test_the_votes_of_a_bracket_know_nothing_of_the_next() -> None:
     assert view.bias == BiasReading(Bias.BALANCED, Votes(last=1, extension=1, one_timeframing=1))
 
 
-def test_a_bracket_before_the_first_trade_speaks_for_nothing() -> None:
-    """Nothing trades until 10:00:01; A, sealed at 10:00:02, was empty."""
+def test_a_bracket_before_the_first_trade_has_no_votes() -> None:
+    """The first trade is at 10:00:01; A, sealed at 10:00:02, was empty."""
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN + 30 * minute + NANOS_PER_SECOND, 1030, 1)])
     session.advance(OPEN + 30 * minute + CLOSE_DELAY_NS)
@@ -168,8 +177,8 @@ def test_a_bracket_before_the_first_trade_speaks_for_nothing() -> None:
     assert view.bias == BiasReading(Bias.UNDETERMINED, Votes())
 
 
-def test_nothing_fires_for_trades_too_old_to_act_on() -> None:
-    """1012 breaks out of an IB of 1000-1010, but came too late to watch; the next trade that is watched fires."""
+def test_trades_too_old_to_act_on_fire_nothing() -> None:
+    """1012 breaks out of an IB of 1000-1010 but arrives too late to fire; the next timely trade fires."""
     session, minute = LiveSession(BARE), NANOS_PER_MINUTE
     feed(session, [(OPEN, 1000, 1), (OPEN + minute, 1010, 1)])
     assert session.trades([OPEN + 61 * minute], [1012], [1], watched=False) == []
@@ -177,22 +186,25 @@ def test_nothing_fires_for_trades_too_old_to_act_on() -> None:
     assert (alert.type, alert.price_ticks) == ("ib-break-up", 1011)
 
 
-def without(tape: list[Trade]) -> Ladder | None:
-    """What is left, folded by the other fold."""
+def rebuilt_without(tape: list[Trade]) -> Ladder | None:
+    """Return the ladder of the remaining trades, by the bulk kernel."""
     fold = BulkFold(bracket_windows(RTH, 30))
     for trade in tape:
         fold.trades(*(np.array([value], np.int64) for value in trade))
     return fold.ladder()
 
 
-def test_the_last_price_is_that_of_the_newest_trade_that_stands() -> None:
-    """VAH 1020. 1021 at minute 1 pokes; 1015 at minute 4 is taken back: the last price is 1021, and so is the close of
-    the five minutes, so that nothing is rejected at minute 5. A trade of minute 3 is late, for event time stands at 4,
-    but it is the newest that stands: the last price is 1024."""
+def test_the_last_price_is_that_of_the_newest_valid_trade() -> None:
+    """Worked by hand: VAH 1020.
+
+    1021 at minute 1 pokes; 1015 at minute 4 is cancelled. The last price is 1021, and so is the close of the five
+    minutes, so nothing is rejected at minute 5. A trade of minute 3 is late, because event time is at 4, but it is the
+    newest valid one: the last price is 1024.
+    """
     session, minute = LiveSession(BARE), NANOS_PER_MINUTE
     kept = [(OPEN, 1000, 1), (OPEN + minute, 1021, 1)]
     feed(session, [*kept, (OPEN + 4 * minute, 1015, 1)])
-    session.amended(without(kept))
+    session.amended(rebuilt_without(kept))
     view = session.view()
     assert view is not None
     assert (view.last_ticks, view.last_ns, view.revision) == (1021, OPEN + 4 * minute, 1)
@@ -204,19 +216,25 @@ def test_the_last_price_is_that_of_the_newest_trade_that_stands() -> None:
     assert (view.last_ticks, view.profile.close) == (1024, 1024)
 
 
-def test_a_bar_left_without_a_trade_has_no_close() -> None:
-    """1021 at minute 1 pokes; the only trade of the second five minutes, 1015, is taken back: they close nothing, and
-    there is no reject at minute 10."""
+def test_a_bar_whose_only_trade_is_cancelled_has_no_close() -> None:
+    """Worked by hand: 1021 at minute 1 pokes.
+
+    The only trade of the second five minutes, 1015, is cancelled. So they have no close, and there is no reject at
+    minute 10.
+    """
     session, minute = LiveSession(BARE), NANOS_PER_MINUTE
     kept = [(OPEN, 1000, 1), (OPEN + minute, 1021, 1)]
     feed(session, [*kept, (OPEN + 6 * minute, 1015, 1)])
-    session.amended(without(kept))
+    session.amended(rebuilt_without(kept))
     assert session.advance(OPEN + 10 * minute + CLOSE_DELAY_NS) == []
 
 
-def test_a_session_whose_only_trade_is_taken_back_is_empty() -> None:
-    """It had opened at 1041, above the prior high of 1040: a gap. What opens it now is 1000, at minute 2, of which
-    five minutes close; at 1050, where the mistake was, nothing traded."""
+def test_a_session_whose_only_trade_is_cancelled_is_empty() -> None:
+    """Worked by hand: the session opened at 1041, above the prior high of 1040, a gap.
+
+    After the cancellation it opens at 1000, at minute 2, the close of five minutes; at 1050, where the error was,
+    nothing traded.
+    """
     session, minute = LiveSession(BARE), NANOS_PER_MINUTE
     feed(session, [(OPEN + minute, 1041, 1)])
     session.amended(None)
@@ -238,9 +256,12 @@ def test_a_session_whose_only_trade_is_taken_back_is_empty() -> None:
     assert again.dump() == session.dump()
 
 
-def test_a_late_trade_may_open_a_session_that_was_emptied() -> None:
-    """Event time stands at minute 1, where the only trade was taken back; one of minute 0 comes, and later one of
-    minute 2. The first is the session's open, and fires nothing: 1000 is a naked POC."""
+def test_a_late_trade_may_open_a_session_that_became_empty() -> None:
+    """Worked by hand: event time is at minute 1, where the only trade was cancelled.
+
+    A trade of minute 0 arrives, and later one of minute 2. The first is the session's open and fires nothing: 1000 is a
+    naked POC.
+    """
     session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
     feed(session, [(OPEN + minute, 1015, 1)])
     session.amended(None)
@@ -254,10 +275,10 @@ def test_a_late_trade_may_open_a_session_that_was_emptied() -> None:
     assert (view.last_ticks, view.profile.high, view.profile.low) == (1002, 1002, 1000)
 
 
-def test_a_correction_may_be_the_first_trade_that_counts() -> None:
-    """A price between two ticks was left out; corrected to 1030, above the VAH of 1020, it is what opened."""
+def test_a_corrected_price_may_be_the_open() -> None:
+    """An off-tick price was quarantined; corrected to 1030, above the VAH of 1020, it is the open."""
     session = LiveSession(BARE)
-    session.amended(without([(OPEN, 1030, 1)]))
+    session.amended(rebuilt_without([(OPEN, 1030, 1)]))
     view = session.view()
     assert view is not None
     assert (view.last_ticks, view.last_ns) == (1030, OPEN)
@@ -267,25 +288,23 @@ def test_a_correction_may_be_the_first_trade_that_counts() -> None:
 
 @given(tapes(), st.integers(1, 120), st.integers(0, 119))
 @settings(max_examples=150, deadline=None)
-def test_a_cut_after_something_was_taken_back_changes_nothing(
-    tape: list[Trade], cut: int, taken: int
-) -> None:
+def test_a_restart_after_a_cancellation_changes_nothing(tape: list[Trade], cut: int, taken: int) -> None:
     session = LiveSession(OPENING)
     feed(session, tape[:cut])
     kept = [trade for n, trade in enumerate(tape[:cut]) if n != taken]
-    session.amended(without(kept))
+    session.amended(rebuilt_without(kept))
     again = LiveSession.load(OPENING, session.dump())
     assert (again.dump(), again.view()) == (session.dump(), session.view())
     for one in tape[cut:]:
         assert feed(again, [one]) == feed(session, [one])
         assert again.dump() == session.dump()
-    assert session.ladder() == without([*kept, *tape[cut:]])
+    assert session.ladder() == rebuilt_without([*kept, *tape[cut:]])
     view, ladder = session.view(), session.ladder()
     assert (view and view.last_ticks) == (ladder and ladder.close_ticks)
 
 
-def test_a_bar_that_was_sealed_closes_with_nothing_more() -> None:
-    """Its five minutes are sealed by the clock; trades of minute 4 come then, in order, one by one or at once."""
+def test_a_sealed_bar_ignores_later_trades() -> None:
+    """The clock seals five minutes; then trades of minute 4 arrive, one by one or at once."""
     at_once, by_one, minute = LiveSession(BARE), LiveSession(BARE), NANOS_PER_MINUTE
     more = [(OPEN + 4 * minute + n, 1000, 1) for n in range(4)]
     for session in (at_once, by_one):
@@ -297,7 +316,7 @@ def test_a_bar_that_was_sealed_closes_with_nothing_more() -> None:
     assert by_one.dump() == at_once.dump()
 
 
-def test_new_references_do_not_touch_the_fold() -> None:
+def test_new_reference_levels_do_not_change_the_ladder() -> None:
     session = LiveSession(replace(OPENING, kind=SessionKind.ETH))
     feed(session, [(OPEN, 1000, 5), (OPEN + NANOS_PER_MINUTE, 1004, 5)])
     before = session.ladder()
@@ -309,7 +328,7 @@ def test_new_references_do_not_touch_the_fold() -> None:
     assert view.opening.prior.poc == 900
 
 
-def test_the_seals_are_those_of_every_five_and_thirty_minutes() -> None:
+def test_bars_and_brackets_are_sealed_every_five_and_thirty_minutes() -> None:
     """A regular session of 6 h 45 min has 81 bars and 14 brackets; all are sealed two seconds after its end."""
     session = LiveSession(OPENING)
     feed(session, [(OPEN, 1000, 1)])
@@ -323,16 +342,16 @@ def test_the_seals_are_those_of_every_five_and_thirty_minutes() -> None:
 
 @given(tapes(), st.one_of(st.none(), tapes()))
 @settings(max_examples=150, deadline=None)
-def test_another_process_is_shown_the_same_view(tape: list[Trade], night: list[Trade] | None) -> None:
+def test_a_replica_shows_the_same_view(tape: list[Trade], night: list[Trade] | None) -> None:
     session = LiveSession(OPENING)
     feed(session, tape)
     captured = session.capture()
     assert (captured is None) == (
         not any(lots for _, _, lots in tape)
-    )  # prints of size 0 alone are no trades
+    )  # prints of size 0 alone are not trades
     if captured is None:
         return
-    captured = replace(captured, overnight_ladder=without(night) if night else None)
+    captured = replace(captured, overnight_ladder=rebuilt_without(night) if night else None)
     again = Capture.load(captured.dump())
     assert again == captured
     assert again.view() == captured.view()
@@ -340,6 +359,6 @@ def test_another_process_is_shown_the_same_view(tape: list[Trade], night: list[T
 
 
 @pytest.mark.parametrize("data", [b"", b"1", b"1\n{}\n[]\n\n[]", b"2\n1\n2\n3\n4", b"\xff", b"1\n1\n2\n3\n4"])
-def test_what_is_no_capture_is_refused(data: bytes) -> None:
+def test_invalid_captures_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotMismatch):
         Capture.load(data)

@@ -1,7 +1,7 @@
-"""Bugs that other programs of this trade were found to have, each as a case that we must get right.
+"""Known bugs of other programs, each as a case that this project must handle correctly.
 
-Every expected value is worked by hand where it stands. `tests/arch/test_peer_bug_list.py` maps each bug of
-the list to its tests, here and elsewhere.
+Expected values are worked by hand in each test. `tests/arch/test_peer_bug_list.py` maps each bug of the list to its
+tests, here and elsewhere.
 """
 
 from datetime import date
@@ -33,7 +33,7 @@ Trade = tuple[int, int, int]
 
 
 def folded(*trades: Trade, minutes: int = 390) -> Ladder:
-    """The ladder of trades `(ns from the open, ticks, lots)`; both folds agree on it."""
+    """Return the ladder of trades `(ns from the open, ticks, lots)`; both folds agree on it."""
     windows = bracket_windows([(0, minutes * MIN)], 30)
     one, bulk = SessionFold(windows), BulkFold(windows)
     one.trades(trades)
@@ -61,7 +61,7 @@ def read(path: Path, universe: Universe, **said: str) -> list[Batch]:
 
 @pytest.mark.parametrize("price_e9", [1_655_600_000_000, 1_655_500_000_001, -37_630_000_001])
 def test_a_price_between_two_ticks_is_refused_and_never_rounded(price_e9: int) -> None:
-    # 1655.60 lies between 1655.50 and 1655.75: a ceiling says 1655.75, a truncation 1655.50, and both are wrong.
+    # 1655.60 lies between 1655.50 and 1655.75: a ceiling yields 1655.75, a truncation 1655.50, and both are wrong.
     with pytest.raises(OffTickPrice):
         ticks_from_e9(price_e9, QUARTER)
 
@@ -88,7 +88,7 @@ def test_a_price_on_the_grid_stays_on_its_row(price_e9: int, tick_e9: int, ticks
 # -- the initial balance with its end included, or with a third bracket
 
 
-def test_a_trade_at_the_very_end_of_the_first_hour_is_not_of_the_initial_balance() -> None:
+def test_a_trade_at_the_end_of_the_first_hour_is_not_in_the_initial_balance() -> None:
     # 09:30 to 10:30, half-open: the trade of 10:29:59.999999999 at 14 counts, that of 10:30:00 at 20 does not.
     ladder = folded((0, 10, 1), (31 * MIN, 12, 1), (60 * MIN - 1, 14, 1), (60 * MIN, 20, 1), (60 * MIN, 5, 1))
     found = profile_of(ladder, 2)
@@ -106,7 +106,7 @@ def test_the_third_bracket_does_not_widen_the_initial_balance() -> None:
 # -- a half-open high that drops the top tick
 
 
-def test_a_bar_prints_its_high_too() -> None:
+def test_a_bar_prints_its_high() -> None:
     # One bar of 10 to 13 with 8 lots: four rows of two. A half-open range has three rows, and no TPO at 13.
     windows = bracket_windows([(0, 60 * MIN)], 30)
     one, bulk = SessionFold(windows), BulkFold(windows)
@@ -121,8 +121,9 @@ def test_a_bar_prints_its_high_too() -> None:
 # -- a fixed cap on levels, and on brackets; letters past Z
 
 
-def test_more_rows_than_any_table_of_fixed_size() -> None:
-    # ES of 8 October 2013 had 345 rows, more than the 256 a peer holds. Here 1,001 rows, two lots in the far ones.
+def test_more_rows_than_a_table_of_fixed_size_holds() -> None:
+    # ES of 8 October 2013 had 345 rows, more than the 256 of another program. Here 1,001 rows, two lots in the outer
+    # ones.
     ladder = folded((0, 0, 1), (1, 1_000, 2), (2, 500, 1))
     found = profile_of(ladder, 2)
     assert len(ladder.volume) == 1_001
@@ -140,7 +141,7 @@ def test_a_session_of_23_hours_keeps_all_its_46_brackets() -> None:
 # -- notional in place of contracts
 
 
-def test_the_volume_poc_is_where_most_contracts_traded_not_most_money() -> None:
+def test_the_volume_poc_counts_contracts_not_notional() -> None:
     # 10 lots at 100 against 6 at 200: by contracts 100 wins (10 > 6), by notional 200 would (1,200 > 1,000).
     assert profile_of(folded((0, 100, 10), (1, 200, 6)), 2).vpoc == 100
 
@@ -159,10 +160,10 @@ def test_the_value_area_has_no_holes() -> None:
 # -- POC and value area from different tied rows
 
 
-def test_the_value_area_grows_from_the_poc_that_is_named() -> None:
+def test_the_value_area_grows_from_the_reported_poc() -> None:
     # Rows 0 and 5 are tied at 7, equally near the centre, 2.5; 6 + 6 + 7 = 19 lie above it, 14 below: row 5. 33 × 70 %
-    # is 23.1: 7, then the pair 6 + 6 makes 19, the pair 6 + 1 makes 26. Rows 1 to 5. Grown from row 0, as a peer
-    # does, it is rows 0 to 4 and does not hold the POC.
+    # is 23.1: 7, then the pair 6 + 6 makes 19, the pair 6 + 1 makes 26. Rows 1 to 5. Grown from row 0, as another
+    # program does, it is rows 0 to 4 and does not contain the POC.
     counts = [7, 1, 6, 6, 6, 7]
     poc, tied = point_of_control(counts)
     assert (poc, tied) == (5, (0, 5))
@@ -173,7 +174,7 @@ def test_the_value_area_grows_from_the_poc_that_is_named() -> None:
 # -- rows without volume
 
 
-def test_rows_nothing_traded_on_are_rows_and_crash_nothing() -> None:
+def test_rows_without_trades_are_rows() -> None:
     # 4 lots at 10 and 6 at 14, nothing between: the ladder has five rows; the volume area of 70 % is both ends.
     ladder = folded((0, 10, 4), (1, 14, 6))
     found = profile_of(ladder, 2)
@@ -181,7 +182,7 @@ def test_rows_nothing_traded_on_are_rows_and_crash_nothing() -> None:
     assert (found.vpoc, found.volume_va) == (14, (10, 14))
 
 
-def test_an_edge_of_value_never_rests_on_a_row_without_volume() -> None:
+def test_an_edge_of_value_never_lies_on_a_row_without_volume() -> None:
     # POC row 4 with 9 of 12, 70 % being 8.4: the area is that row alone. With 80 % (9.6) the pair below, 1 + 0, joins,
     # and the empty row is given back.
     counts = [1, 1, 0, 1, 9]
@@ -189,7 +190,7 @@ def test_an_edge_of_value_never_rests_on_a_row_without_volume() -> None:
     assert value_area(counts, 4, Method("eighty", percent=80))[:2] == (3, 4)
 
 
-def test_prints_without_size_make_no_levels() -> None:
+def test_prints_without_size_yield_no_levels() -> None:
     found = profile_of(folded((0, 10, 0), (1, 12, 3), (31 * MIN, 11, 0)), 2)
     assert (found.poc, found.vpoc, found.low, found.high) == (12, 12, 12, 12)
     nothing = BulkFold(bracket_windows([(0, 390 * MIN)], 30))
@@ -200,7 +201,7 @@ def test_prints_without_size_make_no_levels() -> None:
 # -- prints out of order, and prints twice
 
 
-def test_the_order_in_which_prints_arrive_changes_no_level() -> None:
+def test_the_order_of_prints_changes_no_level() -> None:
     trades = [(0, 10, 3), (5 * MIN, 14, 2), (29 * MIN, 12, 9), (31 * MIN, 13, 1), (65 * MIN, 11, 4)]
     in_order = folded(*trades)
     assert folded(*trades[::-1]) == in_order
@@ -213,15 +214,15 @@ def prints(*rows: tuple[int, int, int, int]) -> np.ndarray:
     return np.array([(at, price, size, b"B", 0, sequence) for at, price, size, sequence in rows], TRADE)
 
 
-def test_a_print_that_a_second_file_brings_again_counts_once() -> None:
-    # The tape holds 5 lots, the file brings the same print and one more of 2: 7 lots, not 12.
+def test_a_print_repeated_by_a_second_file_counts_once() -> None:
+    # The tape has 5 lots; the file repeats this print and adds one of 2: 7 lots, not 12.
     kept, new = prints((10, 400, 5, 1)), prints((10, 400, 5, 1), (11, 400, 2, 2))
     rows, known = join(kept, new, Quality.TICKS)
     assert (int(rows["size"].sum()), known.tolist()) == (7, [10])
 
 
-def test_two_equal_prints_of_one_file_are_two() -> None:
-    # Two sellers hit the same bid in the same nanosecond: real files hold such pairs, and both traded.
+def test_two_equal_prints_of_one_file_count_twice() -> None:
+    # Two sellers hit the same bid in the same nanosecond. Real files contain such pairs, and both traded.
     twins = prints((10, 400, 5, 0), (10, 400, 5, 0))
     rows, known = join(twins[:0], twins, Quality.TICKS)
     assert (len(rows), len(known)) == (2, 0)
@@ -235,9 +236,9 @@ def test_two_equal_prints_of_one_file_are_two() -> None:
 NINJA = "20240102 143100;4755.25;4756;4755;4755.5;100\n20240102 143200;4755.5;4757;4755.5;4756.75;80\n"
 
 
-def test_bars_stamped_at_their_end_are_moved_to_their_start(tmp_path: Path, universe: Universe) -> None:
-    # NinjaTrader names the end: the bar of 14:31 traded from 14:30, the opening of New York. Unmoved, the last bar of
-    # each bracket counts to the next.
+def test_bars_stamped_at_their_end_are_shifted_to_their_start(tmp_path: Path, universe: Universe) -> None:
+    # NinjaTrader stamps the end: the bar of 14:31 traded from 14:30, New York's open. Unshifted, the last bar of each
+    # bracket would count for the next.
     path = tmp_path / "ES 03-24.Last.txt"
     path.write_text(NINJA)
     (batch,) = read(path, universe)
@@ -245,9 +246,7 @@ def test_bars_stamped_at_their_end_are_moved_to_their_start(tmp_path: Path, univ
     assert batch.rows["ts_event"].tolist() == [opening, opening + MIN]
 
 
-def test_a_table_that_does_not_tell_which_end_it_stamps_is_asked_about(
-    tmp_path: Path, universe: Universe
-) -> None:
+def test_a_table_with_ambiguous_timestamps_requires_an_option(tmp_path: Path, universe: Universe) -> None:
     path = tmp_path / "ESH4.csv"
     rows = "2024-01-02 14:31:00,4755.25,4756,4755,4755.5,100\n2024-01-02 14:32:00,4755.5,4757,4755.5,4756.75,80\n"
     path.write_text("timestamp_utc,open,high,low,close,volume\n" + rows)
@@ -261,7 +260,7 @@ def test_a_table_that_does_not_tell_which_end_it_stamps_is_asked_about(
     ]
 
 
-# -- a running total in place of volume
+# -- a running total instead of volume
 
 
 def test_a_running_total_is_refused_as_volume(tmp_path: Path, universe: Universe) -> None:
