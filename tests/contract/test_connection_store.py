@@ -24,7 +24,6 @@ from outcry.connections.vault_store import SqlVaultStore
 from outcry.database import schema
 from outcry.database.database import DATABASE_FILE
 from outcry.database.errors import StoreBusy
-from outcry.people.model import IdentityStore
 from outcry.people.store import SqlIdentityStore
 
 NOW = 1_767_366_245_123_456_789
@@ -41,7 +40,7 @@ class Kept:
     """Both stores as two processes have them open."""
 
     store: ConnectionStore
-    people: IdentityStore
+    people: SqlIdentityStore
     vault: VaultStore
     elsewhere: ConnectionStore
 

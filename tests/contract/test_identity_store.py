@@ -15,7 +15,7 @@ from outcry.access.account_store import SqlAccounts
 from outcry.database import migrate as migration
 from outcry.database.database import Database
 from outcry.database.errors import StoreBusy
-from outcry.people.model import IdentityStore, Preferences, TokenRow, UserRow
+from outcry.people.model import Preferences, TokenRow, UserRow
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.store import SqlStore
 
@@ -32,8 +32,8 @@ TOKEN = TokenRow(
 class People:
     """A store of people as two processes have it open, and the store of keys in the same place."""
 
-    store: IdentityStore
-    elsewhere: IdentityStore
+    store: SqlIdentityStore
+    elsewhere: SqlIdentityStore
     accounts: SqlAccounts
 
 
@@ -44,7 +44,7 @@ def people(place: Place) -> People:
 
 
 @pytest.fixture(params=[*KINDS, "memory"])
-def store(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[IdentityStore]:
+def store(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[SqlIdentityStore]:
     """As one process has it; the tests of identity stand on the one in memory."""
     if request.param == "memory":
         yield MemoryIdentity()
@@ -53,7 +53,7 @@ def store(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Ite
             yield SqlIdentityStore(place.open())
 
 
-def user_of(store: IdentityStore, email: str = "ann@example.com") -> UserRow:
+def user_of(store: SqlIdentityStore, email: str = "ann@example.com") -> UserRow:
     made = store.add_user(email, "member", "free", email.encode(), NOW)
     assert made is not None
     return made
@@ -83,7 +83,7 @@ def at_once(*works: Callable[[], bool]) -> int:
 # -- people
 
 
-def test_a_user_is_read_back_whole(store: IdentityStore) -> None:
+def test_a_user_is_read_back_whole(store: SqlIdentityStore) -> None:
     made = store.add_user(" Ann@Example.com ", "operator", "pro", b"handle" * 5, NOW)
     assert made == UserRow(
         id=1, email="ann@example.com", role="operator", tier="pro", created_ns=NOW, disabled_ns=None,
@@ -112,14 +112,14 @@ def test_an_address_is_one_users(people: People) -> None:
     assert made == 1
 
 
-def test_one_handle_is_never_two_users(store: IdentityStore) -> None:
+def test_one_handle_is_never_two_users(store: SqlIdentityStore) -> None:
     user_of(store)
     with pytest.raises(StoreBusy):
         store.add_user("bob@example.com", "member", "free", b"ann@example.com", NOW)
     assert len(store.users()) == 1
 
 
-def test_what_is_not_given_is_not_changed(store: IdentityStore) -> None:
+def test_what_is_not_given_is_not_changed(store: SqlIdentityStore) -> None:
     user = user_of(store)
     assert store.change_user(user.id) is True
     assert store.change_user(99, role="operator") is False
@@ -132,7 +132,7 @@ def test_what_is_not_given_is_not_changed(store: IdentityStore) -> None:
     assert store.user(user.id) == replace(changed, disabled_ns=None)
 
 
-def test_password_second_factor_and_preferences(store: IdentityStore) -> None:
+def test_password_second_factor_and_preferences(store: SqlIdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     shown = Preferences("de", "Europe/Berlin", "dark", 0, shortcuts=False)
     store.set_password(ann.id, "$argon2id$…", NOW)
@@ -186,7 +186,7 @@ def test_there_is_one_first_operator(people: People) -> None:
     assert (again.role, again.password_hash) == ("operator", "hash")
 
 
-def test_the_last_operator_does_not_go(store: IdentityStore) -> None:
+def test_the_last_operator_does_not_go(store: SqlIdentityStore) -> None:
     ann, bob, eve = (user_of(store, f"{name}@example.com") for name in ("ann", "bob", "eve"))
     for user in (ann, bob):
         store.change_user(user.id, role="operator")
@@ -335,7 +335,7 @@ def test_passkeys_are_kept_by_credential_and_removed_by_their_user_alone(people:
 # -- browsers signed in
 
 
-def test_a_session_is_read_back_whole_until_it_ends(store: IdentityStore) -> None:
+def test_a_session_is_read_back_whole_until_it_ends(store: SqlIdentityStore) -> None:
     user = user_of(store)
     number = store.add_session(user, b"digest", "2001:db8::1", "Firefox – Ä", NOW)
     (row,) = store.sessions()
@@ -348,7 +348,7 @@ def test_a_session_is_read_back_whole_until_it_ends(store: IdentityStore) -> Non
     assert after == replace(row, digest=b"anew", confirmed_ns=NOW + 5)
 
 
-def test_sessions_are_ended_one_or_all_but_one(store: IdentityStore) -> None:
+def test_sessions_are_ended_one_or_all_but_one(store: SqlIdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     numbers = [store.add_session(ann, b"%d" % n, "", "", NOW) for n in range(4)]
     other = store.add_session(bob, b"bob", "", "", NOW)
@@ -379,7 +379,7 @@ def test_of_too_many_sessions_the_one_unused_for_longest_ends(people: People) ->
     assert len([row for row in store.sessions() if row.user_id == ann.id]) == 3
 
 
-def test_sessions_long_over_are_not_read(store: IdentityStore) -> None:
+def test_sessions_long_over_are_not_read(store: SqlIdentityStore) -> None:
     user = user_of(store)
     old, unused, used = (store.add_session(user, b"%d" % n, "", "", NOW + n) for n in range(3))
     store.seen({old: NOW + 90, used: NOW + 50})
@@ -388,7 +388,7 @@ def test_sessions_long_over_are_not_read(store: IdentityStore) -> None:
     assert [row.id for row in store.sessions(seen_ns=NOW + 50)] == [old, used]
 
 
-def test_a_use_is_noted_and_never_goes_back(store: IdentityStore) -> None:
+def test_a_use_is_noted_and_never_goes_back(store: SqlIdentityStore) -> None:
     user = user_of(store)
     one, two = (store.add_session(user, digest, "", "", NOW) for digest in (b"1", b"2"))
     store.seen({one: NOW + 9, two: NOW - 9, 99: NOW})
@@ -397,7 +397,7 @@ def test_a_use_is_noted_and_never_goes_back(store: IdentityStore) -> None:
     assert {row.id: row.seen_ns for row in store.sessions()} == {one: NOW + 9, two: NOW}
 
 
-def test_sessions_and_tokens_long_over_are_forgotten(store: IdentityStore) -> None:
+def test_sessions_and_tokens_long_over_are_forgotten(store: SqlIdentityStore) -> None:
     user = user_of(store)
     store.add_session(user, b"old", "", "", NOW)
     store.add_token(TOKEN)
@@ -417,7 +417,7 @@ def test_sessions_and_tokens_long_over_are_forgotten(store: IdentityStore) -> No
 # -- one-time tokens
 
 
-def test_a_token_is_read_back_whole_by_its_purpose(store: IdentityStore) -> None:
+def test_a_token_is_read_back_whole_by_its_purpose(store: SqlIdentityStore) -> None:
     user = user_of(store)
     number = store.add_token(TOKEN)
     assert store.token("invite", TOKEN.digest) == replace(TOKEN, id=number)
@@ -449,7 +449,7 @@ def test_a_token_is_spent_once_and_not_when_its_time_is_over(people: People) -> 
         ) == 1  # fmt: skip
 
 
-def test_an_invitation_and_its_account_are_one(store: IdentityStore) -> None:
+def test_an_invitation_and_its_account_are_one(store: SqlIdentityStore) -> None:
     """The address being taken leaves the invitation good; the invitation being spent makes nobody."""
     ann = user_of(store)
     store.set_password(ann.id, "hash", NOW)
@@ -517,7 +517,7 @@ def test_a_token_taken_back_is_spent_by_nobody(people: People) -> None:
 # -- the audit log
 
 
-def test_the_log_is_read_newest_first_by_user_and_page(store: IdentityStore) -> None:
+def test_the_log_is_read_newest_first_by_user_and_page(store: SqlIdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     for n in range(5):
         store.note(ann.id, "sign_in", {"n": str(n), "wer": "Ä"}, "192.0.2.1", "Firefox", NOW + n)
@@ -533,7 +533,7 @@ def test_the_log_is_read_newest_first_by_user_and_page(store: IdentityStore) -> 
     assert len(store.audit(None, None, 99)) == 6
 
 
-def test_lines_are_counted_by_user_event_way_and_time(store: IdentityStore) -> None:
+def test_lines_are_counted_by_user_event_way_and_time(store: SqlIdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     failed = ("sign_in_failed", "confirm_failed")
     store.note(ann.id, "sign_in_failed", {"way": "code"}, "", "", NOW)

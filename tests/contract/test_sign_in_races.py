@@ -14,7 +14,7 @@ from tests.people.passkey_authenticator import Authenticator
 from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityStage
 
 from outcry.people.browser_sessions import Origin, SignedIn
-from outcry.people.model import IdentityStore, UserRow
+from outcry.people.model import UserRow
 from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import SecondFactorRequired
@@ -28,7 +28,7 @@ THERE = Origin("198.51.100.7", "the other browser")
 class Interleaved:
     """A store on which another process acts right before the next write of a session."""
 
-    def __init__(self, store: IdentityStore) -> None:
+    def __init__(self, store: SqlIdentityStore) -> None:
         self._store = store
         self.before_session: Callable[[], object] | None = None
 
@@ -267,7 +267,7 @@ def test_of_many_sign_ins_at_the_instant_of_a_change_none_remains(place: Place) 
         assert proved is not None
         keeper = here.add_session(proved, b"keeper %d" % n, "", "", NOW)
 
-        def sign_in(store: IdentityStore, name: bytes, proved: UserRow = proved) -> bool:
+        def sign_in(store: SqlIdentityStore, name: bytes, proved: UserRow = proved) -> bool:
             store.add_session(proved, name, "", "", NOW)
             return True
 

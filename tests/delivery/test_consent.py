@@ -15,8 +15,8 @@ from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.subscription_phases import Sign, moved_on
 from outcry.delivery.subscriptions import NoSubscription
-from outcry.people.mailer import Mail, MailFailed
 from outcry.people.messages import TEXTS
+from outcry.people.smtp import Mail, MailFailed
 
 SITE = "https://outcry.example.com"
 URL_SAFE = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"

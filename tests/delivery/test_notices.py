@@ -12,7 +12,7 @@ from outcry.database.errors import StoreBusy
 from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox_model import Message
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.people.mailer import Mail, MailFailed
+from outcry.people.smtp import Mail, MailFailed
 from outcry.people.store import SqlIdentityStore
 
 SHOWN = "hooks.mysite.dev/…0042"

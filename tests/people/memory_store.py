@@ -7,7 +7,6 @@ from typing import Literal
 
 from outcry.access.model import Tier
 from outcry.database.errors import StoreBusy
-from outcry.people.mailer import Mail, MailFailed
 from outcry.people.model import (
     AuditRow,
     BrowserSession,
@@ -19,6 +18,7 @@ from outcry.people.model import (
     UserRow,
     Ways,
 )
+from outcry.people.smtp import Mail, MailFailed
 
 DAY_NS = 24 * 3600 * 10**9
 KEPT_NS = 100 * DAY_NS
@@ -56,7 +56,7 @@ class PostBox:
 
 
 class MemoryIdentity:
-    """Implements `IdentityStore`."""
+    """`SqlIdentityStore` in memory."""
 
     def __init__(self) -> None:
         self._lock = RLock()

@@ -11,7 +11,7 @@ from tests.people.memory_store import HandClock, MemoryIdentity, PostBox
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
 from outcry.people.model import BrowserSession, UserRow
-from outcry.people.openid_model import OpenIdProvider
+from outcry.people.openid_provider import WebOpenIdProvider
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import Identity
 
@@ -32,7 +32,7 @@ class IdentityStage:
     post: PostBox | None = field(default_factory=PostBox)
     reports: list[str] = field(default_factory=list)
     held: list[Callable[[], None]] | None = None
-    openid: OpenIdProvider | None = None
+    openid: WebOpenIdProvider | None = None
     costly: bool = False
 
     def __post_init__(self) -> None:

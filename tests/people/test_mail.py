@@ -18,8 +18,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from support.certificates import Certificate, certificate
 from tests.people.memory_store import HandClock
 
-from outcry.people.mailer import Mail, MailFailed
-from outcry.people.smtp import SmtpMailer, SmtpServer, smtp_server
+from outcry.people.smtp import Mail, MailFailed, SmtpMailer, SmtpServer, smtp_server
 
 USER, PASSWORD = "outcry", "a secret: with @ and / in it"
 MAIL = Mail(

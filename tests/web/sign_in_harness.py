@@ -24,10 +24,10 @@ from outcry.app.people import People, people_of
 from outcry.app.settings import read_settings
 from outcry.http.server import Binding, build_server
 from outcry.people.browser_sessions import Origin
-from outcry.people.mailer import Mail
 from outcry.people.model import UserRow
 from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
 from outcry.people.service import Identity
+from outcry.people.smtp import Mail
 
 ANN = "ann@example.com"
 BEN = "ben@example.com"

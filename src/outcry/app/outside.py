@@ -6,20 +6,18 @@ from outcry.app.settings import BadSettings, Settings
 from outcry.base.clock import Clock
 from outcry.base.log_events import Report
 from outcry.delivery.consent_links import ConsentLinks
+from outcry.delivery.email_sender import MailSender
 from outcry.delivery.sender import Sender
-from outcry.people.mailer import Mailer
-from outcry.people.openid_model import OpenIdProvider
+from outcry.people.smtp import SmtpMailer, SmtpServer, smtp_server
 
 if TYPE_CHECKING:
-    from outcry.people.smtp import SmtpServer
+    from outcry.people.openid_provider import WebOpenIdProvider
 
 
-def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
+def mailer_of(settings: Settings, clock: Clock) -> SmtpMailer | None:
     """Return the mailer for account emails, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
-    from outcry.people.smtp import SmtpMailer  # noqa: PLC0415
-
     return SmtpMailer(_server(settings), _sender(settings), clock)
 
 
@@ -27,16 +25,12 @@ def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, report
     """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
-    from outcry.delivery.email_sender import MailSender  # noqa: PLC0415
-
     return MailSender(
         _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report
     )
 
 
-def _server(settings: Settings) -> "SmtpServer":
-    from outcry.people.smtp import smtp_server  # noqa: PLC0415
-
+def _server(settings: Settings) -> SmtpServer:
     try:
         return smtp_server(settings.smtp_url)
     except ValueError as problem:
@@ -47,11 +41,11 @@ def _sender(settings: Settings) -> str:
     return f"Outcry <{settings.mail_from}>"
 
 
-def provider_of(settings: Settings, clock: Clock) -> OpenIdProvider | None:
+def provider_of(settings: Settings, clock: Clock) -> "WebOpenIdProvider | None":
     """Return the OpenID provider, or None if none is set."""
     if not settings.oidc_issuer:
         return None
-    from outcry.people.openid_provider import WebOpenIdProvider  # noqa: PLC0415
+    from outcry.people.openid_provider import WebOpenIdProvider  # noqa: PLC0415 - imports joserfc, which loads slowly
 
     return WebOpenIdProvider(
         settings.oidc_name, settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret, clock

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from outcry.app.settings import Settings
-from outcry.people.model import IdentityStore
+from outcry.people.store import SqlIdentityStore
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 SECRET_BYTES = 32
@@ -21,7 +21,7 @@ class MissingSecret(Exception):
     """Accounts exist, but the secret for their API keys and encrypted values is missing or invalid."""
 
 
-def server_secret(settings: Settings, people: IdentityStore) -> bytes:
+def server_secret(settings: Settings, people: SqlIdentityStore) -> bytes:
     """Return the server's secret from the settings or its file. The first start creates the file."""
     if settings.secret:
         return settings.secret.encode()

@@ -14,8 +14,8 @@ from outcry.delivery.consent_links import ConsentLinks, Purpose
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.subscriptions import NoSubscription, Subscriptions
 from outcry.delivery.target_addresses import mailbox_of
-from outcry.people.mailer import Mailer, MailFailed
 from outcry.people.messages import build_message
+from outcry.people.smtp import MailFailed, SmtpMailer
 
 #: Result of a request. `often`: too many requests lately.
 Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
@@ -34,7 +34,7 @@ class MailConsent:
     """
 
     def __init__(
-        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: PromptLimiter,
+        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: SmtpMailer | None, hourly: PromptLimiter,
         weekly: PromptLimiter,
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer

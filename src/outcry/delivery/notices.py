@@ -10,9 +10,9 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.outbox_model import Message
 from outcry.people.audit import Event
-from outcry.people.mailer import Mailer, MailFailed
 from outcry.people.messages import About, build_message
-from outcry.people.model import IdentityStore
+from outcry.people.smtp import MailFailed, SmtpMailer
+from outcry.people.store import SqlIdentityStore
 
 _WHY: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -39,7 +39,7 @@ class OwnerNotices:
     """
 
     def __init__(
-        self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
+        self, store: SqlIdentityStore, mailer: SmtpMailer | None, clock: Clock, public_url: str,
         report: Report,
     ) -> None:  # fmt: skip
         self._store, self._mailer, self._clock = store, mailer, clock

@@ -13,8 +13,9 @@ from outcry.base.clock import Clock
 from outcry.database.errors import StoreBusy
 from outcry.database.revision_cache import RevisionCache
 from outcry.market.units import NANOS_PER_MINUTE
-from outcry.people.model import BrowserSession, IdentityStore, UserRow
+from outcry.people.model import BrowserSession, UserRow
 from outcry.people.refusals import Reason, Refused
+from outcry.people.store import SqlIdentityStore
 
 _DAY_NS = 24 * 60 * NANOS_PER_MINUTE
 IDLE_NS = 14 * _DAY_NS
@@ -51,7 +52,7 @@ class BrowserSessions(RevisionCache):
     `secret`: key of the digests, 16 to 64 bytes. `clock`: decides when sessions end.
     """
 
-    def __init__(self, store: IdentityStore, secret: bytes, clock: Clock) -> None:
+    def __init__(self, store: SqlIdentityStore, secret: bytes, clock: Clock) -> None:
         super().__init__(store.revision)
         self._store, self._secret, self._clock = store, secret, clock
         self._sessions: dict[bytes, BrowserSession] = {}

@@ -22,7 +22,7 @@ KEPT_NS = 100 * NANOS_PER_DAY
 
 
 class SqlCredentials:
-    """Implements the part of `IdentityStore` about credentials."""
+    """Passkeys, recovery codes and one-time tokens."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -133,7 +133,7 @@ class SqlCredentials:
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """Store a new token (its id is ignored); return its id."""
+        """Store a new token (its id is ignored); return its id. Raises `StoreBusy` if its digest exists already."""
         table = schema.tokens
         values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
         values["details"] = json.dumps(dict(row.details))
@@ -150,7 +150,7 @@ class SqlCredentials:
         return None if row is None else _token(row)
 
     def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
-        """Return all unspent tokens of a purpose, newest first."""
+        """Return all unused one-time tokens of a purpose, newest first."""
         table = schema.tokens
         query = select(table).where(table.c.purpose == purpose, table.c.spent_ns.is_(None))
         with self._database.reading() as connection:
@@ -165,7 +165,7 @@ class SqlCredentials:
             )
 
     def revoke_token(self, token_id: int, now_ns: int) -> bool:
-        """Revoke an unspent token."""
+        """Revoke an unused one-time token."""
         with self._database.write("nothing") as connection:
             return spend(connection, now_ns, schema.tokens.c.id == token_id)
 

@@ -8,6 +8,7 @@ stored. Reading it again could use credentials that were never checked.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from outcry.access.limiter import PromptLimiter
 from outcry.base.clock import Clock
@@ -17,14 +18,17 @@ from outcry.people.audit import Event
 from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
 from outcry.people.email_address import read_email, spellings
 from outcry.people.links import Links
-from outcry.people.mailer import Mail, Mailer, MailFailed
-from outcry.people.model import IdentityStore, UserRow, Ways
-from outcry.people.openid_model import OpenIdProvider
+from outcry.people.model import UserRow, Ways
 from outcry.people.passwords import Passwords
 from outcry.people.refusals import Reason, Refused
 from outcry.people.second_factor import SecondFactor
 from outcry.people.sign_in_limits import AttemptLimiter
+from outcry.people.smtp import Mail, MailFailed, SmtpMailer
+from outcry.people.store import SqlIdentityStore
 from outcry.people.tickets import Tickets
+
+if TYPE_CHECKING:  # it imports joserfc, which takes long to load
+    from outcry.people.openid_provider import WebOpenIdProvider
 
 #: Runs work in the background.
 Later = Callable[[Callable[[], None]], object]
@@ -54,9 +58,9 @@ class IdentityBase:
     """
 
     def __init__(
-        self, store: IdentityStore, browser_sessions: BrowserSessions, limiter: PromptLimiter, clock: Clock,
-        secret: bytes, mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
-        openid: OpenIdProvider | None = None,
+        self, store: SqlIdentityStore, browser_sessions: BrowserSessions, limiter: PromptLimiter, clock: Clock,
+        secret: bytes, mailer: SmtpMailer | None = None, public_url: str = "", *, later: Later | None = None,
+        openid: "WebOpenIdProvider | None" = None,
     ) -> None:  # fmt: skip
         self._store, self._browser_sessions, self._clock = store, browser_sessions, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
-from outcry.people.model import OF_A_USER, IdentityStore, Purpose, TokenRow
+from outcry.people.model import OF_A_USER, Purpose, TokenRow
 from outcry.people.refusals import Reason, Refused
+from outcry.people.store import SqlIdentityStore
 
 _TOKEN_BYTES = 32
 _LONGEST = 100
@@ -34,7 +35,7 @@ PAGES: Mapping[Purpose, str] = {
 class Links:
     """Creates and uses up one-time links. `public_url`: start of all links; if empty, links are paths."""
 
-    def __init__(self, store: IdentityStore, clock: Clock, secret: bytes, public_url: str) -> None:
+    def __init__(self, store: SqlIdentityStore, clock: Clock, secret: bytes, public_url: str) -> None:
         self._store, self._clock, self._secret = store, clock, secret
         self._public_url = public_url.rstrip("/")
 

@@ -6,7 +6,7 @@ Emails are plain text with at most one link, on its own line. Only that link is 
 from collections.abc import Mapping
 from typing import Literal
 
-from outcry.people.mailer import Mail
+from outcry.people.smtp import Mail
 
 About = Literal[
     "sign_in",

@@ -10,6 +10,7 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from outcry.base.log_events import LogEvent
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -18,8 +19,11 @@ from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.identity_base import SecondFactorRequired, address_of
 from outcry.people.model import BrowserSession, TokenRow, UserRow
-from outcry.people.openid_model import OpenIdAnswer, OpenIdFailed, OpenIdProvider, OpenIdRequest
+from outcry.people.openid_model import OpenIdAnswer, OpenIdFailed, OpenIdRequest
 from outcry.people.refusals import Reason, Refused
+
+if TYPE_CHECKING:  # it imports joserfc, which takes long to load
+    from outcry.people.openid_provider import WebOpenIdProvider
 
 CALLBACK = "/sign-in/openid/callback"
 TICKET_NS = 10 * NANOS_PER_MINUTE
@@ -174,7 +178,7 @@ class OpenId(UserAdministration):
             callback, facts["state"], facts["nonce"], facts["verifier"], bool(facts["session"])
         )
 
-    def _provider(self) -> OpenIdProvider:
+    def _provider(self) -> "WebOpenIdProvider":
         if self._openid is None or not self._public_url:
             raise Refused(Reason.SIGN_IN_SERVICE)
         return self._openid

@@ -4,7 +4,6 @@ Results are validated (signature, issuer, audience, time, nonce), so that the us
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 
 class OpenIdFailed(Exception):
@@ -39,23 +38,3 @@ class OpenIdAnswer:
     email: str
     email_verified: bool
     authenticated_ns: int | None
-
-
-class OpenIdProvider(Protocol):
-    """Interface of the OpenID provider that the operator configured."""
-
-    @property
-    def name(self) -> str:
-        """Return the name shown on the sign-in page."""
-        ...
-
-    def address(self, request: OpenIdRequest) -> str:
-        """Return the URL to send the browser to. May block; raises `OpenIdFailed`."""
-        ...
-
-    def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Exchange the code that the browser returned with for the person's identity.
-
-        Every request may block for ten seconds; raises `OpenIdFailed`.
-        """
-        ...

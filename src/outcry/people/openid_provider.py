@@ -38,7 +38,10 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 
 class WebOpenIdProvider:
-    """Implements `OpenIdProvider`. An empty `secret` makes a public client, protected by PKCE alone."""
+    """The OpenID provider that the operator configured. `name`: shown on the sign-in page.
+
+    An empty `secret` makes a public client, protected by PKCE alone.
+    """
 
     def __init__(self, name: str, issuer: str, client_id: str, secret: str, clock: Clock) -> None:
         self.name = name
@@ -48,7 +51,7 @@ class WebOpenIdProvider:
         self._asked_ns = 0
 
     def address(self, request: OpenIdRequest) -> str:
-        """Return the URL to send the browser to."""
+        """Return the URL to send the browser to. May block; raises `OpenIdFailed`."""
         digest = hashlib.sha256(request.verifier.encode("ascii")).digest()
         parameters = {
             "response_type": "code",
@@ -66,7 +69,10 @@ class WebOpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Exchange the code that the browser returned with for the person's identity."""
+        """Exchange the code that the browser returned with for the person's identity.
+
+        Every request may block for ten seconds; raises `OpenIdFailed`.
+        """
         form = {
             "grant_type": "authorization_code",
             "code": code,

@@ -15,7 +15,8 @@ from pyotp.totp import TOTP
 from outcry.base.clock import Clock
 from outcry.base.encryption import DecryptionFailed, Encryptor
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.people.model import IdentityStore, UserRow
+from outcry.people.model import UserRow
+from outcry.people.store import SqlIdentityStore
 
 ISSUER = "Outcry"
 STEP_S = 30
@@ -30,7 +31,7 @@ _GROUP = 5
 class SecondFactor:
     """Sets up the second factor and checks its codes."""
 
-    def __init__(self, store: IdentityStore, clock: Clock, secret: bytes) -> None:
+    def __init__(self, store: SqlIdentityStore, clock: Clock, secret: bytes) -> None:
         self._store, self._clock, self._secret = store, clock, secret
         self._encryptor = Encryptor(secret, "totp")
 

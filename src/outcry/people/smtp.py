@@ -23,7 +23,6 @@ import aiosmtplib
 
 from outcry.base.clock import Clock
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.people.mailer import Mail, MailFailed
 
 TIMEOUT_S = 10.0
 _FAREWELL_S = 1.0
@@ -109,14 +108,27 @@ class HandedOver:
     phases_ms: tuple[tuple[str, int], ...] = ()
 
 
+class MailFailed(Exception):
+    """The email could not be sent. The message is fit for the operator's log and contains no secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """An email in plain text to one email address."""
+
+    to: str
+    subject: str
+    text: str
+
+
 class SmtpMailer:
-    """Implements `Mailer` for use from a thread. `sender`: the From header."""
+    """Sends email from a thread. `sender`: the From header."""
 
     def __init__(self, server: SmtpServer, sender: str, clock: Clock) -> None:
         self._server, self._sender, self._clock = server, sender, clock
 
     def send(self, mail: Mail) -> None:
-        """Send an email within ten seconds."""
+        """Send an email within ten seconds. Raises `MailFailed`."""
         try:
             message = new_message(self._sender, mail.to, mail.subject, self._clock.now_ns())
             message.set_content(mail.text)

@@ -32,10 +32,13 @@ from outcry.people.model import AuditRow, BrowserSession, Preferences, UserRole,
 
 
 class SqlIdentityStore(SqlCredentials):
-    """Implements `IdentityStore`."""
+    """Users, their sessions, passkeys, tokens and audit log."""
 
     def revision(self) -> int:
-        """Return a number that increases with every committed change."""
+        """Return a number that increases with every committed change.
+
+        Uses, recovery codes, tokens and audit lines do not change it.
+        """
         return self._database.revision_of_all()
 
     # -- users
@@ -59,7 +62,10 @@ class SqlIdentityStore(SqlCredentials):
         return None if row is None else _user(row)
 
     def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
-        """Link a user to a subject of the OpenID provider, or unlink with None."""
+        """Link a user to a subject of the OpenID provider, or unlink with None.
+
+        Return False if the current link is not `instead_of`, or the subject is linked to another user.
+        """
         users = schema.users
         others = select(users.c.id).where(users.c.openid == openid, users.c.id != user_id)
         query = update(users).where(users.c.id == user_id, users.c.openid.is_not_distinct_from(instead_of))
@@ -86,7 +92,11 @@ class SqlIdentityStore(SqlCredentials):
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
         password_hash: str | None = None, openid: str | None = None,
     ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
-        """Mark an invitation as used and create its account with a credential, atomically."""
+        """Mark an invitation as used and create its account with a credential, atomically.
+
+        `claims`: use an existing account with that email address if it is enabled and has no credentials. Return
+        `spent` if the invitation was used or has expired, `taken` if the email address is taken.
+        """
         users = schema.users
         used = has_way_in("any").label("used")
         known = select(users.c.id, used, users.c.disabled_ns).where(users.c.email == _lower(email))
@@ -114,7 +124,12 @@ class SqlIdentityStore(SqlCredentials):
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
         tier: Tier | None = None, disabled_ns: int | None = None, leaving: Ways | None = None,
     ) -> bool:  # fmt: skip
-        """Change the given fields of a user, and end sessions and links if the user is disabled."""
+        """Change the given fields of a user.
+
+        A new tier also applies to the user's live keys. `disabled_ns` 0 enables the user again. Disabling also stops
+        the user's keys and ends the user's sessions and one-time links. `leaving`: require another operator with such
+        credentials. Return False if there is none, the email address is taken, or the user is unknown.
+        """
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if disabled_ns is not None:
@@ -136,7 +151,11 @@ class SqlIdentityStore(SqlCredentials):
     def set_password(
         self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
     ) -> UserRow | None:
-        """Store a password hash, or None for no password; end the user's sessions and one-time links."""
+        """Store a password hash, or None for no password; end the user's sessions and one-time links.
+
+        Both happen in one transaction. `by`: id of the session that makes the change and continues. Return the updated
+        user; None if the user is unknown or the session `by` has ended.
+        """
         users = schema.users
         query = update(users).where(users.c.id == user_id)
         if by is not None:
@@ -156,7 +175,10 @@ class SqlIdentityStore(SqlCredentials):
             return connection.execute(query.values(password_hash=password_hash)).rowcount == 1
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
-        """Store the encrypted TOTP secret, or None for no second factor."""
+        """Store a user's encrypted TOTP secret, or None for no second factor.
+
+        This resets the last used time step.
+        """
         self._set(user_id, totp_sealed=sealed, totp_step=None, **CHANGED_CREDENTIALS)
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
@@ -182,7 +204,11 @@ class SqlIdentityStore(SqlCredentials):
     def add_session(
         self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
     ) -> int | None:
-        """Store a new session of a user who has just been authenticated; return its id."""
+        """Store a new session of a user who has just been authenticated; return its id.
+
+        `user`: as read when the credentials were checked. Return None if the credentials have changed since, or the
+        user is disabled. With more than `most` sessions, the user's least recently used one ends.
+        """
         table = schema.browser_sessions
         row = {"user_id": user.id, "digest": digest, "address": address, "agent": agent}
         row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
@@ -212,7 +238,7 @@ class SqlIdentityStore(SqlCredentials):
             return [BrowserSession(**row) for row in connection.execute(query).mappings()]
 
     def seen(self, times: Mapping[int, int]) -> None:
-        """Store when sessions were last used, by id (ns UTC)."""
+        """Store when sessions were last used, by id (ns UTC). Does not change `revision`."""
         if not times:
             return
         table = schema.browser_sessions
@@ -222,7 +248,11 @@ class SqlIdentityStore(SqlCredentials):
             connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
 
     def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
-        """Record that a session's user confirmed their identity, and replace the session's token."""
+        """Record that a session's user confirmed their identity, and replace the session's token.
+
+        `user`: as read when the credentials were checked. Return False if the session has ended, the credentials have
+        changed since, or the user is disabled.
+        """
         table = schema.browser_sessions
         in_force = table.c.id.in_(session_in_force(session_id, user.id))
         query = update(table).where(in_force, exists(as_proved(user)))
@@ -241,14 +271,17 @@ class SqlIdentityStore(SqlCredentials):
     def note(
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
-        """Add an entry to the audit log."""
+        """Add an entry to the audit log. Entries are never changed or removed."""
         row = {"user_id": user_id, "event": event, "details": json.dumps(dict(details), ensure_ascii=False)}
         row |= {"address": address, "agent": agent, "at_ns": now_ns}
         with self._database.write("nothing") as connection:
             connection.execute(schema.audit.insert().values(row))
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """Return how many audit entries a user has with these events and this `way` in their details."""
+        """Return how many audit entries a user has with these events and this `way` in their details.
+
+        Only entries later than `since_ns` (UTC) count.
+        """
         table = schema.audit
         # As `note` writes it. Quotes within a value are escaped, so no value can look like this pair.
         pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
