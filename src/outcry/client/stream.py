@@ -4,15 +4,15 @@ Permanent errors (wrong key, unknown symbol) end the stream at once. Temporary e
 streams) are retried with exponential backoff; the delay that the service asks for takes precedence.
 """
 
-import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import IO, Protocol
 
 import msgspec
 
+from outcry.base.backoff import Backoff
 from outcry.client.errors import ApiError, NotOutcry, Unreachable
 from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import Answer, LevelsAnswer
@@ -51,13 +51,13 @@ _TYPES: dict[str, type[StreamEvent]] = {
 
 @dataclass(slots=True)
 class Position:
-    """Where a client is in the event stream.
+    """Where a client is in the event stream, and its delays before a reconnect.
 
-    It is the id of the last event, and the delay before a reconnect that the service asks for.
+    last_id: id of the last event. backoff: the delays; the service may ask for another first one.
     """
 
     last_id: str = ""
-    retry_s: float = _FIRST_DELAY_S
+    backoff: Backoff = field(default_factory=lambda: Backoff(first_s=_FIRST_DELAY_S, longest_s=MAX_DELAY_S))
 
 
 class Connect(Protocol):
@@ -74,13 +74,13 @@ def follow(connect: Connect, sleep: Callable[[float], None] = time.sleep) -> Ite
     Raises `ApiError` and `Unreachable` on a permanent error, and on any error before the first event.
     """
     position = Position()
-    failures = 0
     started = False
     while True:
         try:
             with connect(position.last_id) as lines:
                 for event in read_events(lines, position):
-                    failures, started = 0, True
+                    position.backoff.reset()
+                    started = True
                     yield event
         except ApiError as error:
             if not started or error.status not in _TEMPORARY:
@@ -94,8 +94,7 @@ def follow(connect: Connect, sleep: Callable[[float], None] = time.sleep) -> Ite
             server_delay_s = 0.0
         else:
             server_delay_s = 0.0
-        sleep(max(server_delay_s, _backoff_s(position.retry_s, failures)))
-        failures += 1
+        sleep(max(server_delay_s, position.backoff.next_s()))
 
 
 def read_events(lines: IO[bytes], position: Position) -> Iterator[StreamEvent]:
@@ -117,7 +116,7 @@ def read_events(lines: IO[bytes], position: Position) -> Iterator[StreamEvent]:
         elif field == b"id":
             event_id = value.decode("utf-8", "replace")
         elif field == b"retry" and value.isdigit():
-            position.retry_s = min(int(value[:9]) / 1000, MAX_DELAY_S)
+            position.backoff.first_s = int(value[:9]) / 1000
         elif line in (b"\n", b"\r\n") and (name or data):
             event = _event(name, b"\n".join(data))
             position.last_id = position.last_id if event_id is None else event_id
@@ -135,9 +134,3 @@ def _event(name: str, data: bytes) -> StreamEvent | None:
         return None if kind is None else msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
         raise NotOutcry(f"the server sent an invalid event: {error}") from error
-
-
-def _backoff_s(base_s: float, failures: int) -> float:
-    """Return the delay before the next attempt: exponential, with jitter so that clients do not reconnect together."""
-    max_s = min(base_s * 2 ** min(failures, 10), MAX_DELAY_S)
-    return max_s * random.uniform(0.5, 1.0)  # noqa: S311 - needs no secure randomness
