@@ -56,7 +56,7 @@ def test_who_falls_silent_is_gone_within_two_seconds(jetstream: JetStream) -> No
                 two = await stack.enter_async_context(process(jetstream))
                 await stack.enter_async_context(two.here(["engine"]))
                 await until(lambda two=two: two.name in one.members("engine"), "the other is known")
-                two._beating.cancel()  # type: ignore[union-attr]  # as if it were killed
+                await two._heartbeats.stop()  # pyright: ignore[reportPrivateUsage]  # as if it were killed
                 gone_s.append(await until(lambda: one.members("engine") == [one.name], "it is gone"))
             assert 0.8 < min(gone_s) < 2.5
 

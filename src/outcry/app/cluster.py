@@ -7,6 +7,7 @@ build the parts that a single process has too.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -18,6 +19,7 @@ from outcry.app.live import engine_over
 from outcry.app.people import people_of
 from outcry.app.secret import derived
 from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.tasks import BackgroundTasks, repeat
 from outcry.cluster.alert_tail import AlertTail
 from outcry.cluster.limits.owner import LimitOwner
 from outcry.cluster.limits.shared_limiter import SharedLimiter
@@ -75,6 +77,7 @@ class ClusterSide:
             lambda text: StreamKey.read(text, universe), installation.market_clock, self._say,
         )  # fmt: skip
         self._alerts = AlertTail(installation.registry, installation.alerts, self.calls, self._say)
+        self._tasks = BackgroundTasks(self._say)
         self._running: asyncio.Task[None] | None = None
         self._faulty_until_s: dict[str, float] = {}
         #: Further parts to run, added by the caller before the start.
@@ -108,7 +111,7 @@ class ClusterSide:
                 LogEvent.PUBLIC_URL_MISSING,
                 links=self._installation.site,
             )
-        self._running = self._loop.create_task(self._run(), name="cluster")
+        self._running = self._tasks.start("cluster", self._run())
 
     @property
     def failed(self) -> bool:
@@ -121,10 +124,8 @@ class ClusterSide:
 
     async def stop(self) -> None:
         """Transfer this process's partitions to other processes, then leave the cluster."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
-            self._running = None
+        await self._tasks.stop()
+        self._running = None
 
     async def _run(self) -> None:
         parts = [*self.beside]
@@ -143,18 +144,12 @@ class ClusterSide:
             await claim_bus(link, mark, self._say)
         async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
-                group.create_task(self._kept_up(name, part), name=name)
+                group.create_task(repeat(part, _AGAIN_S, partial(self._part_failed, name)), name=name)
 
-    async def _kept_up(self, name: str, part: Part) -> None:
-        while True:
-            try:
-                await part()
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one failed part must not end the others
-                self._faulty_until_s[name] = monotonic() + _FAULTY_S
-                self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                return  # the part failed while it was being cancelled
-            await asyncio.sleep(_AGAIN_S)
+    def _part_failed(self, name: str, problem: Exception) -> None:
+        """Log the error of a part, which restarts."""
+        self._faulty_until_s[name] = monotonic() + _FAULTY_S
+        self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
 
     # -- parts of the roles, built again at each restart
 

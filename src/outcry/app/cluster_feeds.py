@@ -1,6 +1,5 @@
 """The role `feeds`, built from an installation. Feeds run in this process and send their trades to engines."""
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -11,7 +10,7 @@ from outcry.agent.spool import Spool
 from outcry.app.feeds import parts_of
 from outcry.app.installation import Installation
 from outcry.base.log_events import Report
-from outcry.base.tasks import CANCEL_AGAIN_S, end
+from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.calls import Calls
 from outcry.cluster.remote_streams import RemoteStreams
 from outcry.cluster.shared_connections import SharedConnections
@@ -42,13 +41,11 @@ async def run_feeds(
             spool, StreamOwnerClient(calls), market, installation.registry, complete, report
         )
         supervisor = ConnectionSupervisor(streams, parts_of(installation), several=True)
-        keeping = asyncio.create_task(streams.run(), name="spool")
-        try:
+        async with BackgroundTasks(report) as tasks:
+            tasks.start("spool", streams.run())
             for owner, feed in own:
                 streams.attach(owner, feed)
             await SharedConnections(supervisor, partitions, calls).run()
-        finally:
-            await end([keeping], CANCEL_AGAIN_S)
 
 
 @contextmanager

@@ -74,9 +74,9 @@ class BackgroundTasks:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=limit_s)
 
-    async def stop(self) -> None:
-        """Cancel each task once, so that its cleanup is not interrupted, and wait until all have ended."""
-        await end(self._tasks)
+    async def stop(self, again_s: float | None = None) -> None:
+        """Cancel the tasks and wait until all have ended; once, so that no cleanup is interrupted, or as in `end`."""
+        await end(self._tasks, again_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

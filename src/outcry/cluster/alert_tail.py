@@ -6,10 +6,10 @@ The class polls the database. Notifications of other processes only shorten the 
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TypeVar
 
 from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.tasks import is_set_within
 from outcry.cluster.calls import Calls
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
@@ -49,9 +49,7 @@ class AlertTail:
                 self._seq = known[0].seq if known else 0
                 self._registry.post_known(known[::-1])
                 while True:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(POLL_S):
-                            await self._some.wait()
+                    await is_set_within(self._some, POLL_S)
                     self._some.clear()
                     await self._look()
         finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from outcry.base.log_events import LogEvent
+from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.state_publisher import StatePublisher
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey, TradeLog
@@ -34,7 +35,7 @@ class PartitionWorker:
         self._publisher, self._serve = publisher, serve
         self._served: dict[int, AsyncExitStack] = {}
         self._turns: dict[int, asyncio.Lock] = {}
-        self._anew: dict[int, asyncio.Task[None]] = {}
+        self._renewals = BackgroundTasks(engine.report)
         self._telling: asyncio.TimerHandle | None = None
         engine.on_taken_over = self._taken_over
 
@@ -44,8 +45,7 @@ class PartitionWorker:
         try:
             await self._partitions.run(self._gained, self._lost)
         finally:
-            for task in self._anew.values():
-                task.cancel()
+            await self._renewals.stop()
             if self._telling is not None:
                 self._telling.cancel()
             await self._engine.stop()
@@ -101,9 +101,8 @@ class PartitionWorker:
         Usually this process has lost the partition and is about to be notified.
         """
         partition = partition_of_stream(key.text)
-        if partition not in self._anew:
-            task = self._anew[partition] = asyncio.get_running_loop().create_task(self._renew(partition))
-            task.add_done_callback(lambda _: self._anew.pop(partition, None))
+        if (name := f"renew partition {partition}") not in self._renewals:
+            self._renewals.start(name, self._renew(partition))
 
     async def _renew(self, partition: int) -> None:
         async with self._turn(partition):

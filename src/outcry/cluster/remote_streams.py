@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
 from outcry.agent.contract_follower import ContractFollower
-from outcry.agent.feed_runner import FeedRunner, MarketContext, cancel_all
+from outcry.agent.feed_runner import FeedRunner, MarketContext
 from outcry.agent.spool import Spool
 from outcry.base.errors import ServiceError, StoreUnavailable
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import CANCEL_AGAIN_S, BackgroundTasks
 from outcry.cluster.bus_transport import BusTransport
 from outcry.cluster.stream_owner.client import StreamOwnerClient
 from outcry.live import health
@@ -47,7 +48,8 @@ class RemoteStreams(FeedRunner):
     ) -> None:  # fmt: skip
         super().__init__(spool, BusTransport(owners), market, report, speedup, self._reach)
         self._owners, self._registry, self._complete = owners, registry, complete
-        self._attached: set[asyncio.Task[None]] = set()
+        #: Feeds, and reports on streams without a feed.
+        self._tasks = BackgroundTasks(report)
         #: Last status of streams whose feed has ended.
         self._last: dict[StreamKey, StreamStatus] = {}
         #: Reports in progress on streams without a feed.
@@ -55,11 +57,10 @@ class RemoteStreams(FeedRunner):
 
     async def run(self) -> None:
         """Write the queue of unsent pushes to disk until cancelled; then end every feed."""
-        keeping = asyncio.create_task(self.keep())
         try:
-            await asyncio.Event().wait()
+            await self.keep()
         finally:
-            await cancel_all([keeping, *self._attached, *self._saying.values()])
+            await self._tasks.stop(CANCEL_AGAIN_S)
             await self.close()
 
     # -- feeds of this process
@@ -70,10 +71,7 @@ class RemoteStreams(FeedRunner):
             del self._last[key]
         for key in [key for key in self._saying if (key.owner, key.feed) == (owner, feed.name)]:
             self._saying.pop(key).cancel()
-        task = asyncio.get_running_loop().create_task(self._attached_to(owner, feed))
-        self._attached.add(task)
-        task.add_done_callback(self._attached.discard)
-        return task
+        return self._tasks.start(f"{owner}/{feed.name}", self._attached_to(owner, feed))
 
     async def _attached_to(self, owner: int, feed: Feed) -> None:
         try:
@@ -179,7 +177,7 @@ class RemoteStreams(FeedRunner):
 
     def _say(self, key: StreamKey, say: Callable[[], Awaitable[None]]) -> None:
         if key not in self._saying:
-            task = self._saying[key] = asyncio.get_running_loop().create_task(self._say_it(say))
+            task = self._saying[key] = self._tasks.start(key.text, self._say_it(say))
             task.add_done_callback(lambda done: self._said(key, done))
 
     def _said(self, key: StreamKey, done: asyncio.Task[None]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
+from outcry.base.tasks import repeat
 from outcry.cluster.calls import BusDown, Calls
 from outcry.cluster.latest import KEPT_S, Latest, LatestStates, Order
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, State, read_state
@@ -73,6 +74,8 @@ class StateReplica:
         #: Streams that each process reports as out of date.
         self._late: dict[str, frozenset[str]] = {}
         self._puzzled: set[str] = set()
+        #: Sources that this round of `_keep_time` has not reached.
+        self._unchecked: list[_Source] = []
         #: Whether every state has been received since NATS was last unavailable.
         self.complete = False
 
@@ -80,8 +83,8 @@ class StateReplica:
         """Receive states until cancelled. After that no stream is live until `run` runs again."""
         try:
             async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
-                group.create_task(self._watch())
-                group.create_task(self._keep_time())
+                group.create_task(repeat(self._watch, _RETRY_S))
+                group.create_task(repeat(self._keep_time, _TICK_S))
         finally:
             self.complete = False
             self._heard_s.clear()
@@ -91,19 +94,18 @@ class StateReplica:
     # -- states
 
     async def _watch(self) -> None:
-        while True:
-            with suppress(BusDown):
-                async with aclosing(self._latest.watch()) as states:
-                    turn, until_s = 0, 0.0
-                    async for latest in states:
-                        self._take(latest)
-                        turn = (turn + 1) % _TURN
-                        if not turn:
-                            now_s = monotonic()
-                            until_s = max(until_s, now_s - _AT_ONCE / _A_SECOND) + _TURN / _A_SECOND
-                            await asyncio.sleep(until_s - now_s if self.complete else 0)
-            self.complete = False
-            await asyncio.sleep(_RETRY_S)
+        """Process states until NATS is unavailable."""
+        with suppress(BusDown):
+            async with aclosing(self._latest.watch()) as states:
+                turn, until_s = 0, 0.0
+                async for latest in states:
+                    self._take(latest)
+                    turn = (turn + 1) % _TURN
+                    if not turn:
+                        now_s = monotonic()
+                        until_s = max(until_s, now_s - _AT_ONCE / _A_SECOND) + _TURN / _A_SECOND
+                        await asyncio.sleep(until_s - now_s if self.complete else 0)
+        self.complete = False
 
     def _take(self, latest: Latest | None) -> None:
         if latest is None:
@@ -191,21 +193,16 @@ class StateReplica:
 
     async def _keep_time(self) -> None:
         """Detect missing heartbeats, set the current market time of streams, and remove streams without updates."""
-        rest: list[_Source] = []
-        while True:
-            now_s = monotonic()
-            for source in [one for one, at_s in self._heard_s.items() if now_s - at_s > SILENT_S]:
-                del self._heard_s[source]
-                self._judge_all(source)
-            self._late = {
-                by: late for by, late in self._late.items() if any(by == s[0] for s in self._heard_s)
-            }
-            rest = rest or [*self._sources]
-            for _ in range(min(len(rest), len(self._sources) // _TICKS_A_ROUND + 1)):
-                source = rest.pop()
-                self._let_go(source, now_s)
-                self._judge_all(source)
-            await asyncio.sleep(_TICK_S)
+        now_s = monotonic()
+        for source in [one for one, at_s in self._heard_s.items() if now_s - at_s > SILENT_S]:
+            del self._heard_s[source]
+            self._judge_all(source)
+        self._late = {by: late for by, late in self._late.items() if any(by == s[0] for s in self._heard_s)}
+        rest = self._unchecked = self._unchecked or [*self._sources]
+        for _ in range(min(len(rest), len(self._sources) // _TICKS_A_ROUND + 1)):
+            source = rest.pop()
+            self._let_go(source, now_s)
+            self._judge_all(source)
 
     def _let_go(self, source: _Source, now_s: float) -> None:
         if self.complete:

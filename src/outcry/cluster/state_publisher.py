@@ -6,14 +6,15 @@ Heartbeats name the streams whose state could not be published, so no replica pr
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import msgspec
 
+from outcry.base.log_events import Report, discard
+from outcry.base.tasks import BackgroundTasks, is_set_within, repeat
 from outcry.cluster.calls import BusDown, Calls
 from outcry.cluster.latest import KEPT_S, Latest, LatestStates
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
@@ -84,7 +85,7 @@ class StatePublisher:
 
     def __init__(
         self, registry: Registry, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls,
-        name: str, lost: Callable[[str], object] = lambda _key: None,
+        name: str, lost: Callable[[str], object] = lambda _key: None, report: Report = discard,
     ) -> None:  # fmt: skip
         self._registry, self._runners, self._log = registry, runners, log
         self._latest, self._calls, self._name, self._lost = latest, calls, name, lost
@@ -93,7 +94,7 @@ class StatePublisher:
         self._hurried: set[str] = set()
         self._ready: list[_PendingState] = []
         self._hurry, self._some, self._alerted = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._beside: set[asyncio.Task[None]] = set()
+        self._pending = BackgroundTasks(report)
         registry.on_channels(self._moved)
         registry.on_alerts(self._alerted.set)
 
@@ -101,13 +102,10 @@ class StatePublisher:
 
     async def run(self) -> None:
         """Publish until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                for work in (self._look(), self._put(), self._beat(), self._tell_alerts()):
-                    group.create_task(work)
-        finally:
-            for task in self._beside:
-                task.cancel()
+        async with self._pending, asyncio.TaskGroup() as group:
+            heartbeats = repeat(self._say_alive, BEAT_S)
+            for work in (self._look(), self._put(), heartbeats, self._tell_alerts()):
+                group.create_task(work)
 
     async def take_up(self, partition: int) -> None:
         """Publish the streams of a partition from now on. Call it before they enter the registry."""
@@ -144,9 +142,7 @@ class StatePublisher:
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(next_s - loop.time()):
-                    await self._hurry.wait()
+            await is_set_within(self._hurry, next_s - loop.time())
             if loop.time() < next_s:
                 await self._hurry_on()
             else:
@@ -218,7 +214,7 @@ class StatePublisher:
             self._send(taken)
         else:
             shown.busy = True
-            self._begin(self._when_kept(taken, keeping))
+            self._pending.start("state to publish", self._when_kept(taken, keeping))
         return True
 
     @staticmethod
@@ -256,7 +252,7 @@ class StatePublisher:
                 continue
             for one in ready:
                 if (there := refused.get(one.state.key)) is not None:
-                    self._begin(self._doubt(one.shown, there[0]))
+                    self._pending.start("state refused", self._doubt(one.shown, there[0]))
                 else:
                     self._was_put(one)
                     self._free(one.shown)
@@ -297,17 +293,7 @@ class StatePublisher:
         if shown.key.text in self._hurried:
             self._hurry.set()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
-
     # -- heartbeats and notifications
-
-    async def _beat(self) -> None:
-        while True:
-            await self._say_alive()
-            await asyncio.sleep(BEAT_S)
 
     async def _say_alive(self) -> None:
         now_s = asyncio.get_running_loop().time()

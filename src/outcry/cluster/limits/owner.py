@@ -18,6 +18,7 @@ import msgspec
 
 from outcry.access.limiter import WINDOW_NS
 from outcry.access.sliding_window import SlidingWindowLog, Subjects, heard
+from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.cluster.calls import BusDown, CallRefused, Calls
 from outcry.cluster.limits.messages import (
     LEASE_NS,
@@ -175,12 +176,9 @@ class LimitOwner:
         epoch = _Epoch(f"{self._presence.name}#{next(self._count)}")
         self._epochs[partition] = epoch
         try:
-            async with self._calls.serve(owner_name(partition), self._answer):
-                hearing = asyncio.get_running_loop().create_task(self._collect_histories(partition, epoch))
-                try:
-                    yield
-                finally:
-                    hearing.cancel()
+            async with self._calls.serve(owner_name(partition), self._answer), BackgroundTasks() as tasks:
+                tasks.start("limit histories", self._collect_histories(partition, epoch))
+                yield
         finally:
             if self._epochs.get(partition) is epoch:
                 del self._epochs[partition]
@@ -210,7 +208,7 @@ class LimitOwner:
         epochs = {partition: self._epochs.get(partition) for partition in batch.epochs}
         for epoch in epochs.values():
             if epoch is not None and not epoch.ready.is_set():
-                await _wait_briefly(epoch.ready)
+                await is_set_within(epoch.ready, _ADMISSION_S)
         known = self._admitted(batch, epochs)
         now_ns = self._now_ns()
         decisions: list[LimitDecision | None] = []
@@ -328,11 +326,3 @@ def _decision(
     else:  # an unresponsive replica has leased the remaining requests
         retry_ns = min(_SCARCE_NS, passes[-live] + WINDOW_NS - now_ns if live else _SCARCE_NS)
     return LimitDecision(passed, lease_added, max(0, line.limit - live), reset_ns, retry_ns)
-
-
-async def _wait_briefly(event: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(_ADMISSION_S):
-            await event.wait()
-    except TimeoutError:
-        pass

@@ -8,16 +8,16 @@ owner a replica allows its share of the limit, less the known passes at other re
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
 from time import monotonic_ns
-from typing import Any
 
 import msgspec
 
 from outcry.access.limiter import Verdict
 from outcry.access.sliding_window import PASSED, Subjects, passed
+from outcry.base.tasks import BackgroundTasks, repeat
 from outcry.cluster.calls import BusDown, CallRefused, Calls, NobodyServes
 from outcry.cluster.limits.epochs import OwnerEpochs
 from outcry.cluster.limits.messages import (
@@ -73,7 +73,9 @@ class SharedLimiter:
         self._leases: deque[tuple[int, SubjectState]] = deque()
         self._flush_at: asyncio.Handle | None = None
         self._flush_soon = False
-        self._sending = set[asyncio.Task[None]]()
+        self._sending = BackgroundTasks()
+        #: The partition whose owner is probed next.
+        self._probed = 0
         #: Number of verdicts given without an owner.
         self.alone = 0
 
@@ -137,26 +139,18 @@ class SharedLimiter:
 
     async def run(self) -> None:
         """Renew leases, retry unavailable owners and answer recalls until cancelled; then return all leases."""
-        partition = 0
         try:
             async with (
                 self._calls.serve(replica_name(self._presence.name), self._recalled),
                 self._calls.serve(peer_name(self._presence.name), self._peers.answer),
             ):
-                while True:
-                    await asyncio.sleep(_BEAT_S)
-                    self._renew_leases()
-                    partition = (
-                        (partition + 1) % PARTITIONS
-                    )  # probe one partition in turn, so that an unavailable owner is noticed without requests
-                    for one in {partition, *self._epochs.lost}:
-                        self._spawn(self._send(self._untold(one), {one}, self._deadline_s()))
+                await asyncio.sleep(_BEAT_S)
+                await repeat(self._renew_and_probe, _BEAT_S)
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RETURN_S):
                     await self._return_leases()
-            for sending in self._sending:
-                sending.cancel()
+            await self._sending.stop()
 
     # -- subjects
 
@@ -214,12 +208,8 @@ class SharedLimiter:
                 state.in_flight = True
             for begin in range(0, len(group), _LINES):
                 part = group[begin : begin + _LINES]
-                self._spawn(self._send(part, {state.partition for state in part}, deadline_s, tries))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+                partitions = {state.partition for state in part}
+                self._sending.start("limits", self._send(part, partitions, deadline_s, tries))
 
     @staticmethod
     def _deadline_s() -> float:
@@ -340,6 +330,16 @@ class SharedLimiter:
         return encode(RecallReply(now_ns, number, histories))
 
     # -- leases
+
+    async def _renew_and_probe(self) -> None:
+        """Renew leases, and try unavailable owners.
+
+        Each call also probes one partition in turn, so that an unavailable owner is noticed without requests.
+        """
+        self._renew_leases()
+        self._probed = (self._probed + 1) % PARTITIONS
+        for one in {self._probed, *self._epochs.lost}:
+            self._sending.start("limits", self._send(self._untold(one), {one}, self._deadline_s()))
 
     def _renew_leases(self) -> None:
         """Report on subjects whose lease ends soon; the owner renews the leases used in the meantime."""

@@ -18,6 +18,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.calls import BusDown, NobodyServes
 from outcry.cluster.nats.client import ReconnectingClient
 
@@ -68,7 +69,7 @@ class Link:
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._gathered: dict[str, list[Msg]] = {}
         self._made: set[str] = set()
-        self._opening: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks(report)
         #: Called when the link is lost, and when it is back.
         self.on_lost: list[Callable[[], None]] = []
         self.on_back: list[Callable[[], None]] = []
@@ -76,15 +77,13 @@ class Link:
     # -- lifecycle
 
     async def __aenter__(self) -> Self:
-        self._opening = asyncio.get_running_loop().create_task(self._open(), name="nats")
+        self._tasks.start("nats", self._open())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+        await self._tasks.stop()
         if self._up.is_set():
             with suppress(Error, OSError, TimeoutError):
                 await self._client.flush(1)

@@ -14,6 +14,7 @@ from time import monotonic
 
 from outcry.base.backoff import Backoff
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats import blocking, log_format
 from outcry.cluster.nats.blocking import BlockingBus
@@ -52,7 +53,7 @@ class JetStreamLog:
         self._streams: dict[str, LogStream] = {}
         self._unkept_bytes = 0
         self._ready: list[LogStream] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(report)
         self._name, self._numbers = secrets.token_hex(8), count()
         self._stuck = False
 
@@ -289,9 +290,7 @@ class JetStreamLog:
         with self._turn:
             ready, self._ready = self._ready, []
         for stream in ready:
-            task = self._thread.loop.create_task(self._write(stream), name=stream.subject)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(stream.subject, self._write(stream))
 
     async def _write(self, stream: LogStream) -> None:
         """Write the pending entries of a stream, message by message, until none are left."""

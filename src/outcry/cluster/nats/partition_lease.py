@@ -9,10 +9,10 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import is_set_within
 from outcry.live.partitions import Turn
 
 #: The server releases a partition whose owner has sent no request for this long.
@@ -127,7 +127,7 @@ class PartitionLease:
 
     async def _serve(self, duties: LeaseCallbacks) -> None:
         """Acquire the partition, wait until it is lost or to be released, and end its use."""
-        if not self.left and await self._over_by(self.pinned_s + SETTLED_S):
+        if not self.left and await is_set_within(self._over, self.pinned_s + SETTLED_S - time.monotonic()):
             return
         over = asyncio.ensure_future(self._over.wait())
         gaining = asyncio.ensure_future(duties.gained(self.number))
@@ -150,9 +150,3 @@ class PartitionLease:
             await duties.lost(self.number)
         except Exception as problem:  # noqa: BLE001 - as above: another process acquires it anyway
             duties.report(LogEvent.PARTITION_NOT_RELEASED, partition=self.number, problem=repr(problem))
-
-    async def _over_by(self, at_s: float) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(at_s - time.monotonic()):
-                await self._over.wait()
-        return self._over.is_set()

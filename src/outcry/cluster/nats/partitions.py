@@ -17,6 +17,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks, repeat
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
 from outcry.cluster.nats.partition_lease import BEAT_S, PIN_S, LeaseCallbacks, PartitionLease
@@ -74,20 +75,15 @@ class NatsPartitions:
         self._ended = False
         self._to_prepare.set()
         self._link.on_back.append(self._back)
-        async with subscribed(self._link, f"{self._inbox}.>", self._take):
-            tasks = [asyncio.create_task(self._keep_prepared()), asyncio.create_task(self._keep_seats())]
+        async with subscribed(self._link, f"{self._inbox}.>", self._take), BackgroundTasks() as tasks:
+            tasks.start("stream of partitions", self._keep_prepared())
+            tasks.start("partition leases", self._keep_seats())
             try:
                 async with self._presence.here([self._name]):
-                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                    for task in tasks:
-                        if task.done():
-                            task.result()  # it has failed
+                    await tasks.wait()
             finally:
                 self._link.on_back.remove(self._back)
                 await self._end()
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _back(self) -> None:
         """Create the stream and the consumers again after a reconnect, because the server may have lost its state."""
@@ -110,18 +106,19 @@ class NatsPartitions:
 
     async def _keep_seats(self) -> None:
         await self._link.up()
-        begun_s = time.monotonic()
-        while True:
-            now_s = time.monotonic()
-            for seat in self._seats:
-                if seat.lapsed():
-                    seat.lose()
-            for seat in self._seats:
-                if seat.pin and not seat.given_back and now_s - seat.beaten_s >= BEAT_S:
-                    await self._beat(seat)
-            if not self._ended and now_s - begun_s >= _LOOK_S:
-                await self._balance(now_s)
-            await asyncio.sleep(_TICK_S)
+        balance_from_s = time.monotonic() + _LOOK_S
+        await repeat(lambda: self._keep_seats_once(balance_from_s), _TICK_S)
+
+    async def _keep_seats_once(self, balance_from_s: float) -> None:
+        now_s = time.monotonic()
+        for seat in self._seats:
+            if seat.lapsed():
+                seat.lose()
+        for seat in self._seats:
+            if seat.pin and not seat.given_back and now_s - seat.beaten_s >= BEAT_S:
+                await self._beat(seat)
+        if not self._ended and now_s >= balance_from_s:
+            await self._balance(now_s)
 
     # -- an even share
 

@@ -4,7 +4,6 @@ Missing heartbeats count only while NATS delivers this process's own. After an i
 to reconnect.
 """
 
-import asyncio
 import os
 import secrets
 import socket
@@ -16,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 from nats.aio.msg import Msg
 
+from outcry.base.tasks import BackgroundTasks, repeat
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.link import Link, bus_errors
 from outcry.cluster.nats.subscribing import subscribed
@@ -47,7 +47,7 @@ class NatsPresence:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._roles: Counter[str] = Counter()
         self._blocks = 0
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeats = BackgroundTasks()
         self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # expiry and roles of each process
         self._heard_s = float("-inf")
 
@@ -78,8 +78,8 @@ class NatsPresence:
         """
         self._roles.update(roles)
         self._blocks += 1
-        if self._beating is None:
-            self._beating = asyncio.get_running_loop().create_task(self._keep_beating(), name="presence")
+        if self._blocks == 1:
+            self._heartbeats.start("presence", self._keep_beating())
         try:
             await self._say()
             yield
@@ -88,15 +88,11 @@ class NatsPresence:
             self._blocks -= 1
             await self._say()
             if not self._blocks:
-                beating, self._beating = self._beating, None
-                beating.cancel()
-                await asyncio.gather(beating, return_exceptions=True)
+                await self._heartbeats.stop()
 
     async def _keep_beating(self) -> None:
         async with subscribed(self._link, _SUBJECT, self._take):
-            while True:
-                await self._say()
-                await asyncio.sleep(BEAT_S)
+            await repeat(self._say, BEAT_S)
 
     async def _say(self) -> None:
         beat = _Beat(self._name, tuple(+self._roles))
