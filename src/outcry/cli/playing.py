@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from outcry.agent.pusher import Pusher
+from outcry.base.tasks import BackgroundTasks
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedLost, Heartbeat, Trades
@@ -61,20 +62,19 @@ class Player:
     async def run(self, url: str, key: str) -> None:
         """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for an invalid URL."""
         feed = self._feed
-        readers: list[asyncio.Task[None]] = []
+        readers = BackgroundTasks()
         try:
             with Console(stderr=True).status("Reading files …"):
                 recording = await feed.recording()
             pusher = Pusher(url, key, feed.name, feed.caps)
             contracts = await feed.contracts()
-            readers = [asyncio.create_task(self._read(contract)) for contract in contracts]
+            for contract in contracts:
+                readers.start(contract.key, self._read(contract))
             self._heard_s = dict.fromkeys(contracts, time.monotonic())
             with _progress(recording) as shown, ThreadPoolExecutor(1, "outcry-push") as thread:
                 await self._push(pusher, thread, shown)
         finally:
-            for reader in readers:
-                reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
+            await readers.stop()
             await feed.close()
 
     async def _read(self, contract: Contract) -> None:

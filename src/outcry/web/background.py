@@ -27,8 +27,8 @@ class TooManyTasks(Exception):
     """The user already has the maximum number of tasks running."""
 
 
-class BackgroundTasks:
-    """Runs background tasks. Used on one event loop."""
+class UserThreadPool:
+    """Threads that users share, with a maximum for each user. Used on one event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="background")

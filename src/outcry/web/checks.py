@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from outcry.base.tasks import BackgroundTasks
 from outcry.connections.model import Finding
 
 #: Longer than a check takes, which has its own time-out.
@@ -39,7 +40,7 @@ class Checks:
         self._latest: OrderedDict[ConnectionId, Checked] = OrderedDict()
         self._running: dict[ConnectionId, asyncio.Task[None]] = {}
         #: Running checks, including their `report` calls.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def begin(
         self,
@@ -52,10 +53,7 @@ class Checks:
         if key in self._running or sum(user == key[0] for user, _ in self._running) >= MAX_RUNNING:
             return False
         self._store(key, Checked(now_ns()))
-        task = asyncio.get_running_loop().create_task(self._run(key, check, now_ns, report))
-        self._running[key] = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._running[key] = self._tasks.start("connection check", self._run(key, check, now_ns, report))
         return True
 
     async def _run(

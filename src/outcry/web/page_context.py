@@ -24,7 +24,7 @@ from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.compression import LEAST_BYTES, best_encoding, compressed
 from outcry.http.workers import Workers
 from outcry.people.model import BrowserSession, Preferences, UserRow
-from outcry.web.background import BackgroundTasks
+from outcry.web.background import UserThreadPool
 from outcry.web.checks import Checks
 from outcry.web.form_input import Form, FormRefused, fields_of, refuse_foreign
 
@@ -140,7 +140,7 @@ class PageContext:
         self.templates = templates
         self.static = static
         self.languages = languages
-        self.background, self.checks = BackgroundTasks(), Checks()
+        self.background, self.checks = UserThreadPool(), Checks()
         self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
