@@ -23,7 +23,7 @@ _ELSEWHERE = ("email", "disabled_ns")  # columns of `users` in a `KeyRow`
 
 
 class SqlKeys:
-    """API keys."""
+    """Storage of API keys in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

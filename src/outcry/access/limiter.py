@@ -58,5 +58,5 @@ class PromptLimiter(Limiter, Protocol):
     """A limiter that decides every request at once, without other processes."""
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """See `Limiter`."""
+        """Count one request of a subject: at most `limit` pass in any 60 seconds that end now."""
         ...

@@ -26,7 +26,7 @@ class SlidingWindowLimiter:
 
     @property
     def subjects(self) -> int:
-        """Number of subjects in memory."""
+        """Number of keys and client addresses in memory."""
         return len(self._logs)
 
     def take(self, subject: str, limit: int) -> Verdict:
@@ -53,7 +53,7 @@ class SlidingWindowLimiter:
         return self.take(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """See `Limiter`."""
+        """Return how long ago (ns) each subject with this prefix last had a request allowed, within the window."""
         now_ns = self._now_ns()
         ages_ns = {name: now_ns - log[-1] for name, log in self._logs if log and name.startswith(prefix)}
         return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}

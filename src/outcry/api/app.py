@@ -56,7 +56,7 @@ class Background(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop cleanly."""
+        """Finish pending work and stop the service."""
         ...
 
 
@@ -92,11 +92,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of the application.
-
-    `log`: the stream for JSON log lines. `open_metrics`: allow access to `/metrics` from other machines. `api`: whether
-    this process serves `/api`. `shares_store`: other processes use the same store, see `build_probes`.
-    """
+    """Options with which the web application is built."""
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True

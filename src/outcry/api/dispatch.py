@@ -48,11 +48,7 @@ _ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
 class Dispatcher:
-    """Answers everything under `/api`.
-
-    `timeout_s`: maximum of each wait for the store. `ingest`: the receiver of pushed feeds. `pages`: answer `/page`
-    instead, where a browser session replaces the key.
-    """
+    """Answers every request to a path under `/api`."""
 
     def __init__(
         self,

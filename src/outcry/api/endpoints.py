@@ -59,7 +59,7 @@ class Endpoint:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the parameters."""
+        """The names of the endpoint's query parameters."""
         return frozenset(parameter.name for parameter in self.parameters)
 
 

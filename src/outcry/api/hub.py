@@ -53,7 +53,7 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Start the tasks on the running loop."""
+        """Start the hub's background tasks on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._seq = self._floor = self._live.registry.alert_seq
         self._live.registry.on_alerts(self._on_alerts)
@@ -68,7 +68,7 @@ class Hub:
             reader.end("shutdown")
 
     async def stop(self) -> None:
-        """Stop the tasks and threads."""
+        """Stop the hub's background tasks and threads."""
         self.close()
         await self._tasks.stop()
         self._loop = None

@@ -292,7 +292,7 @@ def _error_schema() -> dict[str, Any]:
 
 
 def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop titles that only repeat the name."""
+    """Remove the titles in a JSON schema that only repeat a field's name."""
     return {key: value for key, value in schema.items() if key != "title"}
 
 

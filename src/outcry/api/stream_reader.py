@@ -57,7 +57,7 @@ class SymbolCursor:
         return live
 
     def state(self, events: SymbolEvents) -> State:
-        """Return the `state` event of these events."""
+        """Return the `state` event among these events."""
         live = events.source in {"personal", "shared"}
         reason = "live" if live else self.reason
         return State(

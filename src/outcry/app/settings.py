@@ -108,12 +108,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles of this process."""
+        """The roles that this process has in a cluster, such as `api` or `engine`."""
         return frozenset(filter(None, (one.strip() for one in self.role.split(",")))) or ROLES
 
     @property
     def patience_s(self) -> float:
-        """Timeout of the store, in seconds."""
+        """How long to wait for the database, in seconds."""
         return self.query_timeout_s or (0.9 if self.cluster else 2.0)
 
     @property

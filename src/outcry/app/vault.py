@@ -149,7 +149,7 @@ def readable_by_others(settings: Settings) -> Path | None:
 
 
 def new_name(store: VaultStore, kept: Iterable[str] = ()) -> str:
-    """Return a key name that was never used."""
+    """Return a name for a new key that no key had before."""
     taken = {row.kid for row in store.vault_keys()} | set(kept)
     return next(name for number in range(1, len(taken) + 2) if (name := f"k{number}") not in taken)
 

@@ -406,7 +406,7 @@ class Report(Protocol):
 
 
 class EventLog(Protocol):
-    """A log of events with three levels."""
+    """Interface of a log of events with three levels."""
 
     def info(self, event: LogEvent, **values: Any) -> None:
         """Write an event that needs no action."""
@@ -422,7 +422,7 @@ class EventLog(Protocol):
 
 
 def discard(event: LogEvent, **fields: Any) -> None:
-    """Discard an event, for parts without a log."""
+    """Discard an event. It stands in for a log where there is none."""
 
 
 def report_to_writer(writer: EventLog) -> Report:

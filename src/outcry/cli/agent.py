@@ -128,7 +128,7 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 
 
 async def _run(plan: Plan, means: Means, log: str) -> int:
-    """Run until a signal, then stop cleanly."""
+    """Run the agent until a signal, then stop it after sending what it can."""
     from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - imports the live engine
     from outcry.agent.feed_runner import MarketContext  # noqa: PLC0415
     from outcry.agent.http_transport import HttpTransport  # noqa: PLC0415

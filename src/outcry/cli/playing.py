@@ -78,7 +78,7 @@ class Player:
             await feed.close()
 
     async def _read(self, contract: Contract) -> None:
-        """Read one stream to its end."""
+        """Read the stream of one contract to its end, into the queue of events to push."""
         try:
             async for event in self._feed.open(contract, Cursor(0)):
                 await self._waiting.put((contract, event))

@@ -161,7 +161,7 @@ class RemoteStreams(FeedRunner):
         return {(key.owner, key.feed) for key in self._registry.keys()} if self._complete() else None  # noqa: SIM118
 
     def streams(self, owner: int, feed: str) -> Sequence[StreamKey]:
-        """Return the streams of a feed."""
+        """Return the keys of a feed's streams."""
         return [key for key in self._registry.keys(owner) if key.feed == feed]
 
     def refuse(self, key: StreamKey, code: str) -> None:

@@ -51,7 +51,7 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
 
 def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: bool) -> bytes:
-    """Return the encoded state of a channel."""
+    """Encode the state of a channel for other processes."""
     availability = channel.availability
     packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(

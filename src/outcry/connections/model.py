@@ -44,7 +44,7 @@ class BrokerField:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker or vendor that has an adapter.
+    """A broker or vendor that Outcry can connect, that is, that has an adapter.
 
     `hosted`: a server may connect it. Otherwise only the agent on the user's own machine may, or a service that runs
     there (setting `local_brokers`). `extra`: the extra to install (`pip install outcry[…]`), empty if none is needed.
@@ -79,7 +79,7 @@ class ConnectionRow:
 
 
 class CheckStep(StrEnum):
-    """Steps of checking a connection, in order."""
+    """Steps of checking a connection, in the order they are done."""
 
     SIGN_IN = "sign_in"  # the vendor is reachable and accepts the credentials
     SUBSCRIBED = "subscribed"  # the vendor sends this contract
@@ -89,7 +89,7 @@ class CheckStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one step of a check.
+    """Result of one step of checking a connection.
 
     `contract`: the contract's key, empty for the whole connection. `passed`: None if the step could not be tried.
     `code`: `ok`, or the fault as in `ConnectionRow.code`. For history it is the quality instead (`ticks`, `bars_1s`,

@@ -37,7 +37,7 @@ class ChatSender(ABC):
 
     @abstractmethod
     def payload(self, said: ChatContent) -> dict[str, object]:
-        """Return the JSON to post."""
+        """Return the JSON to post to the chat, formatted for it."""
 
     @abstractmethod
     def plain_payload(self, said: ChatContent) -> dict[str, object]:

@@ -70,7 +70,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _PartialReply:
-    """The response received so far."""
+    """The part of an HTTP response that has been received so far."""
 
     code: str = OK
     status: int | None = None

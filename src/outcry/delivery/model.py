@@ -25,7 +25,7 @@ class Target(StrEnum):
 
 
 class SubscriptionPhase(StrEnum):
-    """Phase of a subscription.
+    """State of a webhook subscription.
 
     `unconfirmed`: the reader of the email address has not agreed. `paused`: by owner or reader. `disabled`: its
     endpoint accepts no messages.
@@ -104,7 +104,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """Result of a test.
+    """Result of testing a webhook.
 
     `code`: `ok`, or a stable code that has a text. `phases_ms`: durations of `dns`, `connect`, `tls` and `answer`.
     `request`: the request sent, without secrets.

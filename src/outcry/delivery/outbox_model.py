@@ -129,7 +129,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to one subscription.
+    """A message that is to be sent to one subscription, with its alerts.
 
     - `message_id`: the same at every attempt.
     - `entries`: in the order they were written, the same at every attempt; empty for a test.

@@ -51,7 +51,7 @@ def nothing_arrived(queue: Queue, now_ns: int) -> Queue:
 
 
 def failed(queue: Queue, now_ns: int) -> Queue:
-    """Record a failed attempt."""
+    """Record a failed delivery attempt; after several in a row, close the queue for a time."""
     failures = queue.failures + 1
     closed_ns = 0
     if failures >= BREAKS_AT:

@@ -25,13 +25,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Result of one attempt.
+    """Result of one attempt to send a message.
 
     - `code`: `ok`, or a stable code that has a text.
     - `status`: HTTP or SMTP status, None without a response.
     - `wait_ns`: pause that the receiver asks for, None if it does not.
-    - `excerpt`: start of the response, as received. `request`: the request sent, without secrets, for tests of a
-      webhook.
+    - `excerpt`: start of the response, as received.
+    - `request`: the request sent, without secrets, for tests of a webhook.
     - `reported_missed`: the message reported the missed alerts.
     """
 

@@ -219,7 +219,7 @@ class Subscriptions:
         return secret
 
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
-        """Send the test alert now.
+        """Send a test alert to a webhook now.
 
         A success enables a disabled subscription, unless its URL changed during the test. No test is sent to an
         unconfirmed email address.

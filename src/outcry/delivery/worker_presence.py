@@ -98,7 +98,7 @@ def _holder() -> Any:
 
 
 def _holding(now_ns: int) -> Any:
-    """Query workers with unexpired leases.
+    """Query the workers that lease queues now.
 
     A leased queue is due when its lease expires, so an index finds these.
     """

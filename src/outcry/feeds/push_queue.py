@@ -22,7 +22,7 @@ CLOSED, STOPPING = "closed", "stopping"
 
 
 class CrossLoopNotifier:
-    """Wakes waiting tasks on any event loop."""
+    """Wakes waiting tasks, each on its own event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
@@ -72,7 +72,7 @@ class PushQueue:
 
     @property
     def end(self) -> int:
-        """Return the number after the newest event."""
+        """Return the number that the next pushed event gets."""
         return self.taken + len(self.pending)
 
     @property
@@ -92,7 +92,7 @@ class PushQueue:
         return self.idle_s >= EXPIRY_S
 
     def finish(self, why: str) -> None:
-        """End the queue with a reason."""
+        """End the queue with a reason, which its reader receives."""
         with self.lock:
             self.over = self.over or why
             self.pending.clear()
@@ -206,7 +206,7 @@ class PushQueue:
         return bool(self.over)
 
     def done(self, reader: object) -> None:
-        """Mark the oldest event as taken."""
+        """Mark the oldest event as taken by the reader."""
         with self.lock:
             if self.reader is not reader or not self.pending:
                 return

@@ -43,7 +43,7 @@ _MARGIN_NS = 60 * NANOS_PER_SECOND
 class PollResult:
     """Rows from one read of a growing file.
 
-    more: further data is available. reached_ns: all that ended before it was read.
+    more: further data is available. reached_ns: the file contains everything that ended before this time (ns UTC).
     """
 
     batches: list[Batch]

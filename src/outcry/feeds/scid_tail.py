@@ -78,7 +78,7 @@ class ScidTail:
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
-        """Return the file's contract."""
+        """Return the one contract that the file contains."""
         return [self._contract]
 
     async def close(self) -> None:

@@ -107,7 +107,7 @@ class Connections:
             self.exhausted()
 
     def exhausted(self) -> None:
-        """Log that file descriptors are running out."""
+        """Log that the process has run out of file descriptors."""
         self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:

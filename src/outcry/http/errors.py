@@ -57,7 +57,7 @@ class Problem:
 
     @property
     def status(self) -> int:
-        """HTTP status of the code."""
+        """The HTTP status of the error's code."""
         return STATUS[self.code]
 
 
@@ -104,7 +104,7 @@ def allow(methods: Iterable[str]) -> str:
 
 
 def allowed_at(routes: Iterable[BaseRoute], scope: MutableMapping[str, Any]) -> set[str]:
-    """Return the methods accepted by all routes of a path."""
+    """Return the HTTP methods that any route of this path accepts."""
     found = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
     return {method for route in found for method in route.methods or ()}
 

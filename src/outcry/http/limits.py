@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def tier_headers(tier: ApiTier, requests: int) -> Headers:
-    """Return the headers that are the same for all requests of a tier with that limit."""
+    """Return the rate limit headers that are the same for all requests of a tier with that limit."""
     limit = b"%d" % requests
     return [
         (b"x-api-tier", tier.encode("ascii")),
@@ -52,5 +52,5 @@ def limit_header_bytes(verdict: Verdict) -> bytes:
 
 
 def header_bytes(headers: Headers) -> bytes:
-    """Encode headers as they are sent."""
+    """Encode headers as they are sent in a response."""
     return b"".join([b"%s: %s\r\n" % header for header in headers])

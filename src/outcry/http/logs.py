@@ -105,7 +105,7 @@ class AccessLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write all buffered lines."""
+        """Write all buffered log lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

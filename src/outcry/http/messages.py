@@ -25,7 +25,7 @@ class Catalogue:
         self._chosen: dict[str, str] = {}
 
     def choose(self, accept_language: str) -> str:
-        """Return the language of the response."""
+        """Choose the language of a response by the client's `Accept-Language`."""
         known = self._chosen.get(accept_language)
         if known is None:
             known = best_language(accept_language, self.languages)

@@ -43,13 +43,13 @@ class Tally:
         self.sum_ns = 0
 
     def add(self, took_ns: int) -> None:
-        """Count one request."""
+        """Count one request with its duration."""
         self.buckets[0 if took_ns <= _FIRST_NS else bisect_left(_BOUNDS_NS, took_ns)] += 1
         self.sum_ns += took_ns
 
     @property
     def count(self) -> int:
-        """Number of requests counted."""
+        """Number of requests counted in the histogram."""
         return sum(self.buckets)
 
 
@@ -85,7 +85,7 @@ class Metrics(Collector):
         self._counters.append((name, text, label, read))
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric families."""
+        """Yield all metrics in the form that Prometheus's library expects."""
         requests = CounterMetricFamily(
             "outcry_http_requests", "Requests answered.", labels=("route", "status", "tier")
         )

@@ -38,11 +38,11 @@ class RequestIds:
         self._front = b"%s-00000" % self._stem
 
     def make(self) -> str:
-        """Return a new id."""
+        """Return a new request id."""
         return self.make_bytes().decode("ascii")
 
     def make_bytes(self) -> bytes:
-        """Return a new id as bytes."""
+        """Return a new request id as bytes."""
         count = self._count = self._count + 1
         last = count & 4095
         if not last:

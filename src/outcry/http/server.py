@@ -51,7 +51,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where and how to serve.
+    """Address to listen on, and limits of connections.
 
     trusted_proxies: IP addresses whose `X-Forwarded-For` is trusted, comma-separated. connections_per_client: maximum
     per client address, 0 for no limit. Trusted proxies and the addresses in `uncapped` have no limit.
@@ -184,7 +184,7 @@ def serve(
     on_started: Callable[[str, int], None] | None = None,
     on_stopping: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until a signal.
+    """Run the HTTP server until a signal ends it.
 
     A signal that ends the process is raised again afterwards, so code after this call may not run.
     """

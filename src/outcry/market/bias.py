@@ -171,7 +171,7 @@ class BiasMachine:
 
     @staticmethod
     def load(state: object) -> "BiasMachine":
-        """Restore the result of `dump`."""
+        """Restore the state from the result of `dump`."""
         phase, bias, counted = cast("list[Any]", state)
         machine = BiasMachine()
         machine._phase, machine._bias, machine._votes = Phase(phase), Bias(bias), Votes(*counted)

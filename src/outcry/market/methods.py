@@ -12,7 +12,7 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method to compute a profile's levels.
+    """A way to compute a profile's POC and value area.
 
     basis: the unit counted at a row. percent: share of the total that the value area must contain. step: rows compared
     at a time. pair: whether a winning pair is added whole, or row by row up to the target. side_tie: which side wins if

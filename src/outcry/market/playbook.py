@@ -22,7 +22,7 @@ Op = Literal[">", ">=", "<", "<=", "in"]
 
 
 class Status(StrEnum):
-    """Status of a scenario."""
+    """Status of a playbook scenario."""
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class LevelKind(StrEnum):
-    """Types of levels, strongest first.
+    """Kinds of levels in the playbook's table, strongest first.
 
     The order: alert levels, edges of ranges, other past prices, developing levels, derived levels.
     """

@@ -128,7 +128,7 @@ class SessionProfile:
 
 
 def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> SessionProfile:
-    """Compute the levels of a ladder.
+    """Compute the session's levels (POC, value area, tails and others) from its ladder.
 
     `ib_brackets`: number of brackets that begin within 60 minutes of the session's open (2 of 30 minutes). If nothing
     traded in that hour, the first bracket that traded is the initial balance.

@@ -51,7 +51,7 @@ class _Row:
         return BadReference(self.file, self.number, problem, column)
 
     def read(self, column: str, reader: Callable[[str], T]) -> T:
-        """Read a cell that must not be empty."""
+        """Read a cell of the table, which must not be empty."""
         text = self.cells[column]
         if not text:
             raise self.refuse("is empty", column)
@@ -61,7 +61,7 @@ class _Row:
             raise self.refuse(str(problem), column) from problem
 
     def maybe(self, column: str, reader: Callable[[str], T]) -> T | None:
-        """Read a cell that may be empty."""
+        """Read a cell of the table that may be empty; return None if it is."""
         return self.read(column, reader) if self.cells[column] else None
 
     def words(self, column: str) -> tuple[str, ...]:

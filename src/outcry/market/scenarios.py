@@ -33,7 +33,7 @@ class Phase(StrEnum):
 
     @property
     def status(self) -> Status:
-        """Return the status that answers report."""
+        """Return the status under which answers report this phase."""
         if self in {Phase.WAITING, Phase.READY}:
             return Status.PENDING
         return Status.ACTIVE if self is Phase.HALFWAY else Status(self.value)

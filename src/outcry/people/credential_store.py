@@ -133,7 +133,7 @@ class SqlCredentials:
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """Store a new token (its id is ignored); return its id. Raises `StoreBusy` if its digest exists already."""
+        """Store a new one-time token (its id is ignored); return its id."""
         table = schema.tokens
         values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
         values["details"] = json.dumps(dict(row.details))

@@ -51,7 +51,7 @@ class WebOpenIdProvider:
         self._asked_ns = 0
 
     def address(self, request: OpenIdRequest) -> str:
-        """Return the URL to send the browser to. May block; raises `OpenIdFailed`."""
+        """Return the provider's URL to which the browser is sent to sign in."""
         digest = hashlib.sha256(request.verifier.encode("ascii")).digest()
         parameters = {
             "response_type": "code",

@@ -40,7 +40,7 @@ class Fault(StrEnum):
 
 
 def normalised(password: str) -> str:
-    """Return the normalised form of a password."""
+    """Return a password in Unicode normal form NFKC."""
     return unicodedata.normalize("NFKC", password)
 
 

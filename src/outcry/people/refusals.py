@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Reason of a refusal."""
+    """Stable code of why a sign-in or account change was refused."""
 
     WRONG = "wrong"  # email address, password, code or passkey, without naming which
     LINK = "link"  # the link or token is used, expired, unknown, or from another browser

@@ -15,7 +15,7 @@ LONGEST_PAGE = 200
 
 
 class Security(IdentityBase):
-    """Changes of the user's own account."""
+    """A user's changes of the user's own account, such as password and second factor."""
 
     def change_password(self, user: UserRow, session: BrowserSession, password: str, origin: Origin) -> None:
         """Change the password; this ends every other session."""

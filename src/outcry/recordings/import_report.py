@@ -17,10 +17,10 @@ SessionState = Literal["new", "unchanged", "second best"]
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What a file added to one session.
+    """What importing a file added to one session.
 
-    The counts are rows of the file, `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA
-    time zone. `kept` is `second best` if a stored recording of another source or quality has precedence.
+    The counts are rows of the file, `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA time
+    zone. `kept` is `second best` if a stored recording of another source or quality has precedence.
     """
 
     contract: str

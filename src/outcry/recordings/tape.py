@@ -225,7 +225,7 @@ class DbnWriter:
         return TapeFile(self._relative, self._file.hash.hexdigest())
 
     def abandon(self) -> None:
-        """Delete the unfinished file."""
+        """Stop writing, and delete the unfinished tape file."""
         for chunk in self._waiting:
             chunk.cancel()
         with suppress(OSError):  # a full disk refuses the last bytes, which are no longer needed

@@ -45,7 +45,7 @@ class GrantRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of a new grant.
+    """What a new grant permits, and to whom.
 
     name: the tier, the user's email address, or the first characters of a key. roots: empty for all products. licence:
     the class of licence the operator declares; None without a declaration.

@@ -53,7 +53,7 @@ class RecordingRow:
 
     @property
     def file(self) -> TapeFile:
-        """The tape file."""
+        """The tape file of the recording, with its digest."""
         return TapeFile(self.path, self.digest)
 
     @property

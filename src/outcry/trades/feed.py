@@ -40,14 +40,14 @@ LIVE_TRADE = np.dtype(
 
 
 class RowFlag(IntFlag):
-    """Flags of a live row."""
+    """Flags that mark a row of a live feed, such as history."""
 
     BACKFILL = 1  # history: sent before `CaughtUp`, or to repair a gap
     ESTIMATED_TIME = 2  # the feed has no exchange time; `ts_event` is our own
 
 
 class Resume(StrEnum):
-    """How a feed continues after an interruption."""
+    """How a feed continues after an interruption of its connection."""
 
     BY_TIME = "by_time"
     BY_ID = "by_id"

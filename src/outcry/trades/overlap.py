@@ -28,7 +28,7 @@ class Overlap:
 
     @property
     def waits(self) -> bool:
-        """Whether rows may still be repeated."""
+        """Whether the feed may still repeat rows."""
         return bool(self._known)
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:

@@ -198,14 +198,14 @@ def is_feed_name(name: str) -> bool:
 
 
 def write_push(push: Push) -> bytes:
-    """Encode a push."""
+    """Encode a push as the body of a request."""
     events = [_written(event) for event in push.events]
     key, caps = push.contract.key, push.caps
     return msgspec.msgpack.encode(_WirePush(push.session, key, caps, push.first, events, push.again))
 
 
 def write_event(event: Event) -> bytes:
-    """Encode one event."""
+    """Encode one feed event, for a push or for storage."""
     return msgspec.msgpack.encode(_written(event))
 
 

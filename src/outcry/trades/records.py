@@ -48,7 +48,7 @@ class Quality(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Rank of the quality; 0 is best."""
+        """Rank of the quality in comparisons; 0 is best."""
         return list(Quality).index(self)
 
     @property

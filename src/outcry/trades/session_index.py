@@ -51,7 +51,7 @@ class SessionIndex:
         self._period = lru_cache(_MAX_PERIODS)(self._compute)
 
     def split(self, at_ns: NDArray[np.int64]) -> tuple[list[RowSlice], int]:
-        """Split ascending times by session slice.
+        """Split ascending times by session and trade date.
 
         Return `(slice, first, last)` for each, last not included, and the number of times in no slice.
         """

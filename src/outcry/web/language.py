@@ -30,7 +30,7 @@ class Words(Vocabulary):
 
 
 class Languages:
-    """Chooses a language."""
+    """Chooses the language of a page, and provides its translations."""
 
     @staticmethod
     @cache

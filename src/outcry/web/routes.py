@@ -66,6 +66,6 @@ MODULES = (
 
 
 def all_pages() -> Iterator[Page]:
-    """Return all pages."""
+    """Return the routes of all pages."""
     for module in MODULES:
         yield from module.PAGES

@@ -48,7 +48,7 @@ class StaticFiles:
         return f"/static/{self.version}/{name}"
 
     async def serve(self, request: Request) -> Response:
-        """Serve a file."""
+        """Answer a request for a static file."""
         file = self._files.get(request.path_params["name"])
         if file is None or request.path_params["version"] != self.version:
             return Response(status_code=404, headers={"cache-control": "no-store"})

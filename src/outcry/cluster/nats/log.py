@@ -142,9 +142,9 @@ class JetStreamLog:
         return ()
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log.
+        """Remove the log of a stream; there are no damaged files to keep.
 
-        There are no files to rename. An operator's backup of the JetStream stream has the entries.
+        An operator's backup of the JetStream stream has the entries.
         """
         self.forget(key)
 

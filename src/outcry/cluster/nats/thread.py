@@ -47,7 +47,7 @@ class LinkThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of `link`."""
+        """The event loop of this thread, on which `link` runs."""
         return self._loop
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:

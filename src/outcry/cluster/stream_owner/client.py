@@ -56,7 +56,7 @@ class StreamOwnerClient:
         await self._about(key, Refuse(*_of(key), code))
 
     async def retire(self, key: StreamKey) -> None:
-        """Remove a stream from display."""
+        """Ask a stream's owner to remove the stream from display."""
         await self._about(key, Retire(*_of(key)))
 
     async def _about(self, key: StreamKey, asked: StreamRequest) -> bytes:

@@ -30,7 +30,7 @@ class ContractQueue(Inbox[Event]):
         self._taken = taken
 
     def put_rows(self, rows: Rows) -> None:
-        """Queue trades."""
+        """Queue rows of trades for the reader."""
         if not len(rows) or self.problem is not None:
             return
         self.newest_ns = max(self.newest_ns, int(rows["ts_event"].max()))

@@ -107,7 +107,7 @@ class Gateway(DatabentoLiveProtocol):
             self.on_message(GatewayError(str(record.code), record.err[:_LONGEST_TEXT]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection."""
+        """Handle the end of the connection: call `on_lost` with the reason."""
         self.open = False
         self.over.set()
         super().connection_lost(exc)
@@ -143,7 +143,7 @@ def _ignore(_: object) -> None:
 
 
 async def connect_gateway(key: str, place: str, speedup: float) -> Gateway:
-    """Connect and sign in.
+    """Connect to Databento's gateway and sign in.
 
     Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`.
     """

@@ -66,7 +66,7 @@ class TickSubscription(Inbox[Event]):
             self.began.set()
 
     def mark_doubtful(self, why: Status) -> None:
-        """Report that trades may be missing, and why."""
+        """Queue a report that trades may be missing, and why."""
         self.doubtful = True
         self.put(why)
 

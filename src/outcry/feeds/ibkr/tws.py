@@ -34,7 +34,7 @@ class Listener(Protocol):
     """Interface of the receiver of messages from TWS. `request`: the id of the request, -1 for none."""
 
     def on_bytes(self) -> None:
-        """Handle the arrival of any bytes."""
+        """Handle the arrival of any data from TWS, which shows that it responds."""
         ...
 
     def on_batch_end(self) -> None:
@@ -76,7 +76,7 @@ def price_e9(price: float) -> int:
 
 
 class Tws:
-    """One connection. Requests return their id, and raise `ConnectionError` if the connection has ended."""
+    """A connection to TWS or IB Gateway. Requests return their id, and raise `ConnectionError` if it has ended."""
 
     def __init__(self, listener: Listener) -> None:
         for name in ("ib_async", "eventkit"):  # they log accounts, hosts and raw messages
@@ -140,7 +140,7 @@ class Tws:
         return request
 
     def subscribe(self, found: IbContractDetails) -> int:
-        """Subscribe to every trade from now on."""
+        """Subscribe to every trade of a contract from now on; return the request's id."""
         request = self._client.getReqId()
         self._client.reqTickByTickData(request, _of(found), "AllLast", 0, 0)
         return request

@@ -174,7 +174,7 @@ class IbkrSession:
     # -- subscriptions
 
     def subscribe(self, found: IbContractDetails) -> TickSubscription:
-        """Subscribe to every trade from now on."""
+        """Subscribe to every trade of a contract from now on."""
         request = self._send(lambda: self._tws.subscribe(found))
         channel = self._channels[request] = TickSubscription(request)
         if _ALL in self._broken:
@@ -209,7 +209,7 @@ class IbkrSession:
         channel.add(tick)
 
     def on_time(self, at_s: int) -> None:
-        """Send a heartbeat to the streams."""
+        """Handle TWS's time: send a heartbeat to the streams."""
         self._tws_time_ns = limit_clock_skew(at_s * NANOS_PER_SECOND, self._clock)
         self._report_time()
         received_ns = self._clock.now_ns()

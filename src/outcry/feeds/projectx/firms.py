@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Firm:
-    """Base URLs of one firm."""
+    """Base URLs of one firm's ProjectX servers."""
 
     api: str
     hub: str

@@ -69,7 +69,7 @@ def read_answer(body: bytes) -> Answer:
 
 
 def login_problem(answer: Answer) -> CredentialsRejected | FeedLost:
-    """Return the error for a refused login."""
+    """Return the error for a login that the vendor refused."""
     match answer.errorCode:
         case 7:
             return FeedRefused(

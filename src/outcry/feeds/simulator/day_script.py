@@ -18,7 +18,7 @@ Knot = tuple[float, float]
 
 
 class TargetDay(StrEnum):
-    """The day type a script aims for."""
+    """The day type that a script is meant to produce."""
 
     BALANCE = "balance"
     NORMAL = "normal"
@@ -80,17 +80,17 @@ class DayScript:
 
     @property
     def close(self) -> float:
-        """Offset of the close from the open."""
+        """Offset of the closing price from the open, in usual ranges."""
         return self.knots[-1][1]
 
     @property
     def high(self) -> float:
-        """Offset of the highest knot from the open."""
+        """Offset of the script's highest price from the open, in usual ranges."""
         return max(offset for _, offset in self.knots)
 
     @property
     def low(self) -> float:
-        """Offset of the lowest knot from the open."""
+        """Offset of the script's lowest price from the open, in usual ranges."""
         return min(offset for _, offset in self.knots)
 
 

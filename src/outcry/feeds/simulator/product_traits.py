@@ -11,7 +11,7 @@ from outcry.market.units import e9_from_text
 
 @dataclass(frozen=True, slots=True)
 class ProductTraits:
-    """Traits of one product.
+    """Price level, range and activity of one simulated product.
 
     `level_ticks` is the price it returns to, `range_ticks` the usual range of a regular session. `per_hour` is the
     usual number of trades in an hour of regular trading, `lots` the mean size of a trade.

@@ -49,11 +49,11 @@ class FeedChannel:
         )
 
     async def add(self, subscriptions: Sequence[Message]) -> None:
-        """Add subscriptions."""
+        """Subscribe the channel to more events."""
         await self._send({"type": "FEED_SUBSCRIPTION", "add": list(subscriptions)})
 
     async def remove(self, subscriptions: Sequence[Message]) -> None:
-        """Remove subscriptions."""
+        """Unsubscribe the channel from events."""
         await self._send({"type": "FEED_SUBSCRIPTION", "remove": list(subscriptions)})
 
     async def take(self, patience_s: float) -> list[tuple[str, Event]]:
@@ -74,7 +74,7 @@ class FeedChannel:
     # -- from the connection
 
     def receive(self, message: Message) -> None:
-        """Process a message for this channel."""
+        """Process a received message of this channel."""
         match message.get("type"):
             case "CHANNEL_OPENED":
                 self._opened = True

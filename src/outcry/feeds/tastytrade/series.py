@@ -60,7 +60,7 @@ class SaleSeries:
         self._live: list[Sale] = []
 
     def receive(self, event: Event) -> None:
-        """Add a past or live sale. Raises `FeedLost`."""
+        """Add a received sale, past or live, to the series. Raises `FeedLost`."""
         sale = read_sale(event, self._scale)
         if sale.flags & SNAPSHOT_BEGIN:
             again, self.begun = self.begun or self._taken, True
@@ -169,7 +169,7 @@ class CandleSeries:
         self.newest_ns = 0
 
     def receive(self, event: Event) -> None:
-        """Add or replace a candle. Raises `FeedLost`."""
+        """Add a received candle to the series, or replace an earlier version. Raises `FeedLost`."""
         candle = read_candle(event, self._scale)
         if candle.bar is None:
             self._bars.pop(candle.at_ns, None)

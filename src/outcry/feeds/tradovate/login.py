@@ -70,7 +70,7 @@ class ContractAnswer(msgspec.Struct):
 
 
 class Login:
-    """Login of one user.
+    """Login of one user at Tradovate, and requests that need it.
 
     `api` is the base URL without a trailing slash. `device` is the same each time, because the vendor asks the user to
     approve each new device. Waits are divided by `speedup`.

@@ -94,7 +94,7 @@ class Charts(msgspec.Struct):
 
 
 class Size(msgspec.Struct):
-    """An entry of a quote that has a size."""
+    """An entry of a quote of which only the size is used."""
 
     size: float | None = None
 

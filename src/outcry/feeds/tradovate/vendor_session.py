@@ -162,7 +162,7 @@ class TradovateSession:
         await self._answer("md/subscribeQuote", {"symbol": name})
 
     async def unsubscribe(self, chart: TickSubscription, name: str) -> None:
-        """End a subscription."""
+        """End a subscription to ticks."""
         for number in chart.numbers:
             self._charts.pop(number, None)
         if self._lost is not None:

@@ -35,7 +35,7 @@ class AlertType(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """Return the severity that answers report."""
+        """Return the severity of alerts of this type."""
         if self in {
             AlertType.IB_BREAK_UP, AlertType.IB_BREAK_DOWN, AlertType.VA_REJECT_HIGH, AlertType.VA_REJECT_LOW
         }:  # fmt: skip
@@ -97,7 +97,7 @@ class QuietBand:
     until_ns: int
 
     def join(self, other: "QuietBand") -> "QuietBand":
-        """Return the intersection of two bands."""
+        """Return the band in which both bands hold: their intersection."""
         return QuietBand(
             max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns)
         )

@@ -19,7 +19,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "event", "extremeTpos", "t
 
 
 class Phase(StrEnum):
-    """State of the level."""
+    """State of the alert on a poor extreme: armed, resting after it fired, near again, or repaired."""
 
     ARMED = "armed"
     RESTING = "resting"

@@ -17,7 +17,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """Progress of the acceptance."""
+    """How far acceptance beyond the edge has progressed."""
 
     WAITING = "waiting"
     ONCE = "once"
@@ -25,7 +25,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of a bracket close."""
+    """What a bracket close means to the machine."""
 
     BEYOND = "closed beyond"
     BEYOND_AGAIN = "the next one closed beyond (fires)"

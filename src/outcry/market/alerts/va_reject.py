@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of an observation, a five-minute close or a bracket close."""
+    """What an observation, a five-minute close or a bracket close means to the machine."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"

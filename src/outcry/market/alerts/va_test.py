@@ -20,7 +20,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """State of the edge."""
+    """State of the test alert at one edge: whether it is armed, resting after it fired, or used up for the session."""
 
     UNOPENED = "unopened"
     OUTSIDE = "outside"
@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of an observation."""
+    """What an observation means to the machine."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"

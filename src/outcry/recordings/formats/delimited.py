@@ -114,7 +114,7 @@ class TableReader:
         self._numbers: set[str] = set()
 
     def batches(self, file: CountedFile) -> Generator[Batch]:
-        """Yield the table's rows."""
+        """Yield the rows of the table in batches."""
         columns = [self._dialect.columns[role] for role in self._roles]
         for before, block in self._table.blocks(file, columns):
             try:

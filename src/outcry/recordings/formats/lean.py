@@ -38,7 +38,7 @@ _TICK_COLUMNS = {"stamp": 0, "price": 1, "size": 2, "suspicious": 5}
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a LEAN zip, by its name."""
+    """What the name of a LEAN zip's member says about its content."""
 
     info: zipfile.ZipInfo
     day: date

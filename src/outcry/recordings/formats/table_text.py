@@ -58,7 +58,7 @@ class TextTable:
         return self.at_line(0)
 
     def at_line(self, number: int) -> str:
-        """Return a place for error messages."""
+        """Return the text that names a line of the file in error messages."""
         where = f"line {number:,}" if number else "the end"
         return f"{self.inside}, {where}" if self.inside else where
 

@@ -36,7 +36,7 @@ class TimeFormat(StrEnum):
 
     @property
     def naive(self) -> bool:
-        """Return whether parsing requires a zone."""
+        """Return whether timestamps of this format have no time zone, so that one must be given."""
         return self in (
             TimeFormat.ISO,
             TimeFormat.US,

@@ -48,7 +48,7 @@ class AlertLine:
 def alert_lines(
     alerts: Sequence[AlertEntry], formatter_of: Callable[[str], Formatter], answers: Answers
 ) -> list[AlertLine]:
-    """Return rows for alerts, in the same order. formatter_of: returns a product's formatter."""
+    """Return alerts as rows of a list, in the same order. formatter_of: returns a product's formatter."""
     return [_line(alert, formatter_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
 
 

@@ -266,7 +266,7 @@ def _scope(request: PageRequest) -> Scope:
 
 
 def _city(zone: str) -> str:
-    """Return the city in the name of a time zone."""
+    """Return the city that names a time zone, such as New York."""
     return zone.rpartition("/")[2].replace("_", " ")
 
 

@@ -51,12 +51,12 @@ class Operation:
 
     @property
     def anchor(self) -> str:
-        """The operation's anchor on the page."""
+        """The operation's anchor (URL fragment) on the reference page."""
         return self.path.removeprefix("/api/").replace("/", "-")
 
 
 class Contract:
-    """Reads the OpenAPI document."""
+    """The OpenAPI document, parsed for the API reference."""
 
     def __init__(self, document: Json) -> None:
         self._document = document

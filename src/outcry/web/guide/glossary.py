@@ -11,7 +11,7 @@ from outcry.web.page_context import Page, PageContext, PageRequest
 
 
 async def glossary(context: PageContext, request: PageRequest) -> Response:
-    """Show the terms by subject."""
+    """Show the glossary: trade terms, grouped by subject."""
     return context.page(request, "reference/glossary.html")
 
 

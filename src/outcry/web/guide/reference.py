@@ -66,7 +66,7 @@ async def docs(context: PageContext, request: PageRequest) -> Response:
 
 
 async def errors(context: PageContext, request: PageRequest) -> Response:
-    """Show all error codes."""
+    """Show the reference of all error codes."""
     return context.page(request, "reference/errors.html", statuses=STATUS)
 
 

@@ -74,7 +74,7 @@ class View:
         )
 
     def href(self, **changed: str) -> str:
-        """Return the URL of this view with changes."""
+        """Return the URL of this view after applying changes."""
         now = {
             "units": self.units,
             "sector": self.sector,

@@ -116,7 +116,7 @@ class Row:
         return min(shares, default=float("inf"))
 
     def text(self, price: float | None) -> str:
-        """Format a price of this product."""
+        """Format a price in the notation of this product."""
         return number_format.price_text(price, self.notation)
 
 

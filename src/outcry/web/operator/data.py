@@ -143,7 +143,7 @@ async def _data(
 
 
 async def add_grant(context: PageContext, request: PageRequest) -> Response:
-    """Add a grant."""
+    """Add a grant of the operator's data, from a submitted form."""
     context.sender(request)
     form = await context.form(request)
     faults = form.faults
@@ -166,7 +166,7 @@ async def add_grant(context: PageContext, request: PageRequest) -> Response:
 
 
 async def remove_grant(context: PageContext, request: PageRequest) -> Response:
-    """Revoke a grant."""
+    """Revoke a grant of the operator's data, from a submitted form."""
     operator = context.operator(request)
     await context.form(request)
     grant_id = id_in_path(request, "grant_id")

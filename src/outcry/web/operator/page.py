@@ -122,7 +122,7 @@ async def invite(context: PageContext, request: PageRequest) -> Response:
 
 
 async def withdraw(context: PageContext, request: PageRequest) -> Response:
-    """Revoke an invitation."""
+    """Revoke an invitation of a new user."""
     operator = context.operator(request)
     await context.form(request)
     token_id = id_in_path(request, "token_id")
@@ -149,7 +149,7 @@ async def show_link(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_user(context: PageContext, request: PageRequest) -> Response:
-    """Show a user and its settings."""
+    """Show one user's settings to the operator."""
     return await _user(context, request, {}, {})
 
 

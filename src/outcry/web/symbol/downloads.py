@@ -71,7 +71,7 @@ def safe_cell(cell: object) -> str:
 
 
 def plain(price: float | None, notation: Notation) -> str:
-    """Format a price for programs."""
+    """Format a price as a plain decimal number, for programs."""
     if price is None:
         return ""
     whole, _, fraction = price_text(price_e9(price)).partition(".")

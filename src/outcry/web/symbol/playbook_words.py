@@ -147,7 +147,7 @@ def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callab
 
 
 def condition(text: str, words: Words, price: PriceText) -> str:
-    """Return a playbook condition in words."""
+    """Return a condition of a playbook scenario in words."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         return text
