@@ -115,7 +115,7 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
     """Query the entries to write for alerts: one for each matching subscription in these phases.
 
-    Entries of disabled subscriptions are held.
+    Entries of disabled subscriptions are on hold, so they are not sent.
     """
     held = _SUBSCRIPTIONS.phase == SubscriptionPhase.DISABLED.value
     phase = case((held, EntryPhase.HELD.value), else_=EntryPhase.WAITING.value)

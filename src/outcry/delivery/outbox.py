@@ -128,7 +128,7 @@ class SqlOutbox:
     # -- for owners
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return how many alerts of a user's subscription wait, are held, or failed."""
+        """Return how many alerts of a user's subscription wait, are on hold (it is disabled), or failed."""
         counted = select(_OUTBOX.phase, func.count()).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
@@ -160,7 +160,7 @@ class SqlOutbox:
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend entries written since `since_ns` that are held, missed or dead.
+        """Resend entries written since `since_ns` that are on hold, missed or failed permanently.
 
         Return their number. `scope` as in `resend_one`.
         """

@@ -26,7 +26,10 @@ KEPT_NS = 30 * NANOS_PER_DAY
 
 
 class EntryPhase(StrEnum):
-    """Phase of an outbox entry, that is, of the delivery of one alert to one subscription."""
+    """Phase of an outbox entry, that is, of the delivery of one alert to one subscription.
+
+    Held entries are on hold while their subscription is disabled.
+    """
 
     WAITING = "waiting"  # due now or later, or in an attempt
     DELIVERED = "delivered"
@@ -175,7 +178,10 @@ class DeliveryResult:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Number of a subscription's alerts that wait, are held, or failed. Deleted alerts do not count."""
+    """Number of a subscription's alerts that wait, are on hold because it is disabled, or failed.
+
+    Deleted alerts do not count.
+    """
 
     waiting: int
     held: int

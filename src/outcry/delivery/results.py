@@ -162,7 +162,7 @@ def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
 
 
 def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
-    """Change the waiting entries of disabled subscriptions to held, so that they are not sent."""
+    """Put the waiting entries of disabled subscriptions on hold, so that they are not sent."""
     if subscription_ids:
         waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_HELD_FROM))
         connection.execute(update(schema.outbox).where(*waits).values(phase=EntryPhase.HELD.value))

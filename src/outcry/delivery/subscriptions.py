@@ -254,7 +254,7 @@ class Subscriptions:
         return self._outbox.queue(self.one(user_id, subscription_id).id)
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return how many alerts wait, are held, or failed."""
+        """Return how many alerts wait, are on hold because the subscription is disabled, or failed."""
         return self._outbox.backlog(user_id, subscription_id)
 
     def standing(self, now_ns: int) -> DeliveryStatus:
@@ -270,7 +270,7 @@ class Subscriptions:
         return self._woken(count)
 
     def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Resend alerts that were held or failed since `since_ns`; return their number.
+        """Resend alerts that were on hold or failed since `since_ns`; return their number.
 
         Only alerts that the owner may see now are included (`scope`).
         """

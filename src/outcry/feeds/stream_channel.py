@@ -39,7 +39,7 @@ class StreamChannel(Inbox[Event]):
         self._over.set()
 
     def waiting(self) -> list[Trades]:
-        """Return trades that were not read yet."""
+        """Return the queued trades that the stream has not read yet."""
         return [event for event in self._waiting if isinstance(event, Trades)]
 
     async def events(self) -> AsyncGenerator[Event, None]:
