@@ -1,1 +1,1 @@
-"""Live streams: the log, the fold, snapshots, recovery and the registry of live sessions."""
+"""Live streams: the log of trades, the computation of levels and alerts, snapshots, recovery and the registry."""

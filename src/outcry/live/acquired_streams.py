@@ -1,4 +1,4 @@
-"""The streams of this process: acquired from their logs, shown in the registry, and released."""
+"""The streams that this process owns: recovered from their logs, shown in the registry, and released."""
 
 import asyncio
 
@@ -11,17 +11,23 @@ from outcry.trades.feed import Feed
 
 
 class AcquiredStreams:
-    """Adds streams to `runners` and the registry, and removes them again. For one event loop."""
+    """Adds streams that this process acquires to `runners` and the registry, and removes them again.
+
+    For one event loop.
+    """
 
     def __init__(self, runners: Runners, registry: Registry, recovery: Recovery) -> None:
         self.runners, self.registry, self.recovery = runners, registry, recovery
 
     async def acquire(self, key: StreamKey) -> Runner:
-        """Recover a stream from its log. Raises `LogDamaged`, `LogTakenOver`."""
+        """Recover a stream from its log and add it to the registry. Raises `LogDamaged`, `LogTakenOver`."""
         return self._add(await self.recovery.runner(key))
 
     async def acquire_for(self, key: StreamKey, feed: Feed) -> Runner:
-        """Return the runner of a stream for a feed. A recording that is played again starts with an empty stream."""
+        """Return the runner of a stream for a feed, which is recovered from its log if necessary.
+
+        A recording that is played again starts with an empty stream.
+        """
         runner = self.runners.get(key.text)
         if runner is None:
             runner = self._add(await self.recovery.runner_or_empty(key, feed))
@@ -41,13 +47,16 @@ class AcquiredStreams:
         return runner
 
     def drop(self, key: StreamKey) -> None:
-        """Release a stream; its log stays."""
+        """Remove a stream from this process; its log stays."""
         runner = self.runners.pop(key.text)
         if runner is not None:
             runner.stream.close()
         self.registry.drop(key)
 
     async def forget(self, key: StreamKey) -> None:
-        """Release a stream and remove its log, so that it starts empty if a feed delivers its contract again."""
+        """Remove a stream from this process and delete its log.
+
+        It starts empty if a feed delivers its contract again.
+        """
         self.drop(key)
         await self.recovery.forget(key)

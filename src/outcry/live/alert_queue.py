@@ -1,4 +1,4 @@
-"""Alerts on their way from the streams to the store."""
+"""Queue of alerts that streams have fired and that are not in the database yet."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -8,7 +8,7 @@ from outcry.live.model import AlertRow, LogTakenOver, TradeLog
 
 
 class FiredAlerts(NamedTuple):
-    """Alerts that one entry of a stream fired.
+    """Alerts that one entry of a stream's log fired.
 
     stream: its name. position: the position the stream had reached. persisting: completes once the log has persisted
     everything up to that position; None if it has. It is created as the alerts fire, because a stream that is released
@@ -22,12 +22,12 @@ class FiredAlerts(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether the log has persisted the entry that fired them, or has refused it."""
+        """Whether it is known if the log has persisted the entry that fired the alerts."""
         return self.persisting is None or self.persisting.done()
 
 
 class AlertQueue:
-    """Alerts that are not recorded yet, in the order they fired. For one event loop."""
+    """Alerts that are not in the database yet, in the order they fired. For one event loop."""
 
     def __init__(self, log: TradeLog) -> None:
         self._log = log
@@ -48,12 +48,15 @@ class AlertQueue:
             persisting.add_done_callback(lambda _: self._changed.set())
 
     async def wait(self) -> None:
-        """Wait until alerts were added, put back or became decided since the last wait."""
+        """Wait until there may be alerts to record.
+
+        That is when alerts were added, put back or became decided since the last wait.
+        """
         await self._changed.wait()
         self._changed.clear()
 
     def take(self) -> list[FiredAlerts]:
-        """Remove and return the alerts that can be recorded now.
+        """Remove and return the alerts whose log entries are persisted, so that they can be recorded now.
 
         Alerts of one stream are taken in the order they fired, because its position is recorded with them. A stream
         whose log is not persisted yet does not delay the others.
@@ -71,7 +74,7 @@ class AlertQueue:
         return ready
 
     def put_back(self, fired: Sequence[FiredAlerts]) -> None:
-        """Queue alerts again, before all others, that could not be recorded."""
+        """Put alerts that could not be recorded back at the front of the queue."""
         self._fired = [*fired, *self._fired]
         self._changed.set()
 

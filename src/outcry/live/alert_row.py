@@ -1,4 +1,4 @@
-"""Converts an alert of the fold to a row that is stored and sent."""
+"""Converts an alert of a live session to a row that is stored and sent."""
 
 from outcry.live.model import PRICE_PARAMS, AlertRow, StreamKey
 from outcry.market.alerts.machine import Fired

@@ -1,7 +1,7 @@
-"""Stores a stream's completed sessions through the importer, as if its log were an imported file.
+"""Stores a stream's completed sessions through the importer, as if the stream's log were an imported file.
 
-A live session is thus computed by the same code as an imported one, and merged with imported recordings. It is
-complete only if the feed was connected all the time.
+A live session is thus computed by the same code as an imported one, and merged with imported recordings. It is complete
+only if the feed was connected all the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ SessionAt = Callable[[str, int], Session | None]
 
 @dataclass(slots=True)
 class LogReading:
-    """The log of a stream, read as a recording. Implements `Reading`."""
+    """The log of a stream, read like an imported file. Implements `Reading`."""
 
     path: Path
     source: str
@@ -46,7 +46,10 @@ class LogReading:
     _last: Session | None = None
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in batches. A recording has one quality, so a session with any bars is stored as bars."""
+        """Yield the rows of the log in batches.
+
+        A recording has one quality, so a session with any bars is stored as bars.
+        """
         entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
         worst: dict[Session | None, Quality] = {}
         for session, entry in entries:
@@ -102,7 +105,10 @@ def _by_session(
     entries: Sequence[tuple[Session | None, log.TradeRows | log.BarRows]],
     worst: Mapping[Session | None, Quality],
 ) -> Iterator[tuple[Quality, Rows]]:
-    """Yield rows in the quality of their session; trades of a session stored as bars are aggregated together."""
+    """Yield rows, converted to the lowest quality of their session.
+
+    Trades of a session that is stored as bars are aggregated to bars together.
+    """
     apart: dict[Session | None, list[log.TradeRows | log.BarRows]] = {}
     for session, entry in entries:
         if worst[session] is Quality.TICKS:

@@ -77,7 +77,7 @@ class BackgroundLog:
     # -- calls that never wait for the disk
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Append entries at position `first`, in memory.
+        """Queue entries at position `first` for writing.
 
         The first use of a stream reads its file, unless `last` did.
         """
@@ -98,7 +98,10 @@ class BackgroundLog:
             self._begin(stream)
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable that completes once everything appended survives the process; None if it does."""
+        """Return an awaitable for when everything appended is written to files; None if it is already.
+
+        Entries in files survive the process.
+        """
         stream = self._streams.get(key)
         if stream is None or not stream.writing:
             return None
@@ -106,7 +109,7 @@ class BackgroundLog:
             return None if stream.kept_to == stream.last else stream.wait()
 
     def stalled(self, key: str) -> str | None:
-        """Return why nothing of a stream was persisted for two seconds although entries wait."""
+        """Return why entries of a stream have waited for two seconds without any being written, or None."""
         stream = self._streams.get(key)
         if stream is None or not stream.stalled(self._now_s()):
             return None
@@ -119,14 +122,14 @@ class BackgroundLog:
         return any(stream.stalled(now_s) for stream in list(self._streams.values()))
 
     def cut(self, key: str) -> None:
-        """Start a new file with the next entry, so that everything before it can be dropped."""
+        """Start a new file with the next entry, so that the files before it can be removed later."""
         stream = self._streams.get(key) or self._found(key)
         with self._turn:
             stream.cuts.add(stream.last)
             self._begin(stream)
 
     def check_ownership(self, key: str) -> None:
-        """Do nothing, because no other process can write to the files."""
+        """Do nothing: no other process can write to the files."""
 
     def _begin(self, stream: PendingWrites) -> None:
         if not stream.writing:
@@ -137,7 +140,7 @@ class BackgroundLog:
     # -- calls that may wait
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
+        """Return the names of streams with entries (`StreamKey.text`), in `partitions` or in all."""
         with self._turn:
             found = {stream.key for stream in self._streams.values() if stream.flying or stream.pending}
         if partitions is not None:
@@ -154,7 +157,10 @@ class BackgroundLog:
         return stream.last
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Yield the current frames from the one that contains `first` on; those not written yet from memory."""
+        """Yield the frames (batches of entries) of a stream, beginning with the one that contains entry `first`.
+
+        Entries not written yet come from memory.
+        """
         stream = self._found(key)
         with self._turn:
             own = [*stream.flying, *stream.pending]
@@ -184,12 +190,15 @@ class BackgroundLog:
         return self._files.take_notices(key)
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss. Raises `StoreBusy`."""
+        """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator.
+
+        Raises `StoreBusy`.
+        """
         self._leave(key)
         return self._files.salvage(key, position, lost)
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log, but rename files that a person may want to read. Raises `StoreBusy`."""
+        """Remove a stream's log, but keep damaged files under another name for inspection. Raises `StoreBusy`."""
         self._leave(key)
         self._files.quarantine(key)
 
@@ -216,7 +225,7 @@ class BackgroundLog:
         return stream
 
     def _leave(self, key: str) -> None:
-        """Remove a stream from memory after its entries are written, because its files are about to change."""
+        """Remove a stream from memory once its entries are written, because its files are about to change."""
         stream = self._streams.get(key)
         if stream is not None:
             self._settle(stream)
@@ -249,7 +258,7 @@ class BackgroundLog:
                     self._problem = ""
 
     def _written(self, stream: PendingWrites) -> bool:
-        """Write the pending entries of a stream in batches; return False if the disk refuses."""
+        """Write the queued entries of a stream in batches; return False if the disk refuses."""
         try:
             while self._take(stream):
                 if stream.flying:
@@ -263,7 +272,7 @@ class BackgroundLog:
         return True
 
     def _take(self, stream: PendingWrites) -> bool:
-        """Start a file if one is due, and collect the next batch; return False if nothing is pending."""
+        """Take the next batch of queued entries, in a new file if one is due; return False if nothing is queued."""
         with self._turn:
             at = stream.kept_to
             due = not stream.flying and at in stream.cuts

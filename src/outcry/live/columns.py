@@ -1,4 +1,4 @@
-"""Converts rows of trades to plain lists for the fold, row by row for a few rows and through numpy for many.
+"""Converts rows of trades to plain lists for a live session, row by row for a few rows and through numpy for many.
 
 For a few rows plain Python is several times faster than numpy, because numpy's calls dominate. Most feeds send single
 trades.
@@ -23,8 +23,8 @@ _BACKFILL = int(RowFlag.BACKFILL)
 class Columns(NamedTuple):
     """Trades as lists: times (ns UTC), prices (ticks) and sizes (lots), in order of arrival.
 
-    old: for each whether it is too old to fire alerts; None if none is. delay_ns: the least delay from event to receipt
-    of trades that are not history; None if all are.
+    old: for each trade whether it is too old to fire alerts; None if none is. delay_ns: the least delay from event to
+    receipt of trades that are not history; None if all are.
     """
 
     at_ns: list[int]
@@ -35,7 +35,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(rows: Rows, tick_e9: int, lag_ns: int = 0) -> Columns:
-    """Convert rows whose prices are all on the tick. lag_ns: the delay that the feed always has."""
+    """Convert rows whose prices are all on the tick to lists. lag_ns: the delay that the feed always has."""
     stale_ns = STALE_NS + lag_ns
     if len(rows) > FEW:
         live = rows["flags"] & _BACKFILL == 0
@@ -67,7 +67,7 @@ def _old(rows: Rows, stale_ns: int) -> list[bool]:
 
 
 def whole(rows: Rows, tick_e9: int, first_ns: int, end_ns: int, ahead_ns: int) -> bool:
-    """Return whether rows are valid and in order, so that they can be applied without `Intake.trades`.
+    """Return whether rows are valid and in order, so that they can be applied without the checks of `Intake.trades`.
 
     That is: in order within `[first_ns, end_ns)`, on the tick, of possible sizes, and dated at most `ahead_ns` after
     their receipt.

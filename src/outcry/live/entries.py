@@ -1,4 +1,4 @@
-"""Entries of a stream's log: every input of the fold, in the order in which it was applied.
+"""Entries of a stream's log: every input of the computation, in the order in which it was applied.
 
 An entry contains everything that applying it needs, so recovery depends on no other source. Each row counts as one
 entry, so positions and results do not depend on batching.
@@ -17,16 +17,16 @@ from outcry.trades.records import BAR, Quality, Rows
 
 
 class Entry(msgspec.Struct, frozen=True, tag_field="is"):
-    """Base of all entries."""
+    """Base class of all log entries."""
 
     @property
     def count(self) -> int:
-        """The number of positions that the entry takes."""
+        """The number of log positions that the entry takes."""
         return 1
 
 
 class Began(Entry, frozen=True, tag="began"):
-    """The first entry of a stream: properties of its feed.
+    """Log entry, the first of a stream: properties of its feed.
 
     run: identifies one playback of a recording; empty for other feeds. lag_ns: the delay that the feed always has.
     """
@@ -38,13 +38,13 @@ class Began(Entry, frozen=True, tag="began"):
 
 
 class Taken(Entry, frozen=True, tag="taken"):
-    """A process has acquired the stream. The previous owner can append nothing after this entry."""
+    """Log entry: a process has acquired the stream. The previous owner can append nothing after this entry."""
 
     by: str
 
 
 class Opened(Entry, frozen=True, tag="opened"):
-    """A session opens with these references; or the current session continues with new ones."""
+    """Log entry: a session opens with these reference levels, or the current session continues with new ones."""
 
     opening: bytes
 
@@ -57,24 +57,24 @@ class Day(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TradeRows(Entry, frozen=True, tag="trades"):
-    """Trades of one session and trade date, in order of arrival: `LIVE_TRADE` rows as bytes."""
+    """Log entry: trades of one session and trade date, in order of arrival: `LIVE_TRADE` rows as bytes."""
 
     day: Day
     data: bytes
 
     @property
     def rows(self) -> Rows:
-        """The rows as an array."""
+        """The trades as an array."""
         return np.frombuffer(self.data, LIVE_TRADE)
 
     @property
     def count(self) -> int:
-        """The number of positions that the entry takes."""
+        """The number of log positions that the entry takes."""
         return len(self.data) // LIVE_TRADE.itemsize
 
 
 class BarRows(Entry, frozen=True, tag="bars"):
-    """Completed bars of one session and trade date, all of one length: `records.BAR` rows as bytes."""
+    """Log entry: completed bars of one session and trade date, all of one length: `records.BAR` rows as bytes."""
 
     day: Day
     data: bytes
@@ -84,17 +84,17 @@ class BarRows(Entry, frozen=True, tag="bars"):
 
     @property
     def rows(self) -> Rows:
-        """The rows as an array."""
+        """The bars as an array."""
         return np.frombuffer(self.data, BAR)
 
     @property
     def count(self) -> int:
-        """The number of positions that the entry takes."""
+        """The number of log positions that the entry takes."""
         return len(self.data) // BAR.itemsize
 
 
 class Replacement(Entry, frozen=True, tag="replacement"):
-    """All trades of one session between two timestamps (half-open) that replace the bars of that time.
+    """Log entry: all trades of one session between two times (half-open), which replace the bars of that time.
 
     `LIVE_TRADE` rows as bytes.
     """
@@ -106,25 +106,25 @@ class Replacement(Entry, frozen=True, tag="replacement"):
 
     @property
     def rows(self) -> Rows:
-        """The rows as an array."""
+        """The trades as an array."""
         return np.frombuffer(self.data, LIVE_TRADE)
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """Event time has reached this timestamp (ns UTC) without a trade."""
+    """Log entry: event time has reached this timestamp (ns UTC) without a trade."""
 
     at_ns: int
 
 
 class Caught(Entry, frozen=True, tag="caught"):
-    """History is complete up to this timestamp (ns UTC). Alerts fire for trades after this entry."""
+    """Log entry: history is complete up to this timestamp (ns UTC). Alerts fire for trades after this entry."""
 
     at_ns: int
     quality: Quality
 
 
 class Hole(Entry, frozen=True, tag="hole"):
-    """Trades between two timestamps (half-open) are missing."""
+    """Log entry: trades between two timestamps (half-open) are missing."""
 
     from_ns: int
     to_ns: int
@@ -132,14 +132,14 @@ class Hole(Entry, frozen=True, tag="hole"):
 
 
 class Mended(Entry, frozen=True, tag="mended"):
-    """The missing trades between two timestamps have been delivered."""
+    """Log entry: the missing trades between two timestamps have been delivered."""
 
     from_ns: int
     to_ns: int
 
 
 class Amended(Entry, frozen=True, tag="amended"):
-    """A trade was cancelled or corrected. id: the feed's number of the trade; price in 10⁻⁹."""
+    """Log entry: a trade was cancelled or corrected. id: the feed's number of the trade; price in 10⁻⁹."""
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -148,19 +148,19 @@ class Amended(Entry, frozen=True, tag="amended"):
 
 
 class Stored(Entry, frozen=True, tag="stored"):
-    """A completed session or trade date is in the store, such as `rth 2026-01-02` or `day 2026-01-02`."""
+    """Log entry: a completed session or trade date is in the database, such as `rth 2026-01-02` or `day 2026-01-02`."""
 
     what: str
 
 
 class Lost(Entry, frozen=True, tag="lost"):
-    """Replaces entries that were lost with a damaged file of the log."""
+    """Log entry that replaces entries which were lost with a damaged file of the log."""
 
     entries: int
 
     @property
     def count(self) -> int:
-        """The number of positions that the entry takes."""
+        """The number of log positions that the entry takes."""
         return self.entries
 
 
@@ -185,12 +185,12 @@ _decoder = msgspec.msgpack.Decoder(LogEntry)
 
 
 def encode(entry: LogEntry) -> bytes:
-    """Encode an entry."""
+    """Encode a log entry."""
     return _encoder.encode(entry)
 
 
 def decode(frame: Frame) -> LogEntry:
-    """Decode the entry of a frame. Raises `LogDamaged`."""
+    """Decode the log entry in a frame. Raises `LogDamaged`."""
     try:
         entry = _decoder.decode(frame.blob)
     except msgspec.DecodeError as problem:
@@ -203,9 +203,9 @@ def decode(frame: Frame) -> LogEntry:
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
-    """Leave out rows of other trade dates. Those are stored already, but can still be in the log.
+    """Return entries without rows of other trade dates, which are stored already but can still be in the log.
 
-    If a trade was amended, all rows are returned, because it may belong to any of those dates.
+    If a trade was amended, all entries are returned, because it may belong to any of those dates.
     """
     if any(isinstance(entry, Amended) for entry in entries):
         return entries
@@ -217,7 +217,7 @@ def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
 
 
 def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
-    """Yield the rows of entries after all amendments and replacements among them.
+    """Yield the rows of entries after applying all amendments and replacements among them.
 
     Cancelled trades are left out. Bars replace earlier rows of trades of the same time. Trades of a `Replacement`
     replace bars.
@@ -245,7 +245,7 @@ def settled(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
 
 
 def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
-    """Leave out trades of times for which bars were received later."""
+    """Leave out trades of times for which bars were received later, because the bars include them."""
     first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
     bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
     if not bars:
@@ -313,7 +313,7 @@ def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
 
 
 def lost_spans(entries: Iterable[LogEntry], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
-    """Return the times (half-open, ns UTC) of lost entries: from the row before them to the row after.
+    """Return the time spans (half-open, ns UTC) of lost entries: from the row before them to the row after.
 
     since_ns, until_ns: the limits if there is no row before or after them.
     """

@@ -46,7 +46,7 @@ class FollowedStream(Protocol):
         ...
 
     def closed(self) -> None:
-        """Record that the feed closed the connection without an error."""
+        """Record that the feed ended the stream without an error, so it will be opened again."""
         ...
 
     def not_stored(self, problem: OSError) -> None:
@@ -87,7 +87,7 @@ async def follow_until_ended(stream: FollowedStream, speedup: float) -> None:
 
 
 class FeedSupervisor:
-    """Follows every contract of feeds, including contracts that a roll adds.
+    """Runs feeds: receives every contract of each, including contracts that a roll adds.
 
     speedup: divides all pauses, for tests.
     """
@@ -103,7 +103,7 @@ class FeedSupervisor:
         return self._listed.get((owner, name), frozenset())
 
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
-        """Follow each contract of a feed until all have ended, then close the feed. name: of its streams."""
+        """Receive each contract of a feed until all have ended, then close the feed. name: of its streams."""
         running: dict[Contract, asyncio.Task[None]] = {}
         try:
             while (contracts := await self._list(owner, name, feed)) is not None:

@@ -1,8 +1,8 @@
-"""The log of live streams as files of consecutive frames.
+"""The log of live streams in files of consecutive frames; a frame is a batch of entries.
 
 Each stream has a folder, and each file is named after its first entry: `0/demo/ESZ2026/<first entry>.log`. One process
-at a time uses the log. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a
-stream can end with an incomplete frame, because the file before it is synced to disk first.
+at a time uses the log. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a stream
+can end with an incomplete frame, because the file before it is synced to disk first.
 """
 
 import errno
@@ -90,7 +90,7 @@ class FileLog:
                     self._unsynced_folders.clear()
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
+        """Return the names of streams with entries (`StreamKey.text`), in `partitions` or in all."""
         with self._turn:
             folders = ["/".join(path.parts[-3:]) for path in self._folder.glob("*/*/*/")]
             found = [key for key in sorted(folders) if is_key(key) and _holds_any(self._folder / key)]
@@ -101,7 +101,7 @@ class FileLog:
         return self._looked_up(key).last
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Append entries at position `first`."""
+        """Append entries at position `first` to a stream's newest file."""
         self.append_all(key, [Frame(first, count, blob)])
 
     def append_all(self, key: str, frames: Sequence[Frame]) -> None:
@@ -125,22 +125,25 @@ class FileLog:
                 stream.last = last
 
     def pending_write(self, key: str) -> None:
-        """Return None, because entries are in the file once `append` returns."""
+        """Return None: entries are in the file once `append` returns."""
         return
 
     def stalled(self, key: str) -> str | None:
-        """Return that no log stalls, because entries are in the file once `append` returns."""
+        """Return None: this log writes at once, so it cannot stall."""
         return None
 
     def check_ownership(self, key: str) -> None:
-        """Do nothing, because no other process can write to the files."""
+        """Do nothing: no other process can write to the files."""
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Yield frames from the one that contains `first` on, or from the oldest if that one was dropped."""
+        """Yield the frames of a stream, beginning with the one that contains entry `first`.
+
+        If that was removed, begin with the oldest.
+        """
         return self._frames(key, first, self.last(key))
 
     def cut(self, key: str) -> None:
-        """Start a new file with the next entry, so that everything before it can be dropped."""
+        """Start a new file with the next entry, so that the files before it can be removed later."""
         with self._turn:
             stream = self._stream(key)
             if stream.size:
@@ -176,7 +179,7 @@ class FileLog:
             return self._notices.pop(key, [])
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss."""
+        """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator."""
         with self._turn:
             self._check(key)
             self._forget(key)
@@ -190,7 +193,7 @@ class FileLog:
             )
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log as `forget` does, but rename files that a person may want to read."""
+        """Remove a stream's log as `forget` does, but keep its damaged files under another name for inspection."""
         with self._turn:
             self._check(key)
             self._forget(key)
@@ -233,7 +236,10 @@ class FileLog:
         check_key(key)
 
     def _looked_up(self, key: str) -> _Stream:
-        """Return the files of a stream. Waits for a write in progress only at first use of the stream."""
+        """Return the files of a stream, as known in memory.
+
+        Waits for a write in progress only at first use of the stream.
+        """
         known = self._streams.get(key)
         if known is None:
             with self._turn:
@@ -256,7 +262,7 @@ class FileLog:
         return stream
 
     def _begin(self, key: str, stream: _Stream) -> None:
-        """Start a file with the next entry."""
+        """Create a new file, which starts with the next entry."""
         if key in self._unsynced:  # because only the newest file is checked for an incomplete end
             os.fsync(self._handle(key, stream))
         self._close(key)

@@ -8,7 +8,7 @@ from outcry.trades.coverage import GRACE_NS, Span
 
 
 class GapTracker:
-    """Decides which gaps of a stream are logged. Methods return the entries; the caller logs them.
+    """Decides which gaps of a stream's data are logged. Methods return the log entries; the caller logs them.
 
     root: the product of the stream.
     """
@@ -21,7 +21,7 @@ class GapTracker:
         self._requested_ns = 0
 
     def reopen(self, since_ns: int, caps: ports.FeedCaps, now_ns: int) -> None:
-        """Record the start of the requested history (ns UTC); 0 leaves it to the feed."""
+        """Note that the feed was reopened, and from when on (ns UTC) history was requested; 0: the feed decides."""
         stream = self._stream
         self._requested_ns = since_ns
         self._fillable = [
@@ -33,7 +33,7 @@ class GapTracker:
         ]
 
     def caught_up(self) -> None:
-        """Record that history is complete. The feed will not fill the remaining gaps."""
+        """Note that the feed's history is complete, so it will not fill the remaining gaps."""
         self._fillable = []
 
     def filled(self, until_ns: int) -> list[Mended]:
@@ -47,7 +47,10 @@ class GapTracker:
         return [Mended(*hole) for hole in filled]
 
     def reported(self, event: ports.Gap) -> Hole | None:
-        """Return the gap that the feed reported, if it is new. Gaps that overlap it can no longer be filled."""
+        """Return the gap that the feed reported, if it is new.
+
+        Gaps that overlap it can no longer be filled.
+        """
         self._fillable = [h for h in self._fillable if h[1] <= event.from_ns or event.to_ns <= h[0]]
         return self.new(event.from_ns, event.to_ns, event.why)
 

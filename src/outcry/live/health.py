@@ -1,8 +1,8 @@
 """Health of a feed, determined separately for its connection, subscription, market and clock.
 
-The connection is a state machine with a transition table. A link is stale without messages, measured by our clock. A
-market is stale without trades, measured by the feed's clock and compared with its recent trading frequency. Clock drift
-is the least delay observed, because a larger one can be due to the network (docs/feeds.md).
+The connection is a state machine with a transition table. A connection is stale without messages, measured by our
+clock. A market is stale without trades, measured by the feed's clock and compared with its recent trading frequency.
+Clock drift is the least delay observed, because a larger one can be due to the network (docs/feeds.md).
 """
 
 from collections import deque
@@ -96,7 +96,7 @@ class Health:
     _delays_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DELAYS_KEPT))
 
     def take(self, sign: Sign) -> None:
-        """Apply an event to the phase of the connection."""
+        """Apply an event (`Sign`) to the phase of the connection."""
         self.phase = move(TRANSITIONS, self.phase, sign)
         if sign is Sign.BROKE:  # the next connection reports it again
             self.behind = False
@@ -108,7 +108,7 @@ class Health:
             self.take(Sign.HEARD)
 
     def trouble(self, now_s: float) -> str:
-        """Return why the feed is unreliable, as a stable code; empty if it is not."""
+        """Return why the connection is unreliable, as a stable code; empty if it is not."""
         if self.phase is Phase.REFUSED:
             return self.refusal
         if self.phase in {Phase.CONNECTING, Phase.LOST, Phase.ENDED}:
@@ -127,7 +127,7 @@ class Health:
             self._delays_ns.append(delay_ns)
 
     def market_stale(self, market_ns: int, latest_ns: int) -> bool:
-        """Return whether the market has not traded for too long. latest_ns: its newest trade (ns UTC)."""
+        """Return whether the market has not traded for longer than usual. latest_ns: its newest trade (ns UTC)."""
         return market_ns - latest_ns > self.quiet_limit_ns
 
     @property

@@ -1,8 +1,9 @@
-"""Checks and cleans the rows of a feed before they are logged: on the tick, within trading hours, each trade once.
+"""Checks and cleans the rows of a feed before they are logged.
 
-A feed delivers at least once. After it is reopened, repeated trades are recognised in the overlap only, and by
-multiset: two equal trades are two trades. A late trade is added to its own session. A price between two ticks is set
-aside and counted, never rounded (docs/feeds.md).
+Rows must be on the tick and within trading hours, and each trade is passed on once. A feed delivers at least once.
+After it is reopened, repeated trades are recognised in the overlap only, and by multiset: two equal trades are two
+trades. A late trade is added to its own session. A price between two ticks is set aside and counted, never rounded
+(docs/feeds.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -59,7 +60,7 @@ class IntakeCounts:
 
 @dataclass(frozen=True, slots=True)
 class SessionRows:
-    """Rows of one session and trade date, in order of arrival."""
+    """Rows of one session and trade date that passed the checks, in order of arrival."""
 
     session: Session
     day: Day
@@ -67,8 +68,10 @@ class SessionRows:
 
 
 class Intake:
-    """The intake of one contract. `index`: calendar index of its product; `tick_e9`: tick in 10⁻⁹; `life`: its lifetime
-    (ns)."""
+    """Checks and cleans the rows of one contract.
+
+    `index`: calendar index of its product; `tick_e9`: tick in 10⁻⁹; `life`: when the contract can trade (ns).
+    """
 
     def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: TradingPeriod) -> None:
         self._tick_e9, self._index, self._day_of, self._life = tick_e9, index, day_of, life
@@ -78,7 +81,7 @@ class Intake:
         self.counts = IntakeCounts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
-        """Expect repeated rows up to `latest_ns` after the feed is reopened; `recent` are rows that the log has.
+        """Prepare for a reopened feed, which may repeat rows up to `latest_ns`. `recent`: rows that the log has.
 
         The log contains bars up to `last_bar_ns`, which include all trades before `barred_ns` (ns UTC).
         """
@@ -86,11 +89,14 @@ class Intake:
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
-        """Record that history is complete up to a time (ns UTC). The overlap ends at the newest logged row."""
+        """Note that history is complete up to a time (ns UTC).
+
+        Once that is after the newest logged row, the feed repeats no more rows.
+        """
         self._overlap.caught_up(at_ns)
 
     def trades(self, rows: Rows) -> Iterator[SessionRows]:
-        """Yield new rows among `LIVE_TRADE` rows, split by session and trade date."""
+        """Yield the valid trades among `LIVE_TRADE` rows that are not repeated, split by session and trade date."""
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
         self.counts.repeated += len(plausible) - len(fresh)
@@ -115,7 +121,10 @@ class Intake:
         return SessionRows(cell.session, self._day_of(cell.trade_date), rows)
 
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
-        """Yield new rows among `records.BAR` rows of length `bar_ns`, split by session and trade date."""
+        """Yield the valid bars among `records.BAR` rows that are not repeated, split by session and trade date.
+
+        bar_ns: length of a bar.
+        """
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
         rows = rows[possible]

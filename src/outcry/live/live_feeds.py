@@ -1,4 +1,4 @@
-"""The feeds of the engine: each contract of a feed is followed into its stream."""
+"""The feeds of the engine: receives each contract of each feed into its stream."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -52,7 +52,7 @@ class LiveFeeds:
         return self._attach(name, lambda: self._supervisor.follow(owner, feed.name, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
-        """Run one contract of a feed that delivers any contract on request."""
+        """Run one contract of a feed that delivers contracts on request only."""
         key = StreamKey(owner, feed.name, contract)
         return self._attach(key.text, lambda: self._follow(key, feed))
 
@@ -81,7 +81,7 @@ class LiveFeeds:
             del self._running[task.get_name()]
 
     async def _follow(self, key: StreamKey, feed: Feed) -> None:
-        """Follow one contract until the feed ends, refuses, or another process acquires the stream."""
+        """Receive one contract until its feed ends or refuses, or another process acquires the stream."""
         try:
             runner = await self._acquire(key, feed)
             self.followed.add(key.text)
@@ -98,7 +98,7 @@ class LiveFeeds:
             self.followed.discard(key.text)
 
     async def _acquire(self, key: StreamKey, feed: Feed) -> Runner:
-        """Return the runner of a stream, retrying while its log cannot be read or written."""
+        """Return the runner of a stream; retry while the stream's log cannot be read or written."""
         backoff = Backoff(self._speedup)
         while True:
             try:
@@ -113,7 +113,7 @@ class LiveFeeds:
 
 
 class _FollowedRunner:
-    """A stream of the engine and its feed. Implements `FollowedStream`."""
+    """A stream of the engine together with the feed that delivers it. Implements `FollowedStream`."""
 
     def __init__(
         self,

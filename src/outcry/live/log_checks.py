@@ -17,7 +17,7 @@ def check_key(text: str) -> None:
 
 
 def check_repeat(key: str, last: int, first: int, count: int) -> None:
-    """Accept entries that exist already; raise `ValueError` for a gap or a partial overlap."""
+    """Accept a repetition of entries that exist already. Raises `ValueError` for a gap or a partial overlap."""
     if count < 1:
         raise ValueError(f"{key}: {count} entries cannot be appended")
     if first > last:

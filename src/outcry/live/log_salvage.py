@@ -79,7 +79,7 @@ def _pieces(
 
 
 def _is_whole(piece: _Piece, files: Sequence[tuple[Path, int]]) -> bool:
-    """Return whether a file contains exactly this part, under its own name."""
+    """Return whether a part of the rebuilt log equals one of the old files, so that the file can stay."""
     assert piece.path is not None
     return (
         piece.path,

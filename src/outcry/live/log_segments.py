@@ -49,7 +49,7 @@ def open_segment(path: Path) -> BinaryIO:
 
 
 def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
-    """Yield the frames of a file's first `size` bytes, which start with entry `first`. Raises `NoFrame`."""
+    """Yield the frames in a file's first `size` bytes, which start with entry `first`. Raises `NoFrame`."""
     at = 0
     while at < size:
         head = file.read(min(_HEAD.size, size - at))
@@ -67,11 +67,10 @@ def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
 
 
 def mend(path: Path, first: int) -> tuple[int, int, str]:
-    """Move a file's incomplete end to another file.
+    """Move an incomplete frame at the end of a file to another file.
 
-    Returns the number of the next entry, the remaining size, and a line for the operator.
-
-    A crash leaves such an end, and so does a flipped bit in the last frame. Raises `LogDamaged`.
+    Return the number of the next entry, the remaining size, and a line for the operator. A crash leaves such an end,
+    and so does a flipped bit in the last frame. Raises `LogDamaged`.
     """
     size, last = path.stat().st_size, first
     try:
@@ -91,7 +90,10 @@ def mend(path: Path, first: int) -> tuple[int, int, str]:
 
 
 def _moved(path: Path, at: int, torn: bytes) -> str:
-    """Write an incomplete end to another file and return a line about it; empty for zeros, which are preallocated."""
+    """Write an incomplete frame to another file and return a line about it.
+
+    Return an empty text for zeros, which are preallocated.
+    """
     if not any(torn):
         return ""
     aside = unused_name(path, "damaged")

@@ -1,4 +1,4 @@
-"""A stream with its log: every entry is logged before it is applied.
+"""A stream with its log: every input is logged before it is applied.
 
 After a restart the snapshot and the log restore the same state. Views are captured under a lock that is taken for
 microseconds, and computed outside it.
@@ -23,9 +23,10 @@ _FRAMES_AHEAD = 256
 
 
 class LoggedStream(Stream):
-    """A stream whose inputs are in the log. Call it on the event loop; `capture`, `view` and `snapshot` on any thread.
+    """A stream whose inputs are in a log.
 
-    name: of the stream, `StreamKey.text`. tick_e9: the tick of its product (price in 10⁻⁹).
+    Call it on the event loop; `capture`, `view` and `snapshot` on any thread. name: of the stream, `StreamKey.text`.
+    tick_e9: the tick of its product (price in 10⁻⁹).
     """
 
     def __init__(self, name: str, tick_e9: int, log: TradeLog) -> None:
@@ -44,7 +45,7 @@ class LoggedStream(Stream):
         self.closed = True
 
     async def persisted(self) -> None:
-        """Wait until every logged entry survives the process; nothing computed from them is published before.
+        """Wait until the log has persisted every entry; nothing computed from the entries is published before.
 
         Raises `LogTakenOver`, now and on every later call.
         """
@@ -119,7 +120,10 @@ class LoggedStream(Stream):
                     await asyncio.sleep(0)
 
     def _reapply(self, frame: Frame) -> Outcome | None:
-        """Apply an entry that was logged before; None where it cannot be applied without an entry that was dropped."""
+        """Apply an entry from the log again.
+
+        Return None if that is impossible, because it needs an entry that was dropped.
+        """
         entry = entries.decode(frame)
         if self.position != frame.first:  # earlier entries were dropped with their trade date
             if not isinstance(entry, entries.Began | entries.Opened):
@@ -134,13 +138,13 @@ class LoggedStream(Stream):
 
     @property
     def history_loaded(self) -> bool:
-        """Whether the entries that a refold needs are in memory."""
+        """Whether the log entries that recomputing the open sessions needs are in memory."""
         return self._past is not None and self._past[0] == self.position
 
     async def load_history(self) -> None:
-        """Read the entries that a refold needs on another thread, because a log may be slow or unavailable.
+        """Read the log entries that recomputing the open sessions needs, on another thread.
 
-        Raises `OSError`, `StoreBusy`.
+        A log may be slow or unavailable. Raises `OSError`, `StoreBusy`.
         """
         if not self.history_loaded:
             self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
@@ -171,7 +175,7 @@ class LoggedStream(Stream):
         return captured.view() if captured else None
 
     def snapshot(self) -> tuple[str, int, bytes]:
-        """Return the stream's name, its position and a sealed snapshot as bytes. Safe from any thread."""
+        """Return the stream's name, its position and its encoded snapshot with a digest. Safe from any thread."""
         with self._lock:
             position, held = self.position, self.hold()
         return self.name, position, sealed(self.name, position, held.encode())

@@ -39,7 +39,10 @@ class StreamKey:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Entries that were appended together: `count` entries from position `first` on, encoded in `blob`."""
+    """A batch of log entries that were appended together.
+
+    It has `count` entries from position `first` on, encoded in `blob`.
+    """
 
     first: int
     count: int
@@ -55,17 +58,17 @@ class LogInUse(Exception):
 
 
 class LogTakenOver(Exception):
-    """Another process has written to the stream's log and owns it now; our state of the stream is void."""
+    """Another process has written to the stream's log and owns it now, so our state of the stream is invalid."""
 
 
 class TradeLog(Protocol):
-    """The log of every stream. Positions count entries from 0; a trade is one entry, however trades were batched.
+    """The log of every stream. Positions count entries from 0; each trade is one entry, however trades were batched.
 
     Methods that read or remove entries may raise `StoreBusy` while the log is unavailable.
     """
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
-        """Return the streams with entries, by `StreamKey.text`; those of `partitions`, or all."""
+        """Return the names of streams with entries (`StreamKey.text`), in `partitions` or in all."""
         ...
 
     def last(self, key: str) -> int:
@@ -77,7 +80,7 @@ class TradeLog(Protocol):
         ...
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Append entries at position `first`.
+        """Append entries to a stream's log at position `first`.
 
         Entries that exist already are left as they are, so a repetition does nothing. They survive the process once
         `pending_write` has nothing to wait for. Raises `ValueError` for a gap or a partial overlap, `OSError` for a
@@ -86,7 +89,7 @@ class TradeLog(Protocol):
         ...
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable that completes once everything appended survives the process; None if it does.
+        """Return an awaitable for when everything appended survives the process; None if it does already.
 
         Nothing computed from these entries may be published before. The awaitable raises `LogTakenOver` if the entries
         are lost to another process, and waits while the log is unavailable. For the event loop of the engine.
@@ -94,29 +97,33 @@ class TradeLog(Protocol):
         ...
 
     def stalled(self, key: str) -> str | None:
-        """Return why nothing of a stream was persisted for two seconds although entries wait. Never blocks."""
+        """Return why entries of a stream have waited for two seconds without any being persisted, or None.
+
+        Never blocks.
+        """
         ...
 
     def check_ownership(self, key: str) -> None:
-        """Raise `LogTakenOver` if another process has written to the stream since this one did.
+        """Check that no other process has written to the stream since this one did. Raises `LogTakenOver`.
 
         Call it right before other data is written that depends on the log.
         """
         ...
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Yield the current frames from the one that contains `first` on, or from the oldest if that one was dropped.
+        """Yield the frames of a stream, beginning with the one that contains entry `first`.
 
-        An incomplete end, as a crash leaves it, is cut off. Raises `LogDamaged`.
+        If that was dropped, begin with the oldest. An incomplete end, as a crash leaves it, is cut off. Raises
+        `LogDamaged`.
         """
         ...
 
     def cut(self, key: str) -> None:
-        """Start a new file with the next entry, so that everything before it can be dropped."""
+        """Start a new file with the next entry, so that the entries before it can be dropped later."""
         ...
 
     def drop(self, key: str, before: int) -> None:
-        """Remove the files that contain only entries before a position. `last` is unchanged."""
+        """Remove the files that contain only entries before a position. The result of `last` does not change."""
         ...
 
     def forget(self, key: str) -> None:
@@ -128,17 +135,16 @@ class TradeLog(Protocol):
         ...
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss.
+        """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator.
 
-        There is none if the log is whole or cannot be rebuilt. Damaged files are renamed and not deleted.
-
-        position: of the snapshot that the stream continues from, 0 without one. Lost entries before it become one frame
-        with the blob `lost(count)`; after it the log ends before the first lost entry.
+        There is none if the log is whole or cannot be rebuilt. Damaged files are renamed and not deleted. position: of
+        the snapshot that the stream continues from, 0 without one. Lost entries before it become one frame with the
+        blob `lost(count)`; after it the log ends before the first lost entry.
         """
         ...
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log as `forget` does, but rename files that a person may want to read."""
+        """Remove a stream's log as `forget` does, but keep its damaged files under another name for inspection."""
         ...
 
     def sync(self) -> None:
@@ -208,22 +214,25 @@ class FanOut:
 
 
 class AlertEntries(Protocol):
-    """Outbox entries, which change in the same transaction as their alerts."""
+    """Interface to the outbox, whose entries change in the same transaction as their alerts."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """Add newly recorded alerts for all matching subscriptions."""
+        """Write outbox entries of newly recorded alerts, for all matching subscriptions."""
         ...
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
-        """Remove alerts. Their entries stay but are not sent any more."""
+        """Delete alerts. Their outbox entries stay but are not sent any more."""
         ...
 
 
 class Snapshots(Protocol):
-    """The newest snapshot of every stream. Each method may raise `StoreBusy`."""
+    """Storage of the newest snapshot of every stream. Each method may raise `StoreBusy`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Store `(stream, position, bytes)`, each unless a later one is stored. Does not change the revision."""
+        """Store snapshots `(stream, position, bytes)`, except where a later one is stored.
+
+        Does not change the revision.
+        """
         ...
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
@@ -236,14 +245,17 @@ class Snapshots(Protocol):
 
 
 class LiveStore(Protocol):
-    """Recorded positions and alerts. Every method may raise `StoreBusy`."""
+    """Storage of alerts, and of the position up to which each stream's alerts are stored.
+
+    Every method may raise `StoreBusy`.
+    """
 
     def position(self, key: str) -> int:
         """Return the position up to which a stream's alerts are recorded; 0 for an unknown stream."""
         ...
 
     def forget_stream(self, key: str) -> None:
-        """Remove a stream's position. Its alerts stay."""
+        """Remove the stored position of a stream. Its alerts stay."""
         ...
 
     def forget_alerts(self, key: StreamKey) -> None:
@@ -253,13 +265,12 @@ class LiveStore(Protocol):
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """Record new alerts and the positions reached in one transaction; return the new alerts with `seq`, in order.
+        """Store new alerts and the positions reached in one transaction.
 
-        An alert with the same owner, feed and key is left as it is, and so is a later position. Does not change the
-        revision.
-
-        fan_out: adds each new alert in the same transaction to the outbox of matching subscriptions. These are active
-        or disabled, match its symbol and severity, and belong to an enabled user of the audience.
+        Return the new alerts with `seq`, in order. An alert with the same owner, feed and key is left as it is, and so
+        is a later position. Does not change the revision. fan_out: adds each new alert in the same transaction to the
+        outbox of matching subscriptions. These are active or disabled, match its symbol and severity, and belong to an
+        enabled user of the audience.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The interface that assigns partitions of the work to processes.
+"""Interface that assigns partitions of the streams (or of other work) to processes.
 
 One process at a time owns a partition. A process that was paused may still believe that it owns one, so the stores that
 it writes to must refuse it (`TradeLog`); ownership here is no proof.
@@ -18,12 +18,12 @@ Turn = Callable[[int], Awaitable[None]]
 
 
 def partition_of(name: str) -> int:
-    """Return the partition of a rate limit's subject, or of anything with a name."""
+    """Return the partition to which a name belongs, such as the subject of a rate limit."""
     return crc32(name.encode()) % PARTITIONS
 
 
 def partition_of_stream(key: str) -> int:
-    """Return the partition of a stream, by `StreamKey.text`.
+    """Return the partition to which a stream belongs, given its name (`StreamKey.text`).
 
     All contracts of a feed and product share it, because the front contract is chosen among them.
     """
@@ -31,16 +31,15 @@ def partition_of_stream(key: str) -> int:
 
 
 class Partitions(Protocol):
-    """The partitions of this process as they are gained and lost. For one event loop."""
+    """The partitions of work that this process gains and loses. For one event loop."""
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """Take part until cancelled; call `gained` and `lost` for each partition, one call at a time per partition.
+        """Acquire a share of the partitions until cancelled; call `gained` and `lost` for each.
 
-        `gained` has ended before the partition counts as `owned`. `lost` is called after ownership ended, and after
-        `gained` raised or was cancelled by a loss. Their errors are reported.
-
-        When cancelled, it calls `lost` for each partition, and other processes may acquire them at once. Other
-        processes acquire the partitions of a stopped process within about two seconds, spread evenly.
+        Calls for a partition are made one at a time. `gained` has ended before the partition counts as `owned`. `lost`
+        is called after ownership ended, and after `gained` raised or was cancelled by a loss. Their errors are
+        reported. When cancelled, it calls `lost` for each partition, and other processes may acquire them at once.
+        Other processes acquire the partitions of a stopped process within about two seconds, spread evenly.
         """
         ...
 

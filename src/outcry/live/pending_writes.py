@@ -12,7 +12,7 @@ Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
 
 
 class PendingWrites:
-    """The unwritten entries of one stream.
+    """The entries of one stream that are queued for writing.
 
     last: the position after the newest entry, written or not. flying: frames being written; pending: frames after them.
     cuts: positions at which a file or message starts. waiting: tasks that wait until a position is written. since_s:
@@ -49,7 +49,7 @@ class PendingWrites:
         return waiter
 
     def reached(self) -> list[Waiter]:
-        """Remove and return the waiters whose position is written."""
+        """Remove and return the tasks that waited for a position which is now written."""
         kept = self.kept_to
         done = [waiter for waiter in self.waiting if waiter[0] <= kept]
         self.waiting = [waiter for waiter in self.waiting if waiter[0] > kept]

@@ -28,7 +28,7 @@ class Limits:
 
 
 class Quotas:
-    """Current usage by user. For one event loop.
+    """Disk space that each user's pushed feeds use, compared with the quota. For one event loop.
 
     measure: returns the bytes a user has on disk; blocks. streams_of: returns the feeds and contracts that a user has
     streams of. is_short: whether the disk has less free space than its reserve.
@@ -49,12 +49,12 @@ class Quotas:
         self._logged: dict[int, str] = {}
 
     async def usage(self, owner: int) -> Usage:
-        """Return the usage of a user."""
+        """Return how much of the quota a user has used."""
         count = await self._bytes(owner)
         return Usage(count, self.limits.limit_bytes, len(self._streams_of(owner)), self.limits.limit_streams)
 
     async def admit(self, owner: int, size_bytes: int = 0) -> None:
-        """Return if a push of that size may be stored, and count it.
+        """Check that a push of this size may be stored, and count it.
 
         Raises `InvalidRequest` with the reason `disk_reserve` or `quota`.
         """

@@ -1,4 +1,4 @@
-"""Records alerts, snapshots and the log's sync to disk, off the event loop.
+"""Stores alerts and snapshots in the database, and syncs the log to disk, all off the event loop.
 
 An alert enters the registry only after it is recorded. A snapshot is stored only after every alert and entry before it,
 because nothing before a snapshot is read again. An alert does not wait for the sync of the disk.
@@ -41,11 +41,11 @@ FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """Return None, so that alerts are recorded but not sent."""
+    """Return None as the recipients of alerts, so that alerts are recorded but not sent."""
 
 
 class _Taken(NamedTuple):
-    """A snapshot on its way to the store. needed_from: the oldest position of the log that it still needs."""
+    """A snapshot that is about to be stored. needed_from: the oldest position of the log that it still needs."""
 
     runner: Runner
     needed_from: int
@@ -53,7 +53,7 @@ class _Taken(NamedTuple):
 
 
 class Recorder:
-    """Records alerts and snapshots. Call it on the event loop.
+    """Stores alerts and snapshots of streams. Call it on the event loop.
 
     speedup: divides all pauses, for tests. fan_out: returns who receives alerts, called when they are recorded.
     """
@@ -73,7 +73,7 @@ class Recorder:
     # -- alerts
 
     async def record(self) -> None:
-        """Record alerts as they fire, several in one transaction, then put them in the registry. Never ends."""
+        """Store alerts as they fire, several in one transaction, then add them to the registry. Never ends."""
         while True:
             await self._alerts.wait()
             fired = self._alerts.take()
@@ -98,7 +98,10 @@ class Recorder:
             self._registry.post(new)
 
     def _stamped(self, fired: Sequence[FiredAlerts]) -> list[AlertRow]:
-        """Set the time of recording where the feed's clock is the present: now, however long the store was busy."""
+        """Set the recording time of alerts to now, unless their feed has its own clock.
+
+        However long the database was busy, it is the time at which they are stored.
+        """
         now_ns = self._clock.now_ns()
         return [
             row if row.recorded_ns is not None else replace(row, recorded_ns=now_ns)
@@ -112,7 +115,7 @@ class Recorder:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
-        """Add alerts that earlier processes recorded to the registry."""
+        """Add alerts that were recorded before this process started to the registry."""
         known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
         await self.drained()
         self._registry.post_known(list(reversed(known)))
@@ -120,7 +123,10 @@ class Recorder:
     # -- snapshots and the log
 
     async def keep_snapshots(self, runners: Mapping[str, Runner]) -> None:
-        """Store a snapshot of each stream regularly, one at a time so that no stream delays the others. Never ends."""
+        """Store a snapshot of each stream regularly. Never ends.
+
+        One is stored at a time, so that no stream delays the others.
+        """
         while True:
             moved = [r for r in runners.values() if r.saved_position != r.stream.position]
             pause_s = SNAPSHOT_S / self._speedup / (len(moved) + 1)
@@ -136,7 +142,7 @@ class Recorder:
             await asyncio.sleep(pause_s)
 
     def _take(self, runner: Runner) -> _Taken | None:
-        """Take a snapshot; None if it needs entries of the log that cannot be read now."""
+        """Take a snapshot of a stream; None if it needs entries of the log that cannot be read now."""
         needed_from = runner.stream.needed_from
         try:
             return _Taken(runner, needed_from, runner.stream.snapshot())
@@ -145,7 +151,7 @@ class Recorder:
             return None
 
     async def store_pending(self, runner: Runner) -> None:
-        """Store sessions that could not be stored when they ended, and report a failure."""
+        """Store a stream's sessions that could not be stored when they ended, and report a failure."""
         try:
             await runner.store_pending()
         except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
@@ -158,7 +164,7 @@ class Recorder:
             await self.sync()
 
     async def save(self, runners: Sequence[Runner]) -> None:
-        """Save streams before they are released, as far as log and store allow within `PATIENCE_S`."""
+        """Store what streams have pending before they are released, as far as possible within `PATIENCE_S`."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 kept = [runner for runner in runners if await is_persisted(runner.persisted())]
@@ -201,7 +207,7 @@ class Recorder:
         return True
 
     async def patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
-        """Run a blocking call to the store, repeated while the store is busy."""
+        """Run a blocking call to the database on a thread, and repeat it while the database is busy."""
         while True:
             try:
                 return await self._in_thread(thread or self._store_thread, work)

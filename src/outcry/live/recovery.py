@@ -31,7 +31,7 @@ _AGAIN_S, _TRIES = 0.25, 8
 
 
 class Recovery:
-    """Recovers streams. For one event loop.
+    """Restores streams from their snapshots and logs. For one event loop.
 
     by: the name under which this process acquires streams in logs it shares with other processes; empty without others.
     """
@@ -51,7 +51,7 @@ class Recovery:
         self._threads.shutdown()
 
     async def runner(self, key: StreamKey) -> Runner:
-        """Return a stream as its log describes it, retrying while the log is unavailable.
+        """Restore a stream from its snapshot and log, and return its runner; retry while the log is unavailable.
 
         Raises `LogDamaged`, and `LogTakenOver` if another process keeps writing to the log.
         """
@@ -86,7 +86,10 @@ class Recovery:
         return runner
 
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
-        """Return the snapshot of a stream; None if there is none or it is damaged, so that the log is read instead."""
+        """Return the stored snapshot of a stream; None if there is none or it is damaged.
+
+        The log is then read instead.
+        """
         found = await self.patiently(lambda: self._snapshots.snapshot(key.text))
         if found is None:
             return None
@@ -97,7 +100,7 @@ class Recovery:
             return None
 
     async def _log_lost_spans(self, runner: Runner) -> None:
-        """Log the time of lost entries as a gap, so that no session with it counts as complete."""
+        """Log a gap for the time of lost log entries, so that no session with it counts as complete."""
         first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
 
         def work() -> list[tuple[int, int]]:
@@ -138,7 +141,7 @@ class Recovery:
         return runner
 
     async def runner_or_empty(self, key: StreamKey, feed: Feed) -> Runner:
-        """Return a stream for a feed, as `runner` does.
+        """Restore a stream for a feed, as `runner` does.
 
         If the log of a played recording cannot be read, the stream of the next playing starts empty.
         """
@@ -167,7 +170,10 @@ class Recovery:
         await self.patiently(lambda: self._live.forget_alerts(key))
 
     async def barred_minutes(self, runner: Runner) -> tuple[int, ...]:
-        """Return the minutes (ns UTC) of unstored trade dates that the log knows from bars alone."""
+        """Return the minutes (ns UTC) for which the log has bars but no trades.
+
+        Of trade dates that are not stored yet.
+        """
         stream = runner.stream
         if not stream.barred_ns or stream.own_clock:
             return ()
@@ -183,7 +189,7 @@ class Recovery:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def patiently(self, work: Callable[[], T]) -> T:
-        """Run a blocking call to the log or the store on the recovery threads, repeated while the store is busy."""
+        """Run a blocking call to the log or the database on a thread, and repeat it while the database is busy."""
         return await self._recorder.patiently(work, self._threads)
 
     def _index(self, root: str) -> SessionIndex:
@@ -193,5 +199,5 @@ class Recovery:
 
 
 def _lost(entries: int) -> bytes:
-    """Return the encoded entry that replaces a number of lost entries."""
+    """Return an encoded log entry that stands for a number of lost entries."""
     return log.encode(log.Lost(entries))

@@ -1,4 +1,4 @@
-"""One stream in service: reads a feed's events, logs and applies them, and shows the result in the registry.
+"""Runs one stream: reads a feed's events, logs and applies them, and shows the result in the registry.
 
 A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
 replayed sessions then agree.
@@ -52,10 +52,10 @@ _STEADY = frozenset({"live", "no_prior", "not_front"})
 
 @dataclass(frozen=True, slots=True)
 class StreamServices:
-    """What every runner of an engine uses.
+    """The functions that every runner of an engine uses.
 
-    opening: makes the opening of a session; may wait. store: puts a completed session into the store; may wait, and
-    returns True once it is there. alerts: takes the alerts of streams.
+    opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
+    returns True once it is stored. alerts: takes the alerts of streams.
     """
 
     log: TradeLog
@@ -68,7 +68,7 @@ class StreamServices:
 
 
 class Runner:
-    """Runs one stream: follows its feed, logs the feed's rows, and stores completed sessions.
+    """Runs one stream: receives a feed's rows, logs them, and stores completed sessions.
 
     Call it on the event loop; only the view is computed on other threads. index: the calendar of the product. life:
     when the contract can trade (ns UTC).
@@ -103,7 +103,7 @@ class Runner:
     # -- state
 
     def _applied(self, outcome: Outcome) -> None:
-        """Show the new state, and queue the alerts that an entry fired."""
+        """Update the registry after an entry was applied, and queue the alerts that it fired."""
         self.channel.version += 1
         if outcome.fired:
             rows = [self._alert_row(opening, fired) for opening, fired in outcome.fired]
@@ -136,7 +136,7 @@ class Runner:
 
     @property
     def market_ns(self) -> int:
-        """The clock of the feed (ns UTC): the present, or the progress of a feed with its own clock."""
+        """The time by the feed's clock (ns UTC): the present, or the time that a replay or simulation has reached."""
         if self.stream.own_clock:
             return max(self._beat_ns, self.stream.time_ns)
         return self._services.clock.now_ns()
@@ -172,7 +172,7 @@ class Runner:
         )
 
     def _reason(self, now_s: float, market_ns: int) -> str:
-        """Return why the stream does not answer live, as a stable code; `live` if it does."""
+        """Return the stable code of why the stream is not answered live; `live` if it is."""
         trouble = self.health.trouble(now_s)
         if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
             return "log_stalled"
@@ -197,7 +197,7 @@ class Runner:
     # -- the feed
 
     def begin(self, feed: ports.Feed) -> None:
-        """Log the properties of the feed as the first entry of a new stream.
+        """Log the properties of a feed as the first entry of a new stream.
 
         Raises `ValueError` if the feed's name contradicts whether its trades are simulated.
         """
@@ -227,8 +227,10 @@ class Runner:
         )
 
     async def follow(self, feed: ports.Feed) -> None:
-        """Process the events of the feed until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full
-        disk."""
+        """Receive and process the events of a feed until it ends.
+
+        Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk.
+        """
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
         since = await self._cursor()
@@ -261,11 +263,11 @@ class Runner:
             self.update_availability(loop.time())
 
     async def persisted(self) -> None:
-        """Wait until every logged entry survives the process. Raises `LogTakenOver`."""
+        """Wait until the log has persisted every entry. Raises `LogTakenOver`."""
         await self.stream.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
-        """Raise `FeedLost` for an event with an impossible time, which would end current sessions.
+        """Raise `FeedLost` for an event with an impossible time, because it would end current sessions.
 
         The intake checks rows one by one.
         """
@@ -313,9 +315,9 @@ class Runner:
                 self.health.take(Sign.ENDED)
 
     def _take_directly(self, rows: Rows) -> bool:
-        """Apply trades that continue the current session, as nearly all do; return whether they were applied.
+        """Apply trades without checks if they continue the current session, as nearly all do.
 
-        False means that none was applied, and that the rows need the checks of `_enter`.
+        Return False if none was applied, because the rows need the checks of `_enter`.
         """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
@@ -346,7 +348,7 @@ class Runner:
             self._since_s = loop.time()
 
     async def _enter(self, batch: SessionRows) -> None:
-        """Log and apply trades of one session, in batches that do not span a deadline."""
+        """Log and apply trades of one session, in batches that end where another session must be stored."""
         rows = batch.rows
         while len(rows):
             await self._yield_to_others()
@@ -397,7 +399,7 @@ class Runner:
             self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
 
     async def _open(self, session: Session) -> None:
-        """Open the session that a row belongs to, if it comes after the current one."""
+        """Open the session that a row belongs to, if that session comes after the current one."""
         current = self.stream.current
         if current is not None and session.open_ns <= current.opening.open_ns:
             return
@@ -461,7 +463,7 @@ class Runner:
         return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
 
     def drifted(self) -> int | None:
-        """Return the difference (ns) of the feed's clock to ours when it first exceeds the limit, else None."""
+        """Return how far (ns) the feed's clock differs from ours when that first exceeds the limit, else None."""
         drift_ns = self.health.drift_ns
         latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
         drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
@@ -470,7 +472,7 @@ class Runner:
         return drift_ns if first else None
 
     def log_trouble(self) -> str | None:
-        """Return why the log stalls when that starts, an empty text when it ends, None if nothing changed."""
+        """Return why the log has stalled if that is new, an empty text if it works again, None if nothing changed."""
         problem = self._services.log.stalled(self.name)
         if (problem is not None) == self._unlogged:
             return None
@@ -505,7 +507,7 @@ class Runner:
         return outcome.ended
 
     def _begin_day(self, day: entries.Day) -> None:
-        """Start a new file of the log with the first row of a trade date."""
+        """Start a new log file with the first row of a trade date."""
         stream = self.stream
         if stream.cut_before(day):
             self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))

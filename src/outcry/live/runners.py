@@ -6,7 +6,7 @@ from outcry.live.runner import Runner
 
 
 class Runners(Mapping[str, Runner]):
-    """Runners by the name of their stream, indexed by owner and feed.
+    """The runners of a process by the name of their stream, and by owner and feed.
 
     With thousands of streams, a search through all of them would be too slow.
     """
@@ -25,7 +25,7 @@ class Runners(Mapping[str, Runner]):
         return len(self._all)
 
     def values(self) -> ValuesView[Runner]:
-        """Return all runners. Copy it at once where another thread may add to it."""
+        """Return all runners. Copy the result at once if another thread may add to it."""
         return self._all.values()
 
     def put(self, runner: Runner) -> None:
@@ -56,10 +56,10 @@ class Runners(Mapping[str, Runner]):
 
     @property
     def owners(self) -> Collection[int]:
-        """The owners of streams."""
+        """Return the owners of all streams."""
         return list(self._of)
 
     @property
     def feeds(self) -> set[tuple[int, str]]:
-        """Owner and name of every feed that has streams."""
+        """Return owner and name of every feed that has streams."""
         return {(owner, feed) for owner, feeds in self._of.items() for feed in feeds}

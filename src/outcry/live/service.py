@@ -14,7 +14,7 @@ OnPush = Callable[[int, Feed, Contract], object]
 
 
 class Pushes(Protocol):
-    """Feeds that other processes push."""
+    """The feeds that other programs push to this process."""
 
     def subscribe(self, listener: OnPush) -> None:
         """Call `listener` for each contract that starts to be pushed."""
@@ -26,7 +26,7 @@ class Pushes(Protocol):
 
 
 class Runs(Protocol):
-    """A component that runs its own feeds on the engine, such as users' connections."""
+    """Interface of a component that runs its own feeds on the engine, such as users' connections."""
 
     async def start(self) -> None:
         """Start in the background."""
@@ -85,7 +85,7 @@ class LiveService:
             await self._connections.start()
 
     def counted(self) -> dict[str, int]:
-        """Count the rows of all feeds: rows taken, and rows set aside by reason."""
+        """Return the number of rows accepted from all feeds, and of rows rejected, by reason."""
         return self.engine.counted()
 
     async def stop(self) -> None:

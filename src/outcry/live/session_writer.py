@@ -1,7 +1,7 @@
 """Stores completed sessions and trade dates from the log of their stream.
 
 They are persisted in the log first, and only the process that owns the stream stores them, so that a paused process
-does not overwrite what its successor stored. A busy store delays a live stream only briefly.
+does not overwrite what the new owner has stored. A busy database delays a live stream only briefly.
 """
 
 import asyncio
@@ -33,7 +33,10 @@ class SessionWriter:
         self._thread.shutdown()
 
     async def store(self, runner: Runner, what: str) -> bool:
-        """Store everything of a stream that has ended; return False if that must be repeated. Raises `LogTakenOver`."""
+        """Store every session and trade date of a stream that has ended; return False if that must be repeated.
+
+        Raises `LogTakenOver`.
+        """
         stream = runner.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
         days = {day for day, _ in stream.days}

@@ -34,7 +34,7 @@ class SqlLiveStore:
         self._database, self._entries = database, entries
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Store `(stream, position, bytes)`, each unless a later one is stored."""
+        """Store snapshots `(stream, position, bytes)`, except where a later one is stored."""
         newest: dict[str, dict[str, Any]] = {}
         for stream, position, data in rows:
             if stream not in newest or newest[stream]["position"] <= position:
@@ -71,7 +71,7 @@ class SqlLiveStore:
         return found or 0
 
     def forget_stream(self, key: str) -> None:
-        """Remove a stream's position."""
+        """Remove the stored position of a stream."""
         table = schema.positions
         with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(table.c.stream == key))
@@ -100,7 +100,7 @@ class SqlLiveStore:
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """Record new alerts and positions in one transaction; return the new alerts with `seq`, in order."""
+        """Store new alerts and the positions reached in one transaction; return the new alerts with `seq`, in order."""
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]

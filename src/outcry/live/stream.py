@@ -1,8 +1,8 @@
-"""The fold of one ordered stream: computes levels and alerts from entries, without any input or output.
+"""One ordered stream: computes levels and alerts from log entries, without any input or output.
 
-A stream has at most two sessions: the current one, and the one before until five minutes after its close. Alerts are
-latched without firing during the first catch-up and in a session whose beginning is missing. A trade received more than
-five seconds late fires nothing.
+A stream has at most two sessions: the current one, and the one before until five minutes after its close. During the
+first catch-up, and in a session whose beginning is missing, alerts count as fired without being reported. A trade
+received more than five seconds late fires nothing.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ History = Callable[[int], Iterable[log.LogEntry]]
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of an entry.
+    """What applying a log entry caused.
 
     fired: alerts, each with the opening of its session. ended: sessions and trade dates to store, such as `rth
     2026-01-02`.
@@ -53,7 +53,10 @@ class Outcome:
 
 
 class Stream:
-    """The state of one contract of one feed. tick_e9: the tick of the product; history: reads the stream's own log."""
+    """The computed state of one contract of one feed.
+
+    tick_e9: the tick of the product; history: reads the stream's own log.
+    """
 
     def __init__(self, tick_e9: int, history: History) -> None:
         self._tick_e9, self._history = tick_e9, history
@@ -109,7 +112,7 @@ class Stream:
         return stream_snapshot.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
-        """Return the spans (ns UTC) in which the stream has every trade.
+        """Return the time spans (ns UTC) in which the stream has every trade.
 
         Spans that are close to each other are joined by the importer. The spans around a gap are therefore cut so far
         apart that this cannot close a gap.
@@ -152,7 +155,7 @@ class Stream:
 
     @property
     def folded_from(self) -> int:
-        """The position from which the log is read to refold the open sessions."""
+        """The log position from which entries are read to recompute the open sessions."""
         return min([self.position, *self._opened_at])
 
     @property
@@ -163,7 +166,10 @@ class Stream:
     # -- entries
 
     def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
-        """Apply trades of one session, in order, as the entry at `position`, and advance. columns: the same rows."""
+        """Apply trades of one session, in order, as the entry at `position`, and advance the position.
+
+        columns: the same rows as lists.
+        """
         self._settle()
         if not self.days or self.days[-1][0] is not day:
             self._note_day(day)
@@ -171,7 +177,7 @@ class Stream:
         self.position += len(rows)
 
     def apply(self, entry: log.LogEntry) -> Outcome:
-        """Apply the entry at `position`, advance, and return its effects."""
+        """Apply the entry at `position`, advance the position, and return what the entry caused."""
         done = Outcome()
         if isinstance(entry, log.TradeRows):
             rows = entry.rows
@@ -333,12 +339,12 @@ class Stream:
         self._silence()
 
     def _silence(self) -> None:
-        """Set for each session whether alerts fire or are latched silently."""
+        """Set for each session whether alerts are reported, or only count as fired."""
         for session in self.sessions:
             session.silence(on=self._silent(session.opening))
 
     def _silent(self, opening: Opening) -> bool:
-        """Return whether alerts of a session are old, or its beginning is missing."""
+        """Return whether alerts of a session are not reported, because they are old or its beginning is missing."""
         return not self.warm or self.lacks_beginning(opening)
 
     def _keep_recent(self, newest_ns: int, rows: Rows) -> None:
@@ -348,7 +354,7 @@ class Stream:
             self._recent.popleft()
 
     def _settle(self) -> None:
-        """Refold the open sessions once after trades were cancelled, corrected or replaced by bars."""
+        """Recompute the open sessions once after trades were cancelled, corrected or replaced by bars."""
         if not self.amended:
             return
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
@@ -436,6 +442,6 @@ def _merged(holes: Sequence[Span]) -> list[Span]:
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
-    """Yield `(first, last, watched)`: runs of rows that are all too old to fire alerts, or none of them."""
+    """Yield `(first, last, watched)` for runs of rows: all too old to fire alerts, or none too old."""
     edges = [0, *(at for at in range(1, len(old)) if old[at] != old[at - 1]), len(old)]
     return [(a, b, not old[a]) for a, b in pairwise(edges)]

@@ -87,12 +87,12 @@ class StreamSnapshot:
 
 
 def sealed(stream: str, position: int, data: bytes) -> bytes:
-    """Return a snapshot as stored, with a digest over its stream, position and bytes."""
+    """Return an encoded snapshot with a digest over its stream, position and bytes, as it is stored."""
     return _SEAL + _digest(stream, position, data) + data
 
 
 def unsealed(stream: str, position: int, data: bytes) -> bytes:
-    """Return the snapshot that `sealed` was given. Raises `SnapshotDamaged`."""
+    """Return the encoded snapshot of a stored one after checking its digest. Raises `SnapshotDamaged`."""
     if not data.startswith(_SEAL):
         if data[:1] == _ARRAY:
             return data
@@ -110,7 +110,7 @@ def _digest(stream: str, position: int, data: bytes) -> bytes:
 
 
 def read(data: bytes) -> SnapshotRecord:
-    """Decode the result of `StreamSnapshot.encode`. Raises `ValueError`."""
+    """Decode a snapshot from the result of `StreamSnapshot.encode`. Raises `ValueError`."""
     found = msgspec.msgpack.decode(data, type=SnapshotRecord)
     if found.version != VERSION:
         raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
@@ -131,7 +131,7 @@ def night_bytes(night: tuple[date, Ladder] | None) -> tuple[str, bytes] | None:
 
 
 def night_of(held: tuple[str, bytes] | None) -> tuple[date, Ladder] | None:
-    """Decode a completed overnight session. Raises `ValueError`."""
+    """Decode a completed overnight session from the result of `night_bytes`. Raises `ValueError`."""
     return (date.fromisoformat(held[0]), load(held[1])) if held else None
 
 

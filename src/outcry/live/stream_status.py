@@ -8,7 +8,7 @@ from outcry.live.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """The status of a stream.
+    """The status of a stream and of the feed that delivers it.
 
     link: phase of its connection. reason: of its availability. lost: code of the last loss. login: whether the login
     was refused. subscribed: whether the vendor sends the contract.
@@ -23,7 +23,7 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """The progress of a stream, for a feed that runs in another process. Times in ns UTC, 0 if there is none.
+    """How far a stream's data reaches, for a feed that runs in another process. Times in ns UTC, 0 if there is none.
 
     latest_ns: the newest row. time_ns: end of the complete data, logged gaps excepted. barred_ns: see `Cursor`.
     begin_ns: where the history of a stream without rows starts.

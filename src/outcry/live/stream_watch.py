@@ -72,7 +72,7 @@ class StreamWatch:
             self._tasks.start(name, work())
 
     def _is_abandoned(self, runner: Runner, now_s: float) -> bool:
-        """Return whether no feed follows a stream, or only a feed that has been lost for an hour.
+        """Return whether no feed delivers a stream, or only a feed that has been lost for an hour.
 
         Completed sessions are then stored without waiting for the feed.
         """
