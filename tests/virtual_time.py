@@ -32,6 +32,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now_s
 
+    def spend(self, seconds: float) -> None:
+        """Pass time as work of so many seconds would."""
+        self._jumping.now_s += seconds
+
 
 def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine; `loop.time()` is 0 at the start and exact after every sleep."""

@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 from outcry.access.limiter import Verdict
 from outcry.cluster.calls import Answerer, BusDown, NobodyServes
-from outcry.cluster.limits import owner, peers, shared_limiter
 from outcry.cluster.limits.owner import LimitOwner
 from outcry.cluster.limits.shared_limiter import SharedLimiter
 from outcry.live.partitions import PARTITIONS
@@ -17,25 +16,11 @@ from outcry.live.partitions import PARTITIONS
 
 @contextmanager
 def patience(seconds: float = 60.0) -> Iterator[None]:
-    """Nobody is given up because the machine is busy."""
+    """Lengthen all timeouts of limits, so that none ends because the machine is busy."""
     names = ("shared_limiter.PATIENCE_S", "peers._PATIENCE_S", "owner._RECALL_S", "owner._ADMISSION_S")
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(patch(f"outcry.cluster.limits.{name}", seconds))
-        yield
-
-
-@contextmanager
-def slowly(times: float = 10.0) -> Iterator[None]:
-    """Patience lasts so many times as long as it does, that what a busy machine takes is little beside it."""
-    with ExitStack() as stack:
-        for module, name in (
-            (shared_limiter, "PATIENCE_S"),
-            (peers, "_PATIENCE_S"),
-            (owner, "_RECALL_S"),
-            (owner, "_ADMISSION_S"),
-        ):
-            stack.enter_context(patch.object(module, name, times * getattr(module, name)))
         yield
 
 

@@ -6,23 +6,20 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from tests.cluster.limiter_harness import HandTime, Stage, patience, slowly
+from tests.cluster.limiter_harness import HandTime, Stage
+from tests.timeouts import within
+from tests.virtual_time import run_in_virtual_time
 
 WINDOW = 60_000_000_000
 KEY = "key:1"
 
 
 def running(test: Coroutine[Any, Any, None]) -> None:
-    async def within() -> None:
-        async with asyncio.timeout(120):
-            await test
-
-    asyncio.run(within())
+    run_in_virtual_time(within(test, 120))
 
 
 @pytest.mark.parametrize("arrangement", ["in turn", "bursts", "all at once", "in turns of seven"])
 @pytest.mark.parametrize("limit", [30, 120, 600])
-@patience()
 def test_exactly_as_many_pass_as_the_limit_says(arrangement: str, limit: int) -> None:
     async def test() -> None:
         time = HandTime()
@@ -48,7 +45,6 @@ async def arranged(stage: Stage, arrangement: str, requests: int, limit: int) ->
             return sum(await asyncio.gather(*asking))
 
 
-@patience()
 def test_no_window_holds_more_than_the_limit_and_none_is_wasted() -> None:
     """Ten minutes of a client that asks more than it may, now here, now there: what passed is held against the
     definition, and each refusal against the window as it was."""
@@ -69,7 +65,6 @@ def test_no_window_holds_more_than_the_limit_and_none_is_wasted() -> None:
     running(test())
 
 
-@patience()
 def test_most_requests_ask_nobody() -> None:
     """300 of 600: first one message each, then tens at a time."""
 
@@ -83,7 +78,6 @@ def test_most_requests_ask_nobody() -> None:
     running(test())
 
 
-@patience()
 def test_all_that_is_asked_in_one_turn_goes_in_one_message() -> None:
     async def test() -> None:
         async with Stage(1) as stage:
@@ -98,7 +92,6 @@ def test_all_that_is_asked_in_one_turn_goes_in_one_message() -> None:
     running(test())
 
 
-@patience()
 def test_a_refusal_holds_without_asking_again() -> None:
     async def test() -> None:
         time = HandTime()
@@ -117,7 +110,6 @@ def test_a_refusal_holds_without_asking_again() -> None:
     running(test())
 
 
-@patience()
 def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> None:
     """One replica used 10 of 120 and holds some; the other gets all the rest."""
 
@@ -132,7 +124,6 @@ def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> Non
     running(test())
 
 
-@slowly()
 def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
     """It holds at most a tenth of the limit, and may use it while nobody hears; those who ask do not wait for it."""
 
@@ -144,7 +135,7 @@ def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
             stage.wires.deaf.add("limit.held.api-0")
             begun_s = asyncio.get_running_loop().time()
             passed = await stage.passed(1, KEY, 120, 150)
-            assert asyncio.get_running_loop().time() - begun_s < 5, "each of 150 waited by itself"
+            assert asyncio.get_running_loop().time() - begun_s < 0.5, "each of 150 waited by itself"
             assert 98 <= passed < 110
             held = 0
             while (verdict := stage.replicas[0].take(KEY, 120)) is not None and verdict.allowed:
@@ -155,7 +146,6 @@ def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
     running(test())
 
 
-@patience()
 def test_with_the_owner_gone_and_another_there_no_window_holds_more_than_the_limit() -> None:
     async def test() -> None:
         time = HandTime()
@@ -173,9 +163,8 @@ def test_with_the_owner_gone_and_another_there_no_window_holds_more_than_the_lim
     running(test())
 
 
-@patience()
 def test_an_owner_handed_on_while_requests_come_loses_none_and_counts_none_twice() -> None:
-    """Twenty changes of owner under load from three replicas, by the clock."""
+    """Twenty changes of owner under load from three replicas."""
 
     async def test() -> None:
         limit, ended = 3000, False
@@ -185,7 +174,7 @@ def test_an_owner_handed_on_while_requests_come_loses_none_and_counts_none_twice
             async def load(replica: int) -> None:
                 while not ended:
                     passed[replica] += (await stage.ask(replica, KEY, limit)).allowed
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.0005)
 
             loads = [asyncio.ensure_future(load(replica)) for replica in range(3)]
             for _ in range(20):
@@ -202,7 +191,6 @@ def test_an_owner_handed_on_while_requests_come_loses_none_and_counts_none_twice
     running(test())
 
 
-@slowly()
 def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
     """Of 120 a third: 40, with the 10 it let pass before among them. One turn waits, the next do not."""
 
@@ -214,12 +202,12 @@ def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
             stage.wires.down = True
             begun_s = loop.time()
             assert await stage.passed(0, "key:2", 120, 100) == 40
-            assert loop.time() - begun_s < 5
+            assert loop.time() - begun_s < 0.5
             assert await stage.passed(0, KEY, 120, 100) == 30
             begun_s = loop.time()
             for _ in range(100):
                 assert not (await stage.ask(0, KEY, 120)).allowed
-            assert loop.time() - begun_s < 0.9
+            assert loop.time() == begun_s
             assert stage.replicas[0].degraded
             time.at_ns += WINDOW
             assert await stage.passed(0, KEY, 120, 100) == 40
@@ -228,7 +216,6 @@ def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
     running(test())
 
 
-@slowly()
 def test_what_passed_out_of_reach_is_told_once_the_owner_is_back() -> None:
     async def test() -> None:
         async with Stage(3, HandTime()) as stage:
@@ -244,7 +231,6 @@ def test_what_passed_out_of_reach_is_told_once_the_owner_is_back() -> None:
     running(test())
 
 
-@slowly()
 def test_with_the_bus_away_nobody_waits_at_all() -> None:
     async def test() -> None:
         async with Stage(2, HandTime()) as stage:
@@ -252,14 +238,13 @@ def test_with_the_bus_away_nobody_waits_at_all() -> None:
             stage.wires.down = True
             begun_s = asyncio.get_running_loop().time()
             assert [await stage.passed(0, f"key:{number}", 30, 20) for number in range(5)] == [15] * 5
-            assert asyncio.get_running_loop().time() - begun_s < 0.9
+            assert asyncio.get_running_loop().time() == begun_s
             assert stage.replicas[0].degraded
             assert not stage.replicas[1].alone
 
     running(test())
 
 
-@slowly()
 def test_lost_answers_cost_some_requests_but_never_let_more_pass() -> None:
     """What an owner said and nobody heard counts against the sender, for no longer than a window."""
 
@@ -283,7 +268,6 @@ def test_lost_answers_cost_some_requests_but_never_let_more_pass() -> None:
     running(test())
 
 
-@patience()
 def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> None:
     async def test() -> None:
         time = HandTime()
@@ -301,7 +285,6 @@ def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> Non
     running(test())
 
 
-@patience()
 def test_a_replica_that_ends_hands_back_what_it_holds() -> None:
     async def test() -> None:
         async with Stage(2, HandTime()) as stage:
@@ -314,7 +297,6 @@ def test_a_replica_that_ends_hands_back_what_it_holds() -> None:
     running(test())
 
 
-@patience()
 def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
     """A lease lasts ten seconds; whoever is idle has handed it back by then, whoever is not has another."""
 
@@ -337,7 +319,6 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
 
 
 @pytest.mark.parametrize("spent", [(90, 0, 0), (50, 10, 0), (0, 0, 119), (40, 40, 40), (0, 0, 0)])
-@patience()
 def test_without_an_owner_replicas_divide_what_is_left(spent: tuple[int, int, int]) -> None:
     """However unevenly it was used: no more pass than the limit, and no fewer than whole shares of the rest allow."""
 

@@ -1,12 +1,11 @@
 """What processes that answer show of streams that run elsewhere: the same, or that they cannot know."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -41,6 +40,7 @@ from tests.sample_live_session import (
     alert_row,
     query,
 )
+from tests.virtual_time import VirtualTimeLoop, run_in_virtual_time
 
 from outcry.app.installation import Installation
 from outcry.cluster import replica as mirror
@@ -433,19 +433,21 @@ def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it
     run(installation, work)
 
 
-def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_otherwise() -> None:
+def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Six hundred streams always move, and each takes a millisecond to look at: all of them 0.6 s, so that the next
     round is 2.4 s later. One that stands otherwise is told of between them."""
 
     async def main() -> None:
+        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
+        monkeypatch.setattr(state_publisher, "perf_counter", loop.time)
         bus, registry, busy_s = Bus(), Registry(), 0.0
         runners: dict[str, Any] = {}
 
         def capture() -> None:
             nonlocal busy_s
-            end_s = time.perf_counter() + 0.001
-            while time.perf_counter() < end_s:
-                pass
+            loop.spend(0.001)
             busy_s += 0.001
 
         for owner in range(600):
@@ -461,22 +463,22 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
             registry.put(runner.channel)
         async with running(out.run()):
             await until(lambda: len(bus.puts) >= 600)
-            began_s, before_s, took_s = time.perf_counter(), busy_s, list[float]()
+            began_s, before_s, took_s = loop.time(), busy_s, list[float]()
             for count, runner in enumerate(list(runners.values())[:20]):
                 for one in runners.values():
                     one.channel.version += 1
-                asked_s, puts = time.perf_counter(), len(bus.puts)
+                asked_s, puts = loop.time(), len(bus.puts)
                 registry.set_availability(
                     runner.channel, replace(runner.channel.availability, reason=f"reason {count}")
                 )
                 await until(lambda puts=puts, text=runner.key.text: text in {p.key for p in bus.puts[puts:]})
-                took_s.append(time.perf_counter() - asked_s)
+                took_s.append(loop.time() - asked_s)
                 await asyncio.sleep(0.2)
             assert sorted(took_s)[len(took_s) // 2] < 0.3, took_s
             assert max(took_s) < 1.5, "one waited for the next round"
-            assert busy_s - before_s < 0.4 * (time.perf_counter() - began_s)
+            assert busy_s - before_s < 0.4 * (loop.time() - began_s)
 
-    asyncio.run(main())
+    run_in_virtual_time(main())
 
 
 def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:

@@ -391,7 +391,7 @@ def test_an_hour_of_rest_ends(universe: Universe, monkeypatch: pytest.MonkeyPatc
             while not stage.of(ES, CaughtUp):
                 stage.read(ES, NOW_NS)
                 await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
-            assert 0.4 < asyncio.get_running_loop().time() - began_s < 20.0
+            assert asyncio.get_running_loop().time() - began_s > 0.4
             assert ZT not in stage.ends
 
     run(work)
