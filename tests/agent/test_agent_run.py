@@ -169,7 +169,7 @@ def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_who
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine"))[-1:] == [1])
-        await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 0)
+        await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
         assert feed.asked[0] == THURSDAY_BEGINS_NS  # what the session is measured against is wanted too
@@ -195,11 +195,11 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
             assert play.events("bad", contract) == [
                 Status(subscribed=False, code="login_refused", text="not these")
             ]
-            seen = play.agent.followers[StreamKey(0, "bad", contract)].seen
+            seen = play.agent.followers[StreamKey(0, "bad", contract)].status
             assert (seen.phase, seen.code) == ("needs_sign_in", "login_refused")
         await asyncio.sleep(0.3)  # pauses are some hundredths of a second
         assert len(bad.asked) == 2
-        assert play.agent.followers[StreamKey(0, "good", ES)].seen.phase == "live"
+        assert play.agent.followers[StreamKey(0, "good", ES)].status.phase == "live"
         shown = Console(width=200, file=io.StringIO(), record=True)
         shown.print(table(play.agent))
         lines = shown.export_text().splitlines()
@@ -239,7 +239,7 @@ def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
             Gap(THURSDAY_BEGINS_NS, NOW_NS - 60 * SECOND, "no history"),
             Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect"),
         ]
-        (said,) = {line.caps.resume for line in play.agent.spool.lines.values()}
+        (said,) = {queue.caps.resume for queue in play.agent.spool.queues.values()}
         assert (
             said is Resume.BY_TIME
         )  # through the agent it can: a service that restarts notes no hole of its own
@@ -257,7 +257,7 @@ def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
-        assert play.agent.followers[StreamKey(0, "mine", ES)].seen.set_aside == 4
+        assert play.agent.followers[StreamKey(0, "mine", ES)].status.set_aside == 4
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -266,8 +266,8 @@ def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path:
     feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: play.agent.outward.refused.get(StreamKey(0, "mine", ES)) == "connected")
-        assert play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 3
+        await play.until(lambda: play.agent.sender.refused.get(StreamKey(0, "mine", ES)) == "connected")
+        assert play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 3
 
     async def work(stage: Stage, key: str) -> None:
         stage.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
@@ -282,8 +282,8 @@ def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path:
 def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path) -> None:
     log = FileLog(tmp_path / "spool")
     with log.exclusively():
-        line = Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "former", ES), CAPS)
-        line.add(trades(7))
+        queue = Spool(log, tmp_path / "spool", 1 << 30).queue(StreamKey(0, "former", ES), CAPS)
+        queue.add(trades(7))
     feed = Scripted({ES: [[STANDS, CAUGHT_UP]]})
 
     async def test(play: Play) -> None:
@@ -319,7 +319,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
     """Nor does that stop the agent when something of this feed was left by a former start."""
     log = FileLog(tmp_path / "spool")
     with log.exclusively():
-        Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "mine", NQ), CAPS).add(trades(7))
+        Spool(log, tmp_path / "spool", 1 << 30).queue(StreamKey(0, "mine", NQ), CAPS).add(trades(7))
     feed = Shy({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
@@ -332,7 +332,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
 def test_a_spool_that_cannot_be_opened_is_opened_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, tries = Spool.line, []
+    usual, tries = Spool.queue, []
 
     def busy(spool: Spool, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
         tries.append(key)
@@ -344,7 +344,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
         await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
         assert [event for event, _ in play.said].count("spool_unreadable") == 2
 
-    monkeypatch.setattr(Spool, "line", busy)
+    monkeypatch.setattr(Spool, "queue", busy)
     played(tmp_path, {"mine": Scripted({ES: [[trades(3)]]})}, test)
 
 
@@ -377,12 +377,12 @@ def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch:
         full[0] = True
         more.set()
         await play.until(lambda: ages(play.events("mine")) == [3, 2, 1])
-        await play.until(lambda: play.agent.disk)
-        line = play.agent.followers[StreamKey(0, "mine", ES)].line
-        assert line.unsaved
+        await play.until(lambda: play.agent.disk_problem)
+        queue = play.agent.followers[StreamKey(0, "mine", ES)].queue
+        assert queue.unsaved
         full[0] = False
-        await play.until(lambda: not line.unsaved and not play.agent.disk)
-        assert play._log.last(f"0/mine/{ES.key}") == line.end
+        await play.until(lambda: not queue.unsaved and not play.agent.disk_problem)
+        assert play._log.last(f"0/mine/{ES.key}") == queue.end
         said = [event for event, _ in play.said if "spool" in event]
         assert said == [
             "spool_unwritable", "spool_writable",

@@ -171,7 +171,7 @@ class Process:
     ) -> None:
         self._reference, self._engine = installation.reference, staged.engine
         self._folder, self._tape, self._owners = folder, tape, owners
-        self._outward = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
+        self._sender = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
         self._held = ExitStack()
         self._starts = 0
 
@@ -181,11 +181,11 @@ class Process:
         folder = self._folder / str(self._starts)
         log = FileLog(folder)
         self._held.enter_context(log.exclusively())
-        self.line = Spool(log, folder, 1 << 30).line(KEY, CAPS)
+        self.queue = Spool(log, folder, 1 << 30).queue(KEY, CAPS)
         self.feed = TapeFeed(self._tape)
         follower = ContractFollower(
-            self.feed, self.line, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
-            await self._engine.reach(KEY) if anew else None, added=lambda: None, changed=lambda: None,
+            self.feed, self.queue, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
+            await self._engine.progress(KEY) if anew else None, added=lambda: None, changed=lambda: None,
         )  # fmt: skip
         self._following = asyncio.create_task(follower.follow())
         await self.feed.looked()
@@ -198,13 +198,13 @@ class Process:
     async def leave(self) -> None:
         """End cleanly: send what can be, and take leave."""
         await self.send(8)
-        self._owners.pushes.leave(KEY, "disconnected", self.line.session)
+        self._owners.pushes.leave(KEY, "disconnected", self.queue.session)
         await self.die()
 
     async def send(self, most: int) -> None:
         for _ in range(most):
-            await self._outward.send(KEY, self.line)
-            if not self.line.waiting:
+            await self._sender.send(KEY, self.queue)
+            if not self.queue.waiting:
                 return
 
 
@@ -254,7 +254,7 @@ def test_whoever_follows_and_dies_each_trade_counts_once(
             await process.feed.look()
             await owners.fall_silent()
             await process.send(TRADES)
-            assert not process.line.waiting
+            assert not process.queue.waiting
         for process in processes:
             await process.die()
         return volume(staged)
@@ -271,15 +271,15 @@ def test_a_program_that_pushes_itself_tells_each_trade_once(stage: Installation,
 
     async def work(staged: Stage) -> int:
         owners = Owners(stage, staged, chance)
-        carrier = BusTransport(owners)  # type: ignore[arg-type]
-        line = pusher._MemoryQueue("a" * 20, ES, CAPS)
-        line.pending.append(CaughtUp(OPEN, Quality.TICKS))
+        transport = BusTransport(owners)  # type: ignore[arg-type]
+        queue = pusher._MemoryQueue("a" * 20, ES, CAPS)
+        queue.pending.append(CaughtUp(OPEN, Quality.TICKS))
         for some in tape.since(0):
-            line.pending.append(some)
-            line.pending.extend([Heartbeat(int(some.rows["ts_event"].max()))] * (chance.random() < 0.2))
-        while line.pending:
+            queue.pending.append(some)
+            queue.pending.extend([Heartbeat(int(some.rows["ts_event"].max()))] * (chance.random() < 0.2))
+        while queue.pending:
             with suppress(ApiError):
-                await carrier.attempt(KEY, line)
+                await transport.attempt(KEY, queue)
             if chance.random() < 0.1:
                 await (owners.move() if chance.random() < 0.5 else owners.fall_silent())
         return volume(staged)

@@ -1,4 +1,4 @@
-"""What the way out shows of a service, line by line and on the whole."""
+"""What the way out shows of a service, queue by queue and on the whole."""
 
 import asyncio
 
@@ -10,11 +10,11 @@ from outcry.market.instruments import Contract
 
 ES = StreamKey(1, "a", Contract("ES", 2024, 9))
 NQ = StreamKey(1, "a", Contract("NQ", 2024, 9))
-LINE = None  # the carrier here looks at no line
+QUEUE = None  # the transport here looks at no queue
 
 
 class Told:
-    """A carrier that answers as it is told."""
+    """A transport that answers as it is told."""
 
     longest_pause_s = 0.4
 
@@ -32,10 +32,10 @@ def away() -> RetryLater:
 
 
 def test_a_service_is_reached_once_every_line_is_and_its_state_does_not_go_to_and_fro() -> None:
-    carrier, seen = Told(), []
+    transport, seen = Told(), []
 
     async def run() -> None:
-        outward = SpoolSender(carrier, lambda: seen.append(outward.reached.code))
+        sender = SpoolSender(transport, lambda: seen.append(sender.service.code))
         for es, nq in (
             (None, None),
             (away(), None),
@@ -44,28 +44,28 @@ def test_a_service_is_reached_once_every_line_is_and_its_state_does_not_go_to_an
             (None, away()),
             (None, None),
         ):
-            carrier.answers = {ES: es, NQ: nq}
+            transport.answers = {ES: es, NQ: nq}
             for key in (ES, NQ):
-                await outward.send(key, LINE)
-            assert (outward.reaches(ES), outward.reaches(NQ)) == (es is None, nq is None)
+                await sender.send(key, QUEUE)
+            assert (sender.is_answering(ES), sender.is_answering(NQ)) == (es is None, nq is None)
         assert seen == ["ok", "service_unreachable", "ok"]
 
     asyncio.run(run())
 
 
 def test_a_line_that_is_carried_no_more_and_one_that_is_refused_are_not_waited_for() -> None:
-    carrier, seen = Told(), []
+    transport, seen = Told(), []
 
     async def run() -> None:
-        outward = SpoolSender(carrier, lambda: seen.append(outward.reached.code))
-        carrier.answers = {ES: away(), NQ: away()}
+        sender = SpoolSender(transport, lambda: seen.append(sender.service.code))
+        transport.answers = {ES: away(), NQ: away()}
         for key in (ES, NQ):
-            await outward.send(key, LINE)
-        outward.forget(ES)
+            await sender.send(key, QUEUE)
+        sender.forget(ES)
         busy = ApiError("too_many_requests", 429, "", "wait", {"reason": "occupied"})
-        carrier.answers[NQ] = RetryLater(busy)
-        await outward.send(NQ, LINE)
+        transport.answers[NQ] = RetryLater(busy)
+        await sender.send(NQ, QUEUE)
         assert seen == ["service_unreachable", "ok"]
-        assert outward.refused == {NQ: "occupied"}
+        assert sender.refused == {NQ: "occupied"}
 
     asyncio.run(run())

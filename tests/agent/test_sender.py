@@ -71,7 +71,7 @@ def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[
     thread.join(5)
 
 
-def line() -> _MemoryQueue:
+def queue() -> _MemoryQueue:
     rows = np.zeros(1, LIVE_TRADE)
     rows["size"], rows["side"] = 1, b"N"
     made = _MemoryQueue("a" * 20, ES, CAPS)
@@ -99,7 +99,7 @@ def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
 def test_nothing_but_an_answer_is_one(said: bytes) -> None:
     """Nothing is taken, nobody else is asked, and the problem names no key."""
     with answering(said) as (port, heard):
-        sender, sent = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5), line()
+        sender, sent = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5), queue()
         try:
             assert sender.attempt("mine", sent) is not None
             problem = sender.problem
@@ -118,7 +118,7 @@ def test_nobody_is_made_to_wait_for_ever(asked: str) -> None:
     said = f'{{"code":"rate_limited","message":"no","request_id":"1","retry_after_ms":{asked}}}'
     with answering(answer(said.encode(), "429 Too Many")) as (port, _):
         sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
-        wait_s = sender.attempt("mine", line())
+        wait_s = sender.attempt("mine", queue())
         sender.close()
     assert wait_s is not None
     assert 0 <= wait_s <= LONGEST_PAUSE_S
@@ -129,7 +129,7 @@ def test_a_refusal_is_told_as_one() -> None:
     with answering(answer(said, "403 Forbidden")) as (port, _):
         sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
         with pytest.raises(ApiError, match="forbidden"):
-            sender.attempt("mine", line())
+            sender.attempt("mine", queue())
         sender.close()
 
 
@@ -139,15 +139,15 @@ def _refused(reason: str, **more: object) -> ApiError:
 
 def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not() -> None:
     """What was not taken stays to be sent in either case."""
-    line = _MemoryQueue("a" * 20, ES, CAPS)
-    line.pending.append(Trades(np.zeros(1, LIVE_TRADE)))
-    push = line.push()
-    later = record_result(line, push, _refused("disk_reserve", retry_after_ms=5000), "the service")
+    queue = _MemoryQueue("a" * 20, ES, CAPS)
+    queue.pending.append(Trades(np.zeros(1, LIVE_TRADE)))
+    push = queue.push()
+    later = record_result(queue, push, _refused("disk_reserve", retry_after_ms=5000), "the service")
     assert later is not None
     assert later.pause_s == 5.0
     with pytest.raises(ApiError):
-        record_result(line, push, _refused("quota", used_bytes=1, limit_bytes=1), "the service")
-    assert len(line.pending) == 1
+        record_result(queue, push, _refused("quota", used_bytes=1, limit_bytes=1), "the service")
+    assert len(queue.pending) == 1
     assert {"quota", "disk_reserve"} <= set(WORDS)
 
 
@@ -156,13 +156,13 @@ def test_a_service_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:
     made = certificate(tmp_path)
     with answering(answer(b'{"next": 1}'), made.server) as (port, heard):
         sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5)
-        assert sender.attempt("mine", line()) == 0.0
+        assert sender.attempt("mine", queue()) == 0.0
         assert "CERTIFICATE_VERIFY_FAILED" in str(sender.problem)
         sender.close()
         assert heard == []
         trust = ssl.create_default_context(cafile=str(made.path))
         sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5, trust=trust)
-        assert sender.attempt("mine", line()) is None
+        assert sender.attempt("mine", queue()) is None
         sender.close()
         assert KEY.encode() in heard[0]
 
@@ -171,7 +171,7 @@ def test_a_push_under_way_is_ended_from_another_thread() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = Sender(f"http://127.0.0.1:{listener.getsockname()[1]}", KEY, timeout_s=60)
         waits: list[float | None] = []
-        pushing = threading.Thread(target=lambda: waits.append(sender.attempt("mine", line())))
+        pushing = threading.Thread(target=lambda: waits.append(sender.attempt("mine", queue())))
         pushing.start()
         near, _ = listener.accept()
         near.recv(100)

@@ -1,4 +1,4 @@
-"""A line of the spool between a feed and a service that comes and goes: what is sent, when, and what never is lost.
+"""A queue of the spool between a feed and a service that comes and goes: what is sent, when, and what never is lost.
 
 Trades here are told apart by their price: the `n`-th is priced `n` and happens `n` seconds after the start.
 """
@@ -65,7 +65,7 @@ class Stage:
         self._lock = self.log.exclusively()
         self._lock.__enter__()
         spool = Spool(self.log, self.folder, limit_bytes)
-        return spool, spool.line(StreamKey(0, "mine", ES), CAPS)
+        return spool, spool.queue(StreamKey(0, "mine", ES), CAPS)
 
     def stop(self) -> None:
         if self._held is not None:
@@ -80,150 +80,150 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.stop()
 
 
-def add_all(line: SpooledQueue, some: range) -> None:
+def add_all(queue: SpooledQueue, some: range) -> None:
     for number in some:
-        line.add(trades(number))
+        queue.add(trades(number))
 
 
-def drained(line: SpooledQueue, service: dict[str, int] | None = None) -> list[Push]:
+def drained(queue: SpooledQueue, service: dict[str, int] | None = None) -> list[Push]:
     """Push until a service that takes everything has it."""
     known, sent = service if service is not None else {}, []
-    while line.waiting:
-        push = line.push()
+    while queue.waiting:
+        push = queue.push()
         sent.append(push)
         known[push.session] = max(known.get(push.session, push.first), push.first + len(push.events))
-        line.taken(push, known[push.session])
+        queue.accepted(push, known[push.session])
     return sent
 
 
 def test_what_is_added_is_sent_in_order_and_once(stage: Stage) -> None:
-    _, line = stage.start()
+    _, queue = stage.start()
     for number in range(100):
-        line.add(trades(number))
-    pushes = drained(line)
+        queue.add(trades(number))
+    pushes = drained(queue)
     assert [n for push in pushes for n in numbers(push.events)] == list(range(100))
     assert (pushes[0].first, pushes[0].again) == (0, None)
-    assert line.waiting == 0
-    assert line.push().events == ()
+    assert queue.waiting == 0
+    assert queue.push().events == ()
 
 
 def test_a_new_start_goes_on_from_the_run_before(stage: Stage) -> None:
     """Nothing is known of what the service took: it is sent what is kept, told whose run it goes on from, and that all
     of it may be known. What said that history was complete is but a heartbeat by then."""
-    _, line = stage.start()
+    _, queue = stage.start()
     for event in (
         Status(subscribed=True, code="subscribed"),
         CaughtUp(START_NS, Quality.TICKS),
         trades(0, 3),
         trades(3),
     ):
-        line.add(event)
-    before = line.session
+        queue.add(event)
+    before = queue.session
     stage.stop()
-    _, line = stage.start()
-    assert line.session != before
-    push = line.push()
+    _, queue = stage.start()
+    assert queue.session != before
+    push = queue.push()
     assert push.again is not None
     assert (push.first, push.again.until, push.again.caught_up, push.again.after) == (0, 4, None, before)
     assert push.events[1] == Heartbeat(START_NS)
     assert numbers(push.events) == [0, 1, 2, 3]
-    assert line.latest_ns == START_NS + 3 * SECOND
-    assert line.recent["price"].tolist() == [1, 2, 3]  # two seconds before the newest
-    line.add(CaughtUp(START_NS + 9 * SECOND, Quality.TICKS))
-    drained(line)
-    assert line.again is None
-    assert line.caught_up == CaughtUp(START_NS + 9 * SECOND, Quality.TICKS)
+    assert queue.latest_ns == START_NS + 3 * SECOND
+    assert queue.recent["price"].tolist() == [1, 2, 3]  # two seconds before the newest
+    queue.add(CaughtUp(START_NS + 9 * SECOND, Quality.TICKS))
+    drained(queue)
+    assert queue.again is None
+    assert queue.caught_up == CaughtUp(START_NS + 9 * SECOND, Quality.TICKS)
 
 
 def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage: Stage) -> None:
-    _, line = stage.start()
-    line.add(CaughtUp(START_NS, Quality.TICKS))
+    _, queue = stage.start()
+    queue.add(CaughtUp(START_NS, Quality.TICKS))
     for number in range(20):
-        line.add(trades(number))
-    drained(line)
-    line.add(trades(20))
-    push = line.push()
-    assert line.rewind(push)
-    push = line.push()
+        queue.add(trades(number))
+    drained(queue)
+    queue.add(trades(20))
+    push = queue.push()
+    assert queue.rewind(push)
+    push = queue.push()
     assert numbers(push.events) == [14, 15, 16, 17, 18, 19, 20]
     assert push.again is not None
     assert (push.again.until, push.again.caught_up) == (22, CaughtUp(START_NS, Quality.TICKS))
-    assert not line.rewind(push)  # it was just done
-    drained(line)
+    assert not queue.rewind(push)  # it was just done
+    drained(queue)
 
 
 def test_what_a_service_may_have_had_when_it_died_the_next_is_told_it_may_know(stage: Stage) -> None:
     """The first of two services that die one after the other has taken all; the second is sent what it has forgotten
     and one trade more, and is not heard of again: the third may find that trade in the log."""
-    _, line = stage.start()
-    add_all(line, range(20))
-    drained(line)
-    line.add(trades(20))
-    assert line.rewind(line.push())
-    line.add(trades(21))
-    push = line.push()
+    _, queue = stage.start()
+    add_all(queue, range(20))
+    drained(queue)
+    queue.add(trades(20))
+    assert queue.rewind(queue.push())
+    queue.add(trades(21))
+    push = queue.push()
     assert push.again is not None
     assert (push.again.until, push.first + len(push.events)) == (22, 22)
 
 
 def test_what_another_brought_while_a_line_had_to_wait_may_be_known(stage: Stage) -> None:
     """Two processes follow one feed. Both begin anew at a new owner, which takes the other's trades; the other dies."""
-    _, line = stage.start()
-    line.add(CaughtUp(START_NS, Quality.TICKS))
-    add_all(line, range(20))
-    drained(line)
-    line.renew()
-    refused = line.push()
-    add_all(line, range(20, 30))
-    push = line.push()
+    _, queue = stage.start()
+    queue.add(CaughtUp(START_NS, Quality.TICKS))
+    add_all(queue, range(20))
+    drained(queue)
+    queue.renew()
+    refused = queue.push()
+    add_all(queue, range(20, 30))
+    push = queue.push()
     assert (refused.again, push.again) == (
         Again(21, CaughtUp(START_NS, Quality.TICKS), refused.again.after),
         Again(31, CaughtUp(START_NS, Quality.TICKS), refused.again.after),
     )
-    drained(line)
-    assert line.again is None
-    add_all(line, range(30, 31))
-    assert line.push().again is None
+    drained(queue)
+    assert queue.again is None
+    add_all(queue, range(30, 31))
+    assert queue.push().again is None
 
 
 def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too(stage: Stage) -> None:
     """The first of two services that die one after the other has taken a part of what it had forgotten; the second
     finds it in the log, and could take a new trade for one that is alike, were it not told both."""
-    _, line = stage.start()
-    add_all(line, range(20))
-    drained(line)
-    line.renew()
-    push = line.push()
+    _, queue = stage.start()
+    add_all(queue, range(20))
+    drained(queue)
+    queue.renew()
+    push = queue.push()
     assert numbers(push.events) == [14, 15, 16, 17, 18, 19]
-    assert line.taken(push, push.first + 4)
-    push = line.push()
+    assert queue.accepted(push, push.first + 4)
+    push = queue.push()
     assert (numbers(push.events), push.again) == ([18, 19], None)
-    assert line.rewind(push)
-    push = line.push()
+    assert queue.rewind(push)
+    push = queue.push()
     assert numbers(push.events) == [14, 15, 16, 17, 18, 19]
     assert push.again == Again(20)
 
 
 def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
-    _, line = stage.start()
-    line.add(trades(0))
-    push = line.push()
+    _, queue = stage.start()
+    queue.add(trades(0))
+    push = queue.push()
     for until in (-1, 2, 2**62):
         with pytest.raises(Unreachable, match="counts"):
-            line.taken(push, until)
-    line.renew()
-    assert line.taken(push, 99)  # an answer to a run that is over says nothing
-    assert line.waiting == 1
+            queue.accepted(push, until)
+    queue.renew()
+    assert queue.accepted(push, 99)  # an answer to a run that is over says nothing
+    assert queue.waiting == 1
 
 
 def test_a_backlog_larger_than_memory_is_read_from_disk(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "READY_BYTES", 4000)
-    _, line = stage.start()
+    _, queue = stage.start()
     for number in range(0, 3000, 3):
-        line.add(trades(number, 3))
-    found = [n for push in drained(line) for n in numbers(push.events)]
+        queue.add(trades(number, 3))
+    found = [n for push in drained(queue) for n in numbers(push.events)]
     assert found == list(range(3000))
 
 
@@ -231,31 +231,31 @@ def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
-    _, line = stage.start()
+    _, queue = stage.start()
     for number in range(1000):
-        line.add(trades(number))
-        drained(line)
-    assert line.size < 6000
+        queue.add(trades(number))
+        drained(queue)
+    assert queue.size < 6000
     on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
     assert on_disk < 8000
     stage.stop()
-    _, line = stage.start()
-    assert numbers(line.push().events)[-6:] == [994, 995, 996, 997, 998, 999]
-    assert line.latest_ns == START_NS + 999 * SECOND
+    _, queue = stage.start()
+    assert numbers(queue.push().events)[-6:] == [994, 995, 996, 997, 998, 999]
+    assert queue.latest_ns == START_NS + 999 * SECOND
 
 
 def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
     in it and the last word on history; after another start as well, until the service has it."""
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
-    spool, line = stage.start(limit_bytes=10_000)
-    line.add(CaughtUp(START_NS, Quality.TICKS))
-    line.add(Amend(5, "cancel"))
+    spool, queue = stage.start(limit_bytes=10_000)
+    queue.add(CaughtUp(START_NS, Quality.TICKS))
+    queue.add(Amend(5, "cancel"))
     for number in range(1000):
-        line.add(trades(number))
+        queue.add(trades(number))
         spool.make_room()
     assert spool.size <= 10_000
-    events = line.push().events
+    events = queue.push().events
     gap = events[0]
     assert isinstance(gap, Gap)
     first = (gap.to_ns - 1 - START_NS) // SECOND + 1
@@ -263,22 +263,22 @@ def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: py
     assert gap == Gap(START_NS, START_NS + (first - 1) * SECOND + 1, "aged_out")
     assert events[1:3] == (Amend(5, "cancel"), CaughtUp(START_NS, Quality.TICKS))
     stage.stop()
-    spool, line = stage.start(limit_bytes=10_000)
-    push = line.push()
+    spool, queue = stage.start(limit_bytes=10_000)
+    push = queue.push()
     assert push.events[0] == gap
-    found = [n for one in drained(line) for n in numbers(one.events)]
+    found = [n for one in drained(queue) for n in numbers(one.events)]
     assert found == list(range(first, 1000))
     stage.stop()
-    _, line = stage.start()
-    assert not any(isinstance(event, Gap) for event in line.push().events)  # it was taken
+    _, queue = stage.start()
+    assert not any(isinstance(event, Gap) for event in queue.push().events)  # it was taken
 
 
 def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "MAX_UNSAVED_BYTES", 1500)
-    spool, line = stage.start()
-    line.add(trades(0))
+    spool, queue = stage.start()
+    queue.add(trades(0))
     append = stage.log.append
 
     def full(*_: object) -> None:
@@ -286,34 +286,34 @@ def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
 
     monkeypatch.setattr(stage.log, "append", full)
     for number in range(1, 10):
-        line.add(trades(number))
-    assert line.unsaved
-    assert [n for push in drained(line) for n in numbers(push.events)] == list(range(10))
+        queue.add(trades(number))
+    assert queue.unsaved
+    assert [n for push in drained(queue) for n in numbers(push.events)] == list(range(10))
     with pytest.raises(OSError, match="no space"):
-        add_all(line, range(10, 100))
-    known = line.end
+        add_all(queue, range(10, 100))
+    known = queue.end
     monkeypatch.setattr(stage.log, "append", append)
     spool.sync()
-    assert not line.unsaved
+    assert not queue.unsaved
     assert stage.log.last("0/mine/ES" + "Z2026") == known
-    line.add(trades(known))
-    assert [n for push in drained(line) for n in numbers(push.events)] == list(range(10, known + 1))
+    queue.add(trades(known))
+    assert [n for push in drained(queue) for n in numbers(push.events)] == list(range(10, known + 1))
 
 
 def test_bars_are_known_again_after_a_start(stage: Stage) -> None:
-    _, line = stage.start()
+    _, queue = stage.start()
     rows = np.zeros(2, BAR)
     rows["ts_event"] = START_NS, START_NS + 60 * SECOND
-    line.add(Bars(rows, Quality.BARS_1M, backfill=True))
+    queue.add(Bars(rows, Quality.BARS_1M, backfill=True))
     stage.stop()
-    _, line = stage.start()
-    assert (line.last_bar_ns, line.barred_ns) == (START_NS + 60 * SECOND, START_NS + 120 * SECOND)
-    assert line.latest_ns == line.barred_ns
+    _, queue = stage.start()
+    assert (queue.last_bar_ns, queue.barred_ns) == (START_NS + 60 * SECOND, START_NS + 120 * SECOND)
+    assert queue.latest_ns == queue.barred_ns
 
 
 def test_lines_left_over_are_found_with_what_their_feed_could_do(stage: Stage) -> None:
-    _, line = stage.start()
-    line.add(trades(0))
+    _, queue = stage.start()
+    queue.add(trades(0))
     stage.stop()
     log = FileLog(stage.folder)
     with log.exclusively():

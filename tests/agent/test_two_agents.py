@@ -41,8 +41,8 @@ class Follower:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         log = FileLog(folder)
         stack.enter_context(log.exclusively())
-        self.line: SpooledQueue = Spool(log, folder, 1 << 30).line(KEY, CAPS)
-        self._outward = SpoolSender(BusTransport(self), lambda: None)  # type: ignore[arg-type]
+        self.queue: SpooledQueue = Spool(log, folder, 1 << 30).queue(KEY, CAPS)
+        self._sender = SpoolSender(BusTransport(self), lambda: None)  # type: ignore[arg-type]
         self.owner: PushedFeeds | None = None
 
     async def push(self, owner, feed, push, origin):
@@ -51,7 +51,7 @@ class Follower:
         return await self.owner.take(owner, feed, push, origin)
 
     async def send(self) -> bool:
-        return await self._outward.send(KEY, self.line) is None
+        return await self._sender.send(KEY, self.queue) is None
 
 
 def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(
@@ -71,7 +71,7 @@ def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(
             def both(*events: Event) -> None:
                 for follower in (one, two):
                     for event in events:
-                        follower.line.add(event)
+                        follower.queue.add(event)
 
             one.owner = two.owner = owned()
             both(CaughtUp(OPEN, Quality.TICKS), *map(second, range(10)))

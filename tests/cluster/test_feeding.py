@@ -137,7 +137,7 @@ def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_
         assert {contract: since_ns + 2 * SECOND for contract, since_ns in peer.asked[2:]} == newest
         await stage.until_phase(LIVE)
         assert stage.peer.logins == 2
-        assert not stage.feeds[0].spool.lines  # nothing is left where it ran before
+        assert not stage.feeds[0].spool.queues  # nothing is left where it ran before
 
     run(tmp_path, work, peer)
 
@@ -307,9 +307,9 @@ def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
                 came.notify_all()
 
         def feeding() -> list[FeedsProcess]:
-            refused = {one: one.streams.outward.refused.get(key, "") for one in stage.feeds}
+            refused = {one: one.streams.sender.refused.get(key, "") for one in stage.feeds}
             assert set(refused.values()) <= {"", "occupied"}
-            lines = {one: one.spool.lines.get(key) for one in stage.feeds}
+            lines = {one: one.spool.queues.get(key) for one in stage.feeds}
             return [one for one, line in lines.items() if not refused[one] and line is not None and line.next]
 
         key = StreamKey(OPERATOR, "scid", ES)

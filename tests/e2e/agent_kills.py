@@ -166,8 +166,8 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
             running = asyncio.create_task(agent.run())
             while True:
                 await asyncio.sleep(0.05)
-                lines = list(agent.spool.lines.values())
-                if lines and all(line.time_ns > DONE_NS and line.waiting <= 3 for line in lines):
+                queues = list(agent.spool.queues.values())
+                if queues and all(queue.time_ns > DONE_NS and queue.waiting <= 3 for queue in queues):
                     break
             running.cancel()
             with suppress(asyncio.CancelledError):

@@ -137,7 +137,7 @@ def test_how_far_a_stream_is_is_told_once_that_survives(installation: Installati
         await played(staged, DAY)
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
-        asking = asyncio.create_task(staged.engine.reach(KEY))
+        asking = asyncio.create_task(staged.engine.progress(KEY))
         await asyncio.sleep(0.01)
         early = asking.done()
         kept.set_result(None)

@@ -35,16 +35,16 @@ class Agent(FeedRunner):
     """Run sources until cancelled. All belong to one owner, whom the service identifies by the key."""
 
     def __init__(
-        self, sources: Sequence[Source], spool: Spool, carrier: PushTransport, market: MarketContext,
+        self, sources: Sequence[Source], spool: Spool, transport: PushTransport, market: MarketContext,
         report: Callable[..., object], speedup: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, carrier, market, report, speedup)
+        super().__init__(spool, transport, market, report, speedup)
         self.sources = sources
         self._clearing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Run until cancelled; then stop cleanly and keep the spool."""
-        keeping = asyncio.create_task(self.keep())
+        syncing = asyncio.create_task(self.sync_regularly())
         following = [
             asyncio.create_task(self.follow(OPERATOR, source.name, source.feed)) for source in self.sources
         ]
@@ -54,8 +54,8 @@ class Agent(FeedRunner):
             await asyncio.Event().wait()  # all feeds have ended; the spool may still contain events to send
         finally:
             await cancel_all(following)
-            await self._say_goodbye()
-            await cancel_all([keeping, *self._clearing])
+            await self._report_stop()
+            await cancel_all([syncing, *self._clearing])
             await self.close()
 
     async def _send_left_over(self) -> None:
@@ -69,28 +69,28 @@ class Agent(FeedRunner):
                 self.report(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
                 continue
             if key.contract not in wanted:
-                self._begin(self._clear(key, caps))
+                self._begin(self._send_and_delete(key, caps))
 
-    async def _clear(self, key: StreamKey, caps: FeedCaps) -> None:
+    async def _send_and_delete(self, key: StreamKey, caps: FeedCaps) -> None:
         """Send the events of a queue, then delete it.
 
         It is deleted unsent if the service will never accept its events.
         """
-        line = await self.line(key, caps)
-        if line is None:
+        queue = await self.open_queue(key, caps)
+        if queue is None:
             return
-        while line.waiting and self.outward.refused.get(key) not in _NEVER:
+        while queue.waiting and self.sender.refused.get(key) not in _NEVER:
             await asyncio.sleep(SYNC_S / self._speedup)
-        await self.let_go(key)
+        await self.delete_queue(key)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._clearing.add(task)
         task.add_done_callback(self._clearing.discard)
 
-    async def _say_goodbye(self) -> None:
+    async def _report_stop(self) -> None:
         """Report to the service that the agent stops, if the service is available."""
         for follower in self.followers.values():
-            if follower.seen.phase in {"catching_up", "live"}:
-                self.lost(follower, "stopped", "agent_stopped")
-        await self.flushed(list(self.spool.lines), FLUSH_S / self._speedup)
+            if follower.status.phase in {"catching_up", "live"}:
+                self.report_status(follower, "stopped", "agent_stopped")
+        await self.flush(list(self.spool.queues), FLUSH_S / self._speedup)

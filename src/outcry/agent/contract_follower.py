@@ -62,22 +62,22 @@ class ContractStatus:
 class ContractFollower:
     """Follow one contract of one feed.
 
-    window_ns: when the contract trades, half-open, ns UTC. reach: the service's position, if it is
-    ahead of the spool. changed: called when `seen` changes. added: called when there are new events to send.
+    window_ns: when the contract trades, half-open, ns UTC. progress: the service's position, if it is
+    ahead of the spool. changed: called when `status` changes. added: called when there are new events to send.
     """
 
     def __init__(
-        self, feed: Feed, line: SpooledQueue, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
-        reach: StreamProgress | None = None, *, added: Callable[[], object], changed: Callable[[], object],
+        self, feed: Feed, queue: SpooledQueue, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
+        progress: StreamProgress | None = None, *, added: Callable[[], object], changed: Callable[[], object],
     ) -> None:  # fmt: skip
-        self.feed, self.line = feed, line
+        self.feed, self.queue = feed, queue
         self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
-        self._reach = reach or StreamProgress(0, 0)
+        self._progress = progress or StreamProgress(0, 0)
         self._added, self._changed = added, changed
         self._overlap = Overlap()
         self._caught_up = False
-        self._told: Status | None = None
-        self.seen = ContractStatus()
+        self._last_status: Status | None = None
+        self.status = ContractStatus()
         #: Time of the feed's last event, by the event loop's clock.
         self.heard_s = 0.0
 
@@ -86,64 +86,64 @@ class ContractFollower:
 
         Raises `FeedLost`, and `OSError` if the spool is full.
         """
-        line, feed, loop = self.line, self.feed, asyncio.get_running_loop()
-        reach, self._reach = self._reach, replace(self._reach, barred_ns=())
-        before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
-        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else reach.begin_ns or self._begin_ns()
-        self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
+        queue, feed, loop = self.queue, self.feed, asyncio.get_running_loop()
+        progress, self._progress = self._progress, replace(self._progress, barred_ns=())
+        before_ns, latest_ns = max(queue.time_ns, progress.time_ns), max(queue.latest_ns, progress.latest_ns)
+        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else progress.begin_ns or self._begin_ns()
+        self._overlap.resume(queue.recent, queue.latest_ns, queue.last_bar_ns, queue.barred_ns)
         self._caught_up = False
-        self.seen.subscribed = True
-        answered_ns = answered_begin_ns(self._calendar, line.contract.root, self._clock.now_ns())
-        cursor = Cursor(since_ns, barred_ns=reach.barred_ns, answered_ns=answered_ns)
-        events = cast("AsyncGenerator[Event]", feed.open(line.contract, cursor))
+        self.status.subscribed = True
+        answered_ns = answered_begin_ns(self._calendar, queue.contract.root, self._clock.now_ns())
+        cursor = Cursor(since_ns, barred_ns=progress.barred_ns, answered_ns=answered_ns)
+        events = cast("AsyncGenerator[Event]", feed.open(queue.contract, cursor))
         async with aclosing(events) as stream:
             async for event in stream:
                 self.heard_s = loop.time()
                 if not self._caught_up:
-                    self._show("catching_up")
-                self._take(event, since_ns, before_ns)
+                    self._set_status("catching_up")
+                self._process(event, since_ns, before_ns)
                 if isinstance(event, Ended):
-                    self._show("ended")
+                    self._set_status("ended")
                     return True
         return False
 
     def report_status(self, phase: str, code: str, text: str = "") -> None:
         """Show and push the reason why the feed sends no data."""
         text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
-        self._show(phase, code, text)
-        if self._told is None or self._told.subscribed or self._told.code != code:
-            self._say(Status(subscribed=False, code=code[:64], text=text))
+        self._set_status(phase, code, text)
+        if self._last_status is None or self._last_status.subscribed or self._last_status.code != code:
+            self._add_status(Status(subscribed=False, code=code[:64], text=text))
 
-    def _show(self, phase: str, code: str = "", text: str = "") -> None:
-        seen = self.seen
-        if (seen.phase, seen.code, seen.text) != (phase, code, text):
-            seen.phase, seen.code, seen.text = phase, code, text
+    def _set_status(self, phase: str, code: str = "", text: str = "") -> None:
+        shown = self.status
+        if (shown.phase, shown.code, shown.text) != (phase, code, text):
+            shown.phase, shown.code, shown.text = phase, code, text
             self._changed()
 
-    def _say(self, status: Status) -> None:
+    def _add_status(self, status: Status) -> None:
         self._add(status)
-        self._told = status
+        self._last_status = status
 
-    def _take(self, event: Event, since_ns: int, before_ns: int) -> None:
+    def _process(self, event: Event, since_ns: int, before_ns: int) -> None:
         match event:
             case Trades() | Bars():
-                self._rows(event, since_ns)
+                self._add_rows(event, since_ns)
             case Status():
-                self.seen.subscribed = event.subscribed
+                self.status.subscribed = event.subscribed
                 if not event.subscribed:
                     self.report_status("lost", event.code, event.text)
-                elif self._caught_up or self._told is None or self._told.subscribed:
-                    self._say(event)  # else `_complete` reports it after the missing history
+                elif self._caught_up or self._last_status is None or self._last_status.subscribed:
+                    self._add_status(event)  # else `_add_caught_up` reports it after the missing history
                     if self._caught_up:
-                        self._show("live")
+                        self._set_status("live")
             case CaughtUp():
-                self._complete(event, since_ns, before_ns)
+                self._add_caught_up(event, since_ns, before_ns)
             case Heartbeat() if not self._caught_up:
                 pass  # a heartbeat would claim that nothing is missing before this time
             case _:
                 self._add(event)
 
-    def _rows(self, event: Trades | Bars, since_ns: int) -> None:
+    def _add_rows(self, event: Trades | Bars, since_ns: int) -> None:
         """Add the new rows, split into events that fit in a push."""
         rows = event.rows
         if isinstance(event, Trades):
@@ -155,32 +155,32 @@ class ContractFollower:
             part = rows[first : first + _MOST_ROWS]
             some = Trades(part) if isinstance(event, Trades) else Bars(part, event.quality, event.backfill)
             if self._fault(some):
-                self._one_by_one(some)
+                self._add_valid_rows(some)
             else:
                 self._add(some)
-                self.seen.rows += len(part)
+                self.status.rows += len(part)
 
-    def _one_by_one(self, event: Trades | Bars) -> None:
+    def _add_valid_rows(self, event: Trades | Bars) -> None:
         """Add the valid rows of an event and count the others."""
         for at in range(len(event.rows)):
             row = event.rows[at : at + 1]
             one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)
             if self._fault(one):
-                self.seen.set_aside += 1
+                self.status.set_aside += 1
             else:
                 self._add(one)
-                self.seen.rows += 1
+                self.status.rows += 1
 
-    def _complete(self, event: CaughtUp, since_ns: int, before_ns: int) -> None:
+    def _add_caught_up(self, event: CaughtUp, since_ns: int, before_ns: int) -> None:
         if not self._caught_up and (gap := self._missing(since_ns, before_ns, event.at_ns)):
             self._add(gap)
         self._overlap.caught_up(event.at_ns)
-        self.seen.quality = event.quality.value
+        self.status.quality = event.quality.value
         self._caught_up = True
         self._add(event)
-        if self._told is None or not self._told.subscribed:
-            self._say(Status(subscribed=True, code="subscribed"))
-        self._show("live")
+        if self._last_status is None or not self._last_status.subscribed:
+            self._add_status(Status(subscribed=True, code="subscribed"))
+        self._set_status("live")
 
     def _missing(self, since_ns: int, before_ns: int, now_ns: int) -> Gap | None:
         """Return the gap in history that the feed cannot fill, or None.
@@ -203,11 +203,11 @@ class ContractFollower:
 
     def _add(self, event: Event) -> None:
         if not isinstance(event, Trades | Bars) and self._fault(event):
-            self.seen.set_aside += 1
+            self.status.set_aside += 1
             return
-        self.line.add(event)
+        self.queue.add(event)
         self._added()
 
     def _begin_ns(self) -> int:
         """Return where history begins (ns UTC) for a contract without any known data."""
-        return history_begin_ns(self._calendar, self.line.contract.root, self._clock.now_ns(), None)
+        return history_begin_ns(self._calendar, self.queue.contract.root, self._clock.now_ns(), None)

@@ -28,7 +28,7 @@ SYNC_S = 1.0
 _REACH_NS = 2**62
 
 #: Returns the service's position in a stream, or None if it has no data or is not asked. May take long.
-ReachLookup = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
+ProgressLookup = Callable[[StreamKey, FeedCaps], Awaitable[StreamProgress | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class MarketContext:
     clock: Clock
 
 
-async def _no_reach(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
+async def _unknown_progress(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
     """Return None: only the spool knows the position of a stream."""
 
 
@@ -48,21 +48,21 @@ class FeedRunner:
     """Run feeds of any number of owners, on one event loop.
 
     report: writes a log event, called as `(event, **details)`. speedup: factor by which pauses are shortened.
-    reach_of: returns the service's position in a stream.
+    progress_of: returns the service's position in a stream.
     """
 
     def __init__(
-        self, spool: Spool, carrier: PushTransport, market: MarketContext, report: Report, speedup: float = 1.0,
-        reach_of: ReachLookup = _no_reach,
+        self, spool: Spool, transport: PushTransport, market: MarketContext, report: Report, speedup: float = 1.0,
+        progress_of: ProgressLookup = _unknown_progress,
     ) -> None:  # fmt: skip
         self.spool, self.report = spool, report
-        self._market, self._speedup, self._reach_of = market, speedup, reach_of
-        self.outward = SpoolSender(carrier, self._reached, speedup)
+        self._market, self._speedup, self._progress_of = market, speedup, progress_of
+        self.sender = SpoolSender(transport, self._log_service, speedup)
         self._supervisor = FeedSupervisor(self._follow_contract, report, speedup)
         self.followers: dict[StreamKey, ContractFollower] = {}
-        self.disk = ""
-        self._news: dict[StreamKey, asyncio.Event] = {}
-        self._carrying: dict[StreamKey, asyncio.Task[None]] = {}
+        self.disk_problem = ""
+        self._added: dict[StreamKey, asyncio.Event] = {}
+        self._sending: dict[StreamKey, asyncio.Task[None]] = {}
 
     # -- feeds
 
@@ -80,63 +80,63 @@ class FeedRunner:
     async def _follow_contract(self, key: StreamKey, feed: Feed) -> None:
         """Follow one contract until it ends or is refused."""
         backoff = Backoff(self._speedup)
-        reach = await self._reach_of(key, feed.caps)
-        while (line := await self.line(key, _spooled_caps(feed.caps))) is None:
+        progress = await self._progress_of(key, feed.caps)
+        while (queue := await self.open_queue(key, _spooled_caps(feed.caps))) is None:
             await backoff.sleep()
         follower = self.followers[key] = ContractFollower(
-            feed, line, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
-            reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
+            feed, queue, self._market.calendar, self._market.clock, lifetime_ns(self._market.universe, key.contract),
+            progress, added=self._added[key].set, changed=lambda: self.log_status(key, follower),
         )  # fmt: skip
         await follow_until_ended(_FollowedQueue(self, key, follower), self._speedup)
 
-    def lost(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
+    def report_status(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
         """Report that a contract receives no data, and why."""
         try:
             follower.report_status(phase, code, text)
         except OSError as problem:  # the spool is full, so the status is only shown here
-            self.disk = str(problem)
+            self.disk_problem = str(problem)
 
     # -- queues
 
-    async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
+    async def open_queue(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
         """Return the queue of a stream and start sending it; None if the files on disk are unreadable."""
         try:
-            line = await asyncio.to_thread(self.spool.line, key, caps)
+            queue = await asyncio.to_thread(self.spool.queue, key, caps)
         except (LogDamaged, OSError) as problem:
-            self.report(LogEvent.SPOOL_UNREADABLE, **self.named(key), problem=str(problem))
+            self.report(LogEvent.SPOOL_UNREADABLE, **self.log_fields(key), problem=str(problem))
             return None
-        self._news[key] = asyncio.Event()
-        self._carrying[key] = asyncio.create_task(self.outward.carry(key, line, self._news[key]))
-        return line
+        self._added[key] = asyncio.Event()
+        self._sending[key] = asyncio.create_task(self.sender.send_continuously(key, queue, self._added[key]))
+        return queue
 
-    async def flushed(self, keys: Collection[StreamKey], patience_s: float) -> None:
+    async def flush(self, keys: Collection[StreamKey], patience_s: float) -> None:
         """Wait until the queues are sent, while the service accepts them and for at most `patience_s`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
-        lines = {key: self.spool.lines[key] for key in keys if key in self.spool.lines}
-        while any(line.waiting and self.outward.reaches(key) for key, line in lines.items()):
+        queues = {key: self.spool.queues[key] for key in keys if key in self.spool.queues}
+        while any(queue.waiting and self.sender.is_answering(key) for key, queue in queues.items()):
             if asyncio.get_running_loop().time() > deadline_s:
                 return
             await asyncio.sleep(0.02)
 
-    async def let_go(self, key: StreamKey) -> None:
+    async def delete_queue(self, key: StreamKey) -> None:
         """Stop sending a queue and delete it."""
         self.followers.pop(key, None)
-        self._news.pop(key, None)
-        self.outward.forget(key)
-        if (carrying := self._carrying.pop(key, None)) is not None:
-            await cancel_all([carrying])
+        self._added.pop(key, None)
+        self.sender.forget(key)
+        if (sending := self._sending.pop(key, None)) is not None:
+            await cancel_all([sending])
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
-            self.report(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
+            self.report(LogEvent.SPOOL_NOT_REMOVED, **self.log_fields(key), problem=str(problem))
 
     async def close(self) -> None:
         """Stop sending; the spool stays on disk."""
-        await cancel_all(self._carrying.values())
-        self.outward.close()
+        await cancel_all(self._sending.values())
+        self.sender.close()
         await asyncio.to_thread(self._sync)
 
-    async def keep(self) -> None:
+    async def sync_regularly(self) -> None:
         """Sync the spool to the disk every second and enforce its size limit. Never ends."""
         while True:
             await asyncio.sleep(SYNC_S / self._speedup)
@@ -150,34 +150,34 @@ class FeedRunner:
             gone = self.spool.make_room()
             self.spool.sync()
         except OSError as problem:
-            if not self.disk:
+            if not self.disk_problem:
                 self.report(LogEvent.SPOOL_UNWRITABLE, problem=str(problem))
-            self.disk = str(problem)
+            self.disk_problem = str(problem)
             return
         if gone:
             self.report(LogEvent.SPOOL_TRIMMED, batches=gone)
-        if self.disk and not any(line.unsaved for line in list(self.spool.lines.values())):
+        if self.disk_problem and not any(queue.unsaved for queue in list(self.spool.queues.values())):
             self.report(LogEvent.SPOOL_WRITABLE)
-            self.disk = ""
+            self.disk_problem = ""
 
     # -- log events
 
-    def named(self, key: StreamKey) -> dict[str, str]:
+    def log_fields(self, key: StreamKey) -> dict[str, str]:
         """Return the name of a stream for log events."""
         return {"feed": key.feed, "contract": key.contract.key}
 
-    def stands(self, key: StreamKey, follower: ContractFollower) -> None:
+    def log_status(self, key: StreamKey, follower: ContractFollower) -> None:
         """Log the new status of a contract."""
-        seen = follower.seen
-        details = {"code": seen.code, "problem": seen.text} if seen.code else {}
-        self.report(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
+        status = follower.status
+        details = {"code": status.code, "problem": status.text} if status.code else {}
+        self.report(LogEvent.FEED_STATUS_CHANGED, **self.log_fields(key), phase=status.phase, **details)
 
-    def _reached(self) -> None:
-        reached = self.outward.reached
-        if reached.code == "ok":
+    def _log_service(self) -> None:
+        service = self.sender.service
+        if service.code == "ok":
             self.report(LogEvent.PUSH_ACCEPTED)
         else:
-            self.report(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
+            self.report(LogEvent.PUSH_REJECTED, code=service.code, problem=service.text)
 
 
 class _FollowedQueue:
@@ -191,21 +191,23 @@ class _FollowedQueue:
 
     def refused(self, problem: FeedRefused) -> None:
         phase = "needs_sign_in" if isinstance(problem, LoginRefused) else "refused"
-        self._runner.lost(self._follower, phase, problem.code, str(problem))
+        self._runner.report_status(self._follower, phase, problem.code, str(problem))
 
     def lost(self, problem: FeedLost) -> None:
-        self._runner.lost(self._follower, "lost", problem.code, str(problem))
+        self._runner.report_status(self._follower, "lost", problem.code, str(problem))
 
     def closed(self) -> None:
-        self._runner.lost(self._follower, "lost", "disconnected")
+        self._runner.report_status(self._follower, "lost", "disconnected")
 
     def not_stored(self, problem: OSError) -> None:
-        self._runner.disk = str(problem)
-        self._runner.lost(self._follower, "lost", "no_room", str(problem))
+        self._runner.disk_problem = str(problem)
+        self._runner.report_status(self._follower, "lost", "no_room", str(problem))
 
     async def failed(self, problem: Exception) -> None:
-        self._runner.report(LogEvent.STREAM_FAILED, **self._runner.named(self._key), problem=repr(problem))
-        self._runner.lost(self._follower, "lost", "fault")
+        self._runner.report(
+            LogEvent.STREAM_FAILED, **self._runner.log_fields(self._key), problem=repr(problem)
+        )
+        self._runner.report_status(self._follower, "lost", "fault")
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:

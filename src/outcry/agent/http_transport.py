@@ -40,7 +40,7 @@ class HttpTransport:
             self._free.put_nowait(sender)
         self._pool = ThreadPoolExecutor(MAX_SENDERS, "outcry-push")
 
-    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
+    async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
         """Send the next push of a queue once, when one of the connections is free."""
         sender = await self._free.get()
         loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ class HttpTransport:
             with suppress(RuntimeError):  # the loop is closed, so no push waits for a sender
                 loop.call_soon_threadsafe(self._free.put_nowait, sender)
 
-        pushed = self._pool.submit(_attempt, sender, key.feed, line)
+        pushed = self._pool.submit(_attempt, sender, key.feed, queue)
         pushed.add_done_callback(done)
         return await asyncio.wrap_future(pushed)
 
@@ -62,6 +62,6 @@ class HttpTransport:
             sender.close()
 
 
-def _attempt(sender: Sender, feed: str, line: PushQueue) -> RetryLater | None:
-    pause_s = sender.attempt(feed, line)
+def _attempt(sender: Sender, feed: str, queue: PushQueue) -> RetryLater | None:
+    pause_s = sender.attempt(feed, queue)
     return None if pause_s is None else RetryLater(sender.problem, pause_s)

@@ -43,14 +43,14 @@ FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
 class _MemoryQueue:
     """Events of one contract in memory. Implements `PushQueue`.
 
-    sent: number after the last event that the service may have received. kept: retained events before `next`,
+    sent: number after the last event that the service may have received. retained: events before `next`,
     back to the trades of the last seconds. pending: events from `next` on.
     """
 
     def __init__(self, session: str, contract: Contract, caps: FeedCaps) -> None:
         self.session, self.contract, self.caps = session, contract, caps
         self.next = self.sent = 0
-        self.kept: deque[Event] = deque()
+        self.retained: deque[Event] = deque()
         self.pending: deque[Event] = deque()
         self.caught_up: CaughtUp | None = None
         self.again: Again | None = None
@@ -61,35 +61,35 @@ class _MemoryQueue:
         """Return the next push from the pending events."""
         return Push(self.session, self.contract, self.caps, self.next, batch_of(self.pending), self.again)
 
-    def tried(self, push: Push) -> None:
+    def attempted(self, push: Push) -> None:
         """Note that the service may have received all of a push."""
         self.sent = max(self.sent, push.first + len(push.events))
         if self.again is not None and self.again.until < self.sent:  # a new owner may have these too
             self.again = replace(self.again, until=self.sent)
 
-    def taken(self, push: Push, until: int) -> bool:
+    def accepted(self, push: Push, until: int) -> bool:
         """Move the accepted events to the retained ones; return whether that is progress."""
         if not self.next <= until <= self.next + len(self.pending):
             raise Unreachable(
                 f"the service counts {until} events, of {self.next + len(self.pending)} there are"
             )
-        forward = until > self.next
+        progress = until > self.next
         while self.next < until:
             event = self.pending.popleft()
             self.next += 1
-            self._keep(event)
-        if forward:  # a service that loses the run reports it, and receives the last seconds again
+            self._retain(event)
+        if progress:  # a service that loses the run reports it, and receives the last seconds again
             self.again = None
-        return forward
+        return progress
 
     def rewind(self, push: Push) -> bool:
         """Start again from the retained events; return False if that was just done."""
         if self.again is not None or not self.next:
             return False
         self.again = Again(self.sent, self.caught_up)
-        self.next -= len(self.kept)
-        self.pending.extendleft(reversed(self.kept))
-        self.kept.clear()
+        self.next -= len(self.retained)
+        self.pending.extendleft(reversed(self.retained))
+        self.retained.clear()
         return True
 
     def end(self) -> bool:
@@ -103,13 +103,13 @@ class _MemoryQueue:
         self.pending.append(Ended(max(at_ns, self.at_ns)))
         return True
 
-    def _keep(self, event: Event) -> None:
+    def _retain(self, event: Event) -> None:
         if isinstance(event, CaughtUp):
             self.caught_up = event
         self.at_ns, self.last = max(self.at_ns, time_of(event)), event
-        self.kept.append(event)
-        while self.kept and not is_recent(self.kept[0], self.at_ns):
-            self.kept.popleft()
+        self.retained.append(event)
+        while self.retained and not is_recent(self.retained[0], self.at_ns):
+            self.retained.popleft()
 
 
 class Pusher:
@@ -129,20 +129,20 @@ class Pusher:
         self._sender = Sender(url, key, timeout_s=timeout_s)
         self._patience_s = patience_s
         self._stopped = threading.Event()
-        self._lines: dict[Contract, _MemoryQueue] = {}
+        self._queues: dict[Contract, _MemoryQueue] = {}
 
     def push(self, contract: Contract, events: Sequence[Event]) -> None:
         """Send events of a contract; return after the service has accepted all of them."""
-        line = self._line(contract)
-        line.pending.extend(events)
-        if line.pending:
-            self._send(line)
+        queue = self._queue(contract)
+        queue.pending.extend(events)
+        if queue.pending:
+            self._send(queue)
 
     def beat(self, contract: Contract) -> None:
         """Send a heartbeat: the service treats a link without data for `SILENCE_S` as lost."""
-        line = self._line(contract)
-        line.pending.extend([Heartbeat(line.at_ns)] if line.at_ns else [])
-        self._send(line)
+        queue = self._queue(contract)
+        queue.pending.extend([Heartbeat(queue.at_ns)] if queue.at_ns else [])
+        self._send(queue)
 
     def stop(self) -> None:
         """Stop after the push in progress on another thread, which may end with `Unreachable`."""
@@ -150,27 +150,27 @@ class Pusher:
 
     def bye(self) -> None:
         """Report once that every contract ends here. Errors are ignored."""
-        for line in self._lines.values():
-            if line.end():
+        for queue in self._queues.values():
+            if queue.end():
                 with suppress(ApiError, Unreachable):
-                    self._sender.attempt(self._feed, line)
+                    self._sender.attempt(self._feed, queue)
 
     def close(self) -> None:
         """Close the connection."""
         self._sender.close()
 
-    def _line(self, contract: Contract) -> _MemoryQueue:
-        return self._lines.setdefault(contract, _MemoryQueue(self.session, contract, self._caps))
+    def _queue(self, contract: Contract) -> _MemoryQueue:
+        return self._queues.setdefault(contract, _MemoryQueue(self.session, contract, self._caps))
 
-    def _send(self, line: _MemoryQueue) -> None:
+    def _send(self, queue: _MemoryQueue) -> None:
         """Send the pending events, with at least one push."""
         moved_s, backoff = time.monotonic(), Backoff(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:
-            wait_s = self._sender.attempt(self._feed, line)
+            wait_s = self._sender.attempt(self._feed, queue)
             if wait_s is None:
                 moved_s = time.monotonic()
                 backoff.reset()
-                if not line.pending:
+                if not queue.pending:
                     return
                 if self._stopped.is_set():
                     raise Unreachable("the push was stopped")

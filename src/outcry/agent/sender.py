@@ -33,11 +33,11 @@ class PushQueue(Protocol):
         """Return the next push: about as many events as fit, and at least one if there are any."""
         ...
 
-    def tried(self, push: Push) -> None:
+    def attempted(self, push: Push) -> None:
         """Note that the service may have received all of a push."""
         ...
 
-    def taken(self, push: Push, until: int) -> bool:
+    def accepted(self, push: Push, until: int) -> bool:
         """Note the number of the first event not accepted; return whether that is progress.
 
         Raises `Unreachable` if the number is impossible.
@@ -58,7 +58,7 @@ class RetryLater:
 
 
 def record_result(
-    line: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
+    queue: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
 ) -> RetryLater | None:
     """Record the result of a push; return None if there was progress.
 
@@ -67,20 +67,20 @@ def record_result(
     """
     match answer:
         case Unreachable():
-            line.tried(push)
+            queue.attempted(push)
             return RetryLater(answer)
         case ApiError():
             if answer.status >= 500:
-                line.tried(push)
+                queue.attempted(push)
             reason = answer.body.get("reason")
-            if answer.code == "invalid_request" and reason == "hole" and line.rewind(push):
+            if answer.code == "invalid_request" and reason == "hole" and queue.rewind(push):
                 return None
             if answer.status not in _PASSING and reason not in _PASSING_REASONS:
                 raise answer
             return RetryLater(answer, _pause_s(answer))
         case _:
-            line.tried(push)
-            if line.taken(push, answer) or not push.events:
+            queue.attempted(push)
+            if queue.accepted(push, answer) or not push.events:
                 return None
             return RetryLater(
                 Unreachable(f"{whose} takes nothing"), 0.001
@@ -118,19 +118,19 @@ class Sender:
         self.problem: ApiError | Unreachable = Unreachable("nothing was tried")
         self.worked = False
 
-    def attempt(self, feed: str, line: PushQueue) -> float | None:
+    def attempt(self, feed: str, queue: PushQueue) -> float | None:
         """Send the next push of a queue once; return None if there was progress.
 
         Otherwise return the pause (s) that the service asked for, or 0. Raises `ApiError` for a refusal that a
         retry does not resolve.
         """
-        push = line.push()
+        push = queue.push()
         answer: int | ApiError | Unreachable
         try:
             answer = self.post(feed, push)
         except (ApiError, Unreachable) as problem:
             answer = problem
-        later = record_result(line, push, answer, self._base)
+        later = record_result(queue, push, answer, self._base)
         if later is None:
             return None
         self.problem = later.problem

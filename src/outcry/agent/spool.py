@@ -13,7 +13,7 @@ from outcry.live.model import StreamKey, TradeLog
 from outcry.market.instruments import Universe, UnknownName
 from outcry.trades.feed import FeedCaps
 
-_MEMO = "run.json"
+_STATE = "run.json"
 
 
 class Spool:
@@ -21,14 +21,14 @@ class Spool:
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
-        self.lines: dict[StreamKey, SpooledQueue] = {}
+        self.queues: dict[StreamKey, SpooledQueue] = {}
 
-    def line(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
+    def queue(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
         """Return the queue of a stream, read from disk the first time. Raises `LogDamaged`, `OSError`."""
-        found = self.lines.get(key)
+        found = self.queues.get(key)
         if found is None:
-            memo = self._folder / key.text / _MEMO
-            found = self.lines[key] = SpooledQueue(self._log, key.text, key.contract, caps, memo)
+            state_path = self._folder / key.text / _STATE
+            found = self.queues[key] = SpooledQueue(self._log, key.text, key.contract, caps, state_path)
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
@@ -36,36 +36,36 @@ class Spool:
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")
-            memo = SpoolState.read(self._folder / text / _MEMO)
+            state = SpoolState.read(self._folder / text / _STATE)
             with suppress(UnknownName):
                 key = StreamKey(int(owner), feed, universe.contract(name))
-                if memo.caps is not None and key not in self.lines:
-                    found.append((key, memo.caps))
+                if state.caps is not None and key not in self.queues:
+                    found.append((key, state.caps))
         return found
 
     def clear(self) -> None:
         """Delete every queue. Raises `OSError`."""
         for text in self._log.keys():  # noqa: SIM118 - no mapping
-            (self._folder / text / _MEMO).unlink(missing_ok=True)
+            (self._folder / text / _STATE).unlink(missing_ok=True)
             self._log.forget(text)
-        self.lines.clear()
+        self.queues.clear()
 
     def forget(self, key: StreamKey) -> None:
         """Delete a queue. Raises `OSError`."""
-        self.lines.pop(key, None)
-        (self._folder / key.text / _MEMO).unlink(missing_ok=True)
+        self.queues.pop(key, None)
+        (self._folder / key.text / _STATE).unlink(missing_ok=True)
         self._log.forget(key.text)
 
     @property
     def size(self) -> int:
         """Bytes in all queues."""
-        return sum(line.size for line in list(self.lines.values()))
+        return sum(queue.size for queue in list(self.queues.values()))
 
     def make_room(self) -> int:
         """Discard the oldest segments above the size limit; return their number. Raises `OSError`."""
         gone = 0
         while self.size > self._limit_bytes:
-            largest = max(list(self.lines.values()), key=lambda line: line.size)
+            largest = max(list(self.queues.values()), key=lambda queue: queue.size)
             if not largest.drop_oldest():
                 return gone
             gone += 1
@@ -73,6 +73,6 @@ class Spool:
 
     def sync(self) -> None:
         """Write events that the disk refused earlier, and sync all files. Raises `OSError`."""
-        for line in list(self.lines.values()):
-            line.save()
+        for queue in list(self.queues.values()):
+            queue.save()
         self._log.sync()

@@ -36,7 +36,7 @@ class PushTransport(Protocol):
         """Longest pause (s) before a push without an answer is sent again."""
         ...
 
-    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
+    async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
         """Send the next push of a queue once; return None if there was progress.
 
         Raises `ApiError` for a refusal that a retry does not resolve.
@@ -63,46 +63,46 @@ class ServiceStatus:
 class SpoolSender:
     """Send the queues of a spool to a service.
 
-    carrier: the transport. changed: called when `reached`, the status of the service, changes. speedup: factor by
+    transport: the transport. changed: called when `service`, the status of the service, changes. speedup: factor by
     which pauses are shortened.
     """
 
-    def __init__(self, carrier: PushTransport, changed: Callable[[], object], speedup: float = 1.0) -> None:
-        self._carrier, self._speedup, self._changed = carrier, speedup, changed
-        self.reached = ServiceStatus()
+    def __init__(self, transport: PushTransport, changed: Callable[[], object], speedup: float = 1.0) -> None:
+        self._transport, self._speedup, self._changed = transport, speedup, changed
+        self.service = ServiceStatus()
         #: The service's refusal code of each refused queue.
         self.refused: dict[StreamKey, str] = {}
         #: Queues whose last push got no answer.
-        self._unreached: set[StreamKey] = set()
+        self._unanswered: set[StreamKey] = set()
 
-    async def carry(self, key: StreamKey, line: SpooledQueue, news: asyncio.Event) -> None:
-        """Send the events of a queue as they arrive, until cancelled. `news`: set when there are new events."""
-        backoff = Backoff(self._speedup, FIRST_PAUSE_S, self._carrier.longest_pause_s)
+    async def send_continuously(self, key: StreamKey, queue: SpooledQueue, added: asyncio.Event) -> None:
+        """Send the events of a queue as they arrive, until cancelled. `added`: set when there are new events."""
+        backoff = Backoff(self._speedup, FIRST_PAUSE_S, self._transport.longest_pause_s)
         while True:
-            if not line.waiting:
+            if not queue.waiting:
                 with suppress(TimeoutError):
                     # not `wait_for`, which may lose a cancellation before Python 3.12
                     async with asyncio.timeout(KEEP_ALIVE_S / self._speedup):
-                        await news.wait()
-            news.clear()
-            if not line.end:
+                        await added.wait()
+            added.clear()
+            if not queue.end:
                 continue  # the stream never had an event, so it needs no keep-alive push
-            pause_s = await self.send(key, line)
+            pause_s = await self.send(key, queue)
             if pause_s is None:
                 backoff.reset()
                 await asyncio.sleep(PACE_S / self._speedup)
             else:
                 await asyncio.sleep(max(pause_s / self._speedup, backoff.next_s()))
 
-    async def send(self, key: StreamKey, line: SpooledQueue) -> float | None:
+    async def send(self, key: StreamKey, queue: SpooledQueue) -> float | None:
         """Send one push; return None if there was progress, else the pause (s)."""
         try:
-            later = await self._carrier.attempt(key, line)
+            later = await self._transport.attempt(key, queue)
         except ApiError as problem:
-            return self._refusal(key, line, problem)
+            return self._refusal(key, queue, problem)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one queue's fault does not affect others
             self.refused[key] = "fault"
-            self._show("fault", repr(problem))
+            self._set_status("fault", repr(problem))
             return REFUSED_PAUSE_S
         if later is None:
             self.refused.pop(key, None)
@@ -112,45 +112,45 @@ class SpoolSender:
             self.refused[key] = _code(later.problem)
             self._answered(key)
         else:
-            self._unreached.add(key)
-            self._show("service_unreachable", str(later.problem))
+            self._unanswered.add(key)
+            self._set_status("service_unreachable", str(later.problem))
         return later.pause_s
 
-    def _refusal(self, key: StreamKey, line: SpooledQueue, problem: ApiError) -> float:
+    def _refusal(self, key: StreamKey, queue: SpooledQueue, problem: ApiError) -> float:
         code = _code(problem)
         if code in _RUN_OVER:
-            line.renew()
+            queue.renew()
             return REPLACED_PAUSE_S if code == "replaced" else 0.0
         if problem.status in {401, 403}:
-            self._show(code, str(problem))
+            self._set_status(code, str(problem))
         else:
             self.refused[key] = code
             self._answered(key)
         return REFUSED_PAUSE_S
 
     def _answered(self, key: StreamKey) -> None:
-        self._unreached.discard(key)
-        if not self._unreached:
-            self._show("ok", "")
+        self._unanswered.discard(key)
+        if not self._unanswered:
+            self._set_status("ok", "")
 
-    def reaches(self, key: StreamKey) -> bool:
+    def is_answering(self, key: StreamKey) -> bool:
         """Return whether the last push of a queue was answered."""
-        return key not in self._unreached and self.reached.code in {"ok", "service_unreachable"}
+        return key not in self._unanswered and self.service.code in {"ok", "service_unreachable"}
 
     def forget(self, key: StreamKey) -> None:
         """Forget the status of a queue that is not sent any more."""
         self.refused.pop(key, None)
-        self._unreached.discard(key)
+        self._unanswered.discard(key)
 
-    def _show(self, code: str, text: str) -> None:
+    def _set_status(self, code: str, text: str) -> None:
         text = "".join(sign for sign in text if sign.isprintable())[:200]
-        if (self.reached.code, self.reached.text) != (code, text):
-            self.reached.code, self.reached.text = code, text
+        if (self.service.code, self.service.text) != (code, text):
+            self.service.code, self.service.text = code, text
             self._changed()
 
     def close(self) -> None:
         """Close the connections; pushes in progress end without an answer."""
-        self._carrier.close()
+        self._transport.close()
 
 
 def _code(problem: ApiError) -> str:

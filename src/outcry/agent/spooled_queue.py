@@ -50,40 +50,40 @@ class SpooledQueue:
     time (ns UTC) in any event.
     """
 
-    def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, memo: Path) -> None:
-        self._log, self._key, self._memo = log, key, memo
+    def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, state_path: Path) -> None:
+        self._log, self._key, self._state_path = log, key, state_path
         self.contract, self.caps = contract, caps
         self._lock = threading.RLock()
         self.latest_ns = self.time_ns = self.last_bar_ns = self.barred_ns = 0
-        self._bar_at = 0
+        self._last_bar_number = 0
         self._recent: deque[tuple[int, Rows]] = deque()
-        self._pieces: deque[list[int]] = deque()  # number of the first event, bytes
+        self._segments: deque[list[int]] = deque()  # number of the first event, bytes
         self._ready: deque[Event] = deque()
         self._ready_bytes = 0
         self._unsaved: deque[tuple[bytes, Event]] = deque()
         self._unsaved_bytes = 0
-        self._kept: deque[tuple[int, int]] = deque()  # number of accepted trades, their newest time
-        self._taken_ns = 0
+        self._retained: deque[tuple[int, int]] = deque()  # number of accepted trades, their newest time
+        self._accepted_ns = 0
         self.caught_up: CaughtUp | None = None
         self._load()
 
     def _load(self) -> None:
         """Load the state and events on disk, and start a run that continues the previous one."""
-        known = SpoolState.read(self._memo)
+        known = SpoolState.read(self._state_path)
         self.end = self._saved = self._log.last(self._key)
         instead = tuple(read_event(event) for event in known.instead)
-        self._first, self._instead = self.end, () if known.first > self.end else instead
+        self._first, self._replacement = self.end, () if known.first > self.end else instead
         for number, frame in enumerate(self._log.read(self._key, known.first)):
             self._first = frame.first if number == 0 else self._first
-            self._note(frame.first, read_event(frame.blob), len(frame.blob))
-        if self._instead:
+            self._index(frame.first, read_event(frame.blob), len(frame.blob))
+        if self._replacement:
             self._first = max(self._first, known.first)
-        self._began = self.end
+        self._run_start = self.end
         self.session = secrets.token_hex(16)
         self.again = Again(self.end, None, known.session) if known.session or self.end else None
-        self._jump(self._first - len(self._instead))
+        self._seek(self._first - len(self._replacement))
         with suppress(OSError):  # the stored state only speeds up the next start
-            self._remember()
+            self._save_state()
         for event in instead if known.first > self.end else ():  # the disk has lost the newest events
             self.add(event)
 
@@ -93,7 +93,7 @@ class SpooledQueue:
     def size(self) -> int:
         """Bytes in the spool."""
         with self._lock:
-            return sum(piece[1] for piece in self._pieces)
+            return sum(segment[1] for segment in self._segments)
 
     @property
     def waiting(self) -> int:
@@ -120,7 +120,7 @@ class SpooledQueue:
         blob = write_event(event)
         with self._lock:
             self._save(blob, event)
-            self._note(self.end, event, len(blob))
+            self._index(self.end, event, len(blob))
             if self.next + len(self._ready) == self.end and self._ready_bytes < READY_BYTES:
                 self._make_ready(event)
             self.end += 1
@@ -138,9 +138,9 @@ class SpooledQueue:
     def _save(self, blob: bytes, event: Event) -> None:
         try:
             self.save()
-            if self._pieces and self._pieces[-1][1] >= SEGMENT_BYTES:
+            if self._segments and self._segments[-1][1] >= SEGMENT_BYTES:
                 self._log.cut(self._key)
-                self._pieces.append([self.end, 0])
+                self._segments.append([self.end, 0])
             self._log.append(self._key, self.end, 1, blob)
             self._saved = self.end + 1
         except OSError:
@@ -149,17 +149,17 @@ class SpooledQueue:
             self._unsaved.append((blob, event))
             self._unsaved_bytes += len(blob)
 
-    def _note(self, number: int, event: Event, size: int) -> None:
+    def _index(self, number: int, event: Event, size: int) -> None:
         """Update segments, times and recent rows from an event in the spool."""
-        if not self._pieces or (number < self.end and self._pieces[-1][1] >= SEGMENT_BYTES):
-            self._pieces.append([number, 0])
-        self._pieces[-1][1] += size
+        if not self._segments or (number < self.end and self._segments[-1][1] >= SEGMENT_BYTES):
+            self._segments.append([number, 0])
+        self._segments[-1][1] += size
         self.time_ns = max(self.time_ns, time_of(event))
         if isinstance(event, Trades):
             self.latest_ns = max(self.latest_ns, time_of(event))
             self._recent.append((number, event.rows))
         elif isinstance(event, Bars):
-            self.last_bar_ns, self._bar_at = max(self.last_bar_ns, time_of(event)), number
+            self.last_bar_ns, self._last_bar_number = max(self.last_bar_ns, time_of(event)), number
             self.barred_ns = max(self.barred_ns, time_of(event) + event.quality.length_ns)
             self.latest_ns = max(self.latest_ns, self.barred_ns)
         horizon_ns = self.latest_ns - OVERLAP_NS
@@ -172,7 +172,7 @@ class SpooledQueue:
         """Return the next push, read from disk or memory."""
         with self._lock:
             if not self._ready:
-                for event in self._from(self.next):
+                for event in self._events_from(self.next):
                     if self._ready_bytes >= READY_BYTES:
                         break
                     self._make_ready(event)
@@ -182,10 +182,10 @@ class SpooledQueue:
                 self.again = replace(self.again, until=self.end)
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
-    def tried(self, push: Push) -> None:
+    def attempted(self, push: Push) -> None:
         """Do nothing: `again` already covers every event."""
 
-    def taken(self, push: Push, until: int) -> bool:
+    def accepted(self, push: Push, until: int) -> bool:
         """Remove the accepted events; return whether that is progress.
 
         Raises `Unreachable` if the number is impossible.
@@ -195,22 +195,22 @@ class SpooledQueue:
                 return True
             if not self.next <= until <= self.next + len(self._ready):
                 raise Unreachable(f"the service counts {until} events, of {self.end} there are")
-            forward = until > self.next
+            progress = until > self.next
             while self.next < until:
                 event = self._ready.popleft()
                 self._ready_bytes -= weight_of(event)
-                self._keep(self.next, event)
+                self._retain(self.next, event)
                 self.next += 1
-            if forward:  # a service that loses the run reports it, and receives the last seconds again
+            if progress:  # a service that loses the run reports it, and receives the last seconds again
                 self.again = None
-            if self._instead and self.next >= self._first:
-                self._instead = ()
+            if self._replacement and self.next >= self._first:
+                self._replacement = ()
                 with suppress(OSError):  # the next run may repeat them: the service knows them
-                    self._remember()
-            if forward:
+                    self._save_state()
+            if progress:
                 with suppress(OSError):  # the next accepted push retries
-                    self._release()
-            return forward
+                    self._drop_accepted()
+            return progress
 
     def rewind(self, push: Push) -> bool:
         """Start again from the retained events; return False if that was just done."""
@@ -219,16 +219,16 @@ class SpooledQueue:
                 return True
             if self.again is not None or not self.next:
                 return False
-            self._go_back("")
+            self._rewind("")
             return True
 
     def renew(self) -> None:
         """Start a new run, after the service has reported that this one is over."""
         with self._lock:
             before, self.session = self.session, secrets.token_hex(16)
-            self._go_back(before)
+            self._rewind(before)
             with suppress(OSError):
-                self._remember()
+                self._save_state()
 
     def drop_oldest(self) -> bool:
         """Delete the oldest segment to make room, whether sent or not; return False if it is the only one.
@@ -236,32 +236,39 @@ class SpooledQueue:
         Raises `OSError`.
         """
         with self._lock:
-            if len(self._pieces) < 2:
+            if len(self._segments) < 2:
                 return False
-            first = self._pieces[1][0]
+            first = self._segments[1][0]
             if self.next < first:
-                lost = [*self._ready_before(self._first), *self._from(max(self.next, self._first), first)]
-                self._first, self._instead = first, _replacement_events(lost)
+                lost = [
+                    *self._ready_before(self._first),
+                    *self._events_from(max(self.next, self._first), first),
+                ]
+                self._first, self._replacement = first, _replacement_events(lost)
                 before, self.session = self.session, secrets.token_hex(16)
-                self._remember()
-                self._kept.clear()
+                self._save_state()
+                self._retained.clear()
                 self.again = Again(self.end, self.caught_up, before)
-                self._jump(first - len(self._instead))
-            self._pieces.popleft()
+                self._seek(first - len(self._replacement))
+            self._segments.popleft()
             self._first = max(self._first, first)
             self._log.drop(self._key, first)
             return True
 
-    def _go_back(self, after: str) -> None:
-        start = max(self._kept[0][0], self._first) if self._kept and self.next >= self._first else self.next
+    def _rewind(self, after: str) -> None:
+        start = (
+            max(self._retained[0][0], self._first)
+            if self._retained and self.next >= self._first
+            else self.next
+        )
         self.again = Again(self.end, self.caught_up, after)
-        self._jump(start)
+        self._seek(start)
 
-    def _jump(self, number: int) -> None:
+    def _seek(self, number: int) -> None:
         self.next = number
         self._ready.clear()
         self._ready_bytes = 0
-        for event in self._instead[number - self._first :] if number < self._first else ():
+        for event in self._replacement[number - self._first :] if number < self._first else ():
             self._make_ready(event)
 
     def _make_ready(self, event: Event) -> None:
@@ -271,7 +278,7 @@ class SpooledQueue:
     def _ready_before(self, number: int) -> Iterable[Event]:
         return list(self._ready)[: max(0, number - self.next)]
 
-    def _from(self, number: int, until: int | None = None) -> Iterator[Event]:
+    def _events_from(self, number: int, until: int | None = None) -> Iterator[Event]:
         """Yield the events from a number on, from disk and memory.
 
         A `CaughtUp` of an earlier run becomes a heartbeat, because only that run knew that history was
@@ -283,34 +290,38 @@ class SpooledQueue:
                 if frame.first >= until:
                     return
                 event = read_event(frame.blob)
-                if isinstance(event, CaughtUp) and frame.first < self._began:
+                if isinstance(event, CaughtUp) and frame.first < self._run_start:
                     event = Heartbeat(event.at_ns)
                 yield event
         for _, event in list(self._unsaved)[max(0, number - self._saved) : until - self._saved]:
             yield event
 
-    def _keep(self, number: int, event: Event) -> None:
-        self._taken_ns = max(self._taken_ns, time_of(event))
+    def _retain(self, number: int, event: Event) -> None:
+        self._accepted_ns = max(self._accepted_ns, time_of(event))
         if isinstance(event, CaughtUp):
             self.caught_up = event
         elif isinstance(event, Trades) and number >= self._first:
-            self._kept.append((number, time_of(event)))
-        while self._kept and self._kept[0][1] < self._taken_ns - KEPT_NS:
-            self._kept.popleft()
+            self._retained.append((number, time_of(event)))
+        while self._retained and self._retained[0][1] < self._accepted_ns - KEPT_NS:
+            self._retained.popleft()
 
-    def _release(self) -> None:
+    def _drop_accepted(self) -> None:
         """Delete accepted segments that neither the service nor the feed needs for removing repeated rows."""
-        needed = [self.next, self._saved, *(self._kept[0][:1] if self._kept else ())]
+        needed = [self.next, self._saved, *(self._retained[0][:1] if self._retained else ())]
         needed += [self._recent[0][0]] if self._recent else []
-        needed += [self._bar_at] if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS else []
-        while len(self._pieces) > 1 and self._pieces[1][0] <= min(needed):
-            self._pieces.popleft()
-            self._first = self._pieces[0][0]
+        needed += (
+            [self._last_bar_number]
+            if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS
+            else []
+        )
+        while len(self._segments) > 1 and self._segments[1][0] <= min(needed):
+            self._segments.popleft()
+            self._first = self._segments[0][0]
             self._log.drop(self._key, self._first)
 
-    def _remember(self) -> None:
-        instead = [write_event(event) for event in self._instead]
-        SpoolState(self.session, self._first, instead, self.caps).write(self._memo)
+    def _save_state(self) -> None:
+        instead = [write_event(event) for event in self._replacement]
+        SpoolState(self.session, self._first, instead, self.caps).write(self._state_path)
 
 
 def _replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:

@@ -96,25 +96,25 @@ def table(agent: Agent) -> Table:
     for column in ("feed", "contract", "state", "trades", "last trade", "unsent", ""):
         found.add_column(column, justify="right" if column in {"trades", "unsent"} else "left")
     for key, follower in sorted(agent.followers.items()):
-        seen, line = follower.seen, follower.line
-        refused = agent.outward.refused.get(key, "")
-        newest = f"{_time(line.latest_ns)} UTC" if line.latest_ns else ""
-        said = words_of(refused or seen.code) if refused or seen.code else ""
+        status, queue = follower.status, follower.queue
+        refused = agent.sender.refused.get(key, "")
+        newest = f"{_time(queue.latest_ns)} UTC" if queue.latest_ns else ""
+        said = words_of(refused or status.code) if refused or status.code else ""
         found.add_row(
             key.feed,
             key.contract.key,
-            seen.phase.replace("_", " "),
-            f"{seen.rows:,}",
+            status.phase.replace("_", " "),
+            f"{status.rows:,}",
             newest,
-            f"{line.waiting:,}",
+            f"{queue.waiting:,}",
             _plain(said),
         )
-    reached = agent.outward.reached
-    said = "" if reached.code == "ok" else words_of(reached.code) if reached.code in WORDS else reached.text
-    how = "connected" if reached.code == "ok" else reached.code
+    service = agent.sender.service
+    said = "" if service.code == "ok" else words_of(service.code) if service.code in WORDS else service.text
+    how = "connected" if service.code == "ok" else service.code
     found.add_row("service", "", _plain(how), "", "", "", _plain(said))
-    if agent.disk:
-        found.add_row("spool", "", "not writable", "", "", "", _plain(agent.disk))
+    if agent.disk_problem:
+        found.add_row("spool", "", "not writable", "", "", "", _plain(agent.disk_problem))
     return found
 
 

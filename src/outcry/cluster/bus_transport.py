@@ -25,9 +25,9 @@ class BusTransport:
     def __init__(self, owners: StreamOwnerClient) -> None:
         self._owners = owners
 
-    async def attempt(self, key: StreamKey, line: PushQueue) -> RetryLater | None:
+    async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
         """Send the next push of a queue to the process that owns its stream, without retries."""
-        push = line.push()
+        push = queue.push()
         origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
         answer: int | ApiError | Unreachable
         try:
@@ -38,7 +38,7 @@ class BusTransport:
                 answer = Unreachable("the owner of the stream cannot be reached")
             else:
                 answer = ApiError(problem.code, status, problem.message_id, "", problem.details)
-        return record_result(line, push, answer, "the owner of the stream")
+        return record_result(queue, push, answer, "the owner of the stream")
 
     def close(self) -> None:
         """Do nothing: calls leave no open connection."""

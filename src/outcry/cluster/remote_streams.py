@@ -46,7 +46,7 @@ class RemoteStreams(FeedRunner):
         self, spool: Spool, owners: StreamOwnerClient, market: MarketContext, registry: Registry,
         complete: Callable[[], bool], report: Report, speedup: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, BusTransport(owners), market, report, speedup, self._reach)
+        super().__init__(spool, BusTransport(owners), market, report, speedup, self._progress)
         self._owners, self._registry, self._complete = owners, registry, complete
         #: Feeds, and reports on streams without a feed.
         self._tasks = BackgroundTasks(report)
@@ -58,7 +58,7 @@ class RemoteStreams(FeedRunner):
     async def run(self) -> None:
         """Write the queue of unsent pushes to disk until cancelled; then end every feed."""
         try:
-            await self.keep()
+            await self.sync_regularly()
         finally:
             await self._tasks.stop(CANCEL_AGAIN_S)
             await self.close()
@@ -79,10 +79,10 @@ class RemoteStreams(FeedRunner):
         finally:
             keys = [key for key, follower in self.followers.items() if follower.feed is feed]
             self._last |= {key: told for key in keys if (told := self.status(key)) is not None}
-            sessions = {key: self.followers[key].line.session for key in keys}
-            await self.flushed(keys, FLUSH_S / self._speedup)
+            sessions = {key: self.followers[key].queue.session for key in keys}
+            await self.flush(keys, FLUSH_S / self._speedup)
             for key in keys:
-                await self.let_go(key)
+                await self.delete_queue(key)
             await asyncio.gather(*(self._leave(key, session) for key, session in sessions.items()))
 
     async def _leave(self, key: StreamKey, session: str) -> None:
@@ -90,7 +90,7 @@ class RemoteStreams(FeedRunner):
             async with asyncio.timeout(FLUSH_S / self._speedup):
                 await self._owners.leave(key, session)
 
-    async def _reach(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
+    async def _progress(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
         """Ask the owner of a stream for its position, with retries; return None if it is unknown.
 
         For a feed without history, give up after `_TRIES` attempts: the trades missed meanwhile can never be fetched.
@@ -98,7 +98,7 @@ class RemoteStreams(FeedRunner):
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
             try:
-                return await self._owners.reach(key)
+                return await self._owners.progress(key)
             except StoreUnavailable:
                 tries -= 1
                 if not tries:
@@ -109,13 +109,13 @@ class RemoteStreams(FeedRunner):
 
     # -- status
 
-    def named(self, key: StreamKey) -> dict[str, str]:
+    def log_fields(self, key: StreamKey) -> dict[str, str]:
         """Return the fields that name a stream in log events, as the engine does."""
         return {"stream": key.text}
 
-    def stands(self, key: StreamKey, follower: ContractFollower) -> None:
+    def log_status(self, key: StreamKey, follower: ContractFollower) -> None:
         """Log a change of a feed's status, if the feed is lost or refused or needs sign-in."""
-        if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
+        if (seen := follower.status).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
 
@@ -127,7 +127,7 @@ class RemoteStreams(FeedRunner):
         follower = self.followers.get(key)
         if follower is None:
             return self._last.get(key)
-        seen, link = follower.seen, _LINKS.get(follower.seen.phase, Phase.LOST)
+        seen, link = follower.status, _LINKS.get(follower.status.phase, Phase.LOST)
         if not seen.subscribed:
             return StreamStatus(Phase.CURRENT, seen.code, subscribed=False)
         match link:
@@ -152,7 +152,7 @@ class RemoteStreams(FeedRunner):
     def history(self, key: StreamKey) -> str:
         """Return how complete a stream's history is, empty if that is unknown."""
         follower = self.followers.get(key)
-        return follower.seen.quality if follower else ""
+        return follower.status.quality if follower else ""
 
     # -- streams without a feed here
 

@@ -171,7 +171,7 @@ class Engine:
         runner = self.runners.get(key.text)
         return status_of(runner) if runner else None
 
-    async def reach(self, key: StreamKey) -> StreamProgress:
+    async def progress(self, key: StreamKey) -> StreamProgress:
         """Return the progress of a stream, after everything up to it is persisted.
 
         A feed that starts there delivers nothing older. Raises `LogTakenOver`.
@@ -183,9 +183,9 @@ class Engine:
                 0, 0, begin_ns=await begin_ns(market.calendar, self._opening, key, market.clock.now_ns())
             )
         stream, barred_ns = runner.stream, await self._recovery.barred_minutes(runner)
-        reach = StreamProgress(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+        progress = StreamProgress(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
         await runner.persisted()
-        return reach
+        return progress
 
     def follows(self, key: StreamKey) -> bool:
         """Return whether a feed follows a stream."""

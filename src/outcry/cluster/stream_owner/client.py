@@ -28,7 +28,7 @@ from outcry.trades.push_format import OWNER_WAIT_S, Origin, Push, Usage, write_p
 #: An owner reports its progress within this time (s). If it does not, it is gone and the next owner will answer.
 PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
 ASK_TIMEOUT_S = 3.0
-_REACH = msgspec.msgpack.Decoder(StreamProgress | None)
+_PROGRESS = msgspec.msgpack.Decoder(StreamProgress | None)
 
 
 class StreamOwnerClient:
@@ -43,9 +43,9 @@ class StreamOwnerClient:
         body = msgspec.msgpack.encode(ForwardedPush(owner, feed, origin, write_push(push)))
         return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
 
-    async def reach(self, key: StreamKey) -> StreamProgress | None:
+    async def progress(self, key: StreamKey) -> StreamProgress | None:
         """Return the position up to which a stream is stored; None if the stream is unknown."""
-        return _REACH.decode(await self._about(key, AskReach(*_of(key))))
+        return _PROGRESS.decode(await self._about(key, AskReach(*_of(key))))
 
     async def leave(self, key: StreamKey, session: str) -> None:
         """Tell a stream's owner that the feed's run has ended."""

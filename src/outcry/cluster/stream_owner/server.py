@@ -58,7 +58,7 @@ class PushIntake(Intake, Protocol):
 class OwnedStreams(Protocol):
     """The streams of this process's engine."""
 
-    async def reach(self, key: StreamKey) -> StreamProgress | None:
+    async def progress(self, key: StreamKey) -> StreamProgress | None:
         """Return the position up to which a stream is persisted; None if it is unknown. Raises `LogTakenOver`."""
         ...
 
@@ -123,7 +123,7 @@ class StreamOwnerServer:
             raise refused("unknown_contract") from None
         match asked:
             case AskReach():
-                return msgspec.msgpack.encode(await self._streams.reach(key))
+                return msgspec.msgpack.encode(await self._streams.progress(key))
             case Leave():
                 self._inlets.leave(key, BETWEEN, asked.session)
             case Refuse():
