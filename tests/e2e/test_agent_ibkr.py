@@ -105,7 +105,7 @@ class Desk:
             while True:
                 await self.advance(self.peer.now_ns + SECOND // 2, SECOND // 2)
                 follower = agent.followers.get(StreamKey(0, "ibkr", ES))
-                if follower and follower.status.phase == "live" and follower.line.waiting < 3:
+                if follower and follower.status.phase == "live" and follower.queue.waiting < 3:
                     return
                 await asyncio.sleep(0.05)
 
