@@ -21,7 +21,16 @@ from outcry.market.ladder import Bracket, Ladder
 from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.opening import Opening, Prior
-from outcry.market.playbook import Condition, LevelKind, LevelLine, ScenarioState, Status
+from outcry.market.playbook import (
+    Condition,
+    LevelKind,
+    LevelLine,
+    Reference,
+    ReferenceKind,
+    ScenarioId,
+    ScenarioState,
+    Status,
+)
 from outcry.market.profile import SessionProfile
 from outcry.market.snapshot import dump
 from outcry.sessions.store_model import SessionRow
@@ -81,8 +90,8 @@ VIEW = LiveView(
     ),
     scenarios=(
         ScenarioState(
-            id="accept_above", if_=Condition("trade", ">", 27650), then="It would be consistent with acceptance.",
-            reference=("Prior high", 27687), confirm=Condition("bracket_close", ">", 27650, 2),
+            id=ScenarioId.ACCEPT_ABOVE, if_=Condition("trade", ">", 27650),
+            reference=Reference(ReferenceKind.PRIOR_HIGH, 27687), confirm=Condition("bracket_close", ">", 27650, 2),
             invalidate=Condition("bracket_close", "<=", 27650), status=Status.PENDING,
         ),
     ),

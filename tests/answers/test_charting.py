@@ -162,15 +162,15 @@ def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
     registry = Registry()
     shown = Shown(registry)
     asked = query(registry)
-    assert asked.heard(ANN, "ES") is None
+    assert asked.last_data_at(ANN, "ES") is None
     shown.stop("stale_market")
-    assert asked.heard(ANN, "ES") == "2026-01-06T15:04:56.123Z"
-    assert {row.state.symbol: row.heard for row in asked.scan(ANN, NOW_NS)}[
+    assert asked.last_data_at(ANN, "ES") == "2026-01-06T15:04:56.123Z"
+    assert {row.state.symbol: row.last_data_at for row in asked.scan(ANN, NOW_NS)}[
         "ES"
     ] == "2026-01-06T15:04:56.123Z"
-    assert asked.heard(BOB, "ES") is None  # who may not see the feed is told nothing of it
+    assert asked.last_data_at(BOB, "ES") is None  # who may not see the feed is told nothing of it
     shown.stop("closed")
-    assert asked.heard(ANN, "ES") is None
+    assert asked.last_data_at(ANN, "ES") is None
 
 
 def test_what_a_session_is_measured_against_is_each_callers_own() -> None:

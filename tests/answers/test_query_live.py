@@ -30,6 +30,7 @@ from tests.sample_live_session import (
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import wording
+from outcry.answers.builder import levels_answer
 from outcry.answers.live_answers import LiveAnswers
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
@@ -66,7 +67,8 @@ def test_a_live_answer_field_by_field() -> None:
                 {"price": 6912.5, "label": "VAH", "kind": "prior_vah", "side": "below", "distanceTicks": 2},
             ],
             "scenarios": [{
-                "id": "accept_above", "if": "trade > 6912.50", "then": "It would be consistent with acceptance.",
+                "id": "accept_above", "if": "trade > 6912.50",
+                "then": "would be consistent with the auction going on to the prior high",
                 "reference": "Prior high 6921.75", "confirm": "bracket_close > 6912.50 x2",
                 "invalidate": "bracket_close <= 6912.50", "status": "pending",
             }],
@@ -270,7 +272,9 @@ def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
         return view
 
     shown.channel._peek = peek  # pyright: ignore[reportPrivateUsage]
-    made = LiveAnswers(REFERENCE.universe).levels(VisibleChannel(shown.channel, "shared")).render(0)
+    made = (
+        LiveAnswers(REFERENCE.universe).of(levels_answer, VisibleChannel(shown.channel, "shared")).render(0)
+    )
     assert made is not None
     assert made.version < shown.channel.version
 
@@ -302,7 +306,7 @@ def test_the_stream_gets_the_same_bytes() -> None:
     version, body, price, updated = found
     assert (version, price, updated) == (shown.channel.version, 6913.0, "2026-01-06T15:04:56.123Z")
     assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(registry), ANN)
-    assert query(registry).levels(ANN, "ES", NOW_NS).live_answer is encoder.levels(seen)
+    assert query(registry).levels(ANN, "ES", NOW_NS).live_answer is encoder.of(levels_answer, seen)
     shown.stop("closed")
     assert encoder.live_bytes(seen) is None
 

@@ -14,6 +14,7 @@ from tests.api.harness import FakeQuery, FakeResult, MemoryAccounts, Stage, buil
 
 from outcry.access.licences import Scope
 from outcry.access.model import GrantRow
+from outcry.answers.builder import levels_answer
 from outcry.answers.live_answers import Rendered
 from outcry.answers.query import SymbolStatus
 from outcry.api.examples import ANSWERS
@@ -41,7 +42,7 @@ class Feed:
         self.channel = Channel(StreamKey(owner, feed, contract), simulated=True, peek=lambda: None)
         self.price, self.poc, self.at_ms, self.pocs = 6900.0, 6890.0, 0, 1
         for source in ("personal", "shared"):
-            self.channel.cached_answers["levels", source] = _Answers(self, source)
+            self.channel.cached_answers[levels_answer, source] = _Answers(self, source)
         self._registry = registry
         registry.put(self.channel)
         self.stand(LIVE)

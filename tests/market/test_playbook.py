@@ -16,8 +16,8 @@ from outcry.market.playbook import (
     LevelKind,
     LevelLine,
     Op,
-    ScenarioState,
-    Status,
+    Reference,
+    ReferenceKind,
     level_lines,
 )
 from outcry.market.profile import SessionProfile
@@ -114,10 +114,7 @@ def test_the_level_looked_to_has_the_decimals_of_the_conditions(
 ) -> None:
     """7036.5 is 28 146 quarters; conditions have two decimals, and so has the level they lead to."""
     condition = Condition("trade", "<", price_ticks)
-    state = ScenarioState(
-        "accept_below", condition, "", ("Prior low", price_ticks), condition, condition, Status.PENDING
-    )
-    assert state.reference_text(tick_e9) == want
+    assert Reference(ReferenceKind.PRIOR_LOW, price_ticks).text(tick_e9) == want
     assert want.removeprefix("Prior low ") == condition.text(tick_e9).removeprefix("trade < ")
 
 

@@ -18,8 +18,7 @@ from outcry.market.alerts.machine import Observation, QuietBand
 from outcry.market.calendar import SessionKind
 from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
-from outcry.market.playbook import LevelKind, Status
-from outcry.market.scenario_rules import ScenarioId
+from outcry.market.playbook import LevelKind, ScenarioId, Status
 from outcry.market.scenarios import AWAITED, NEVER, TRANSITIONS, Phase, Scenarios, Sign
 from outcry.market.units import NANOS_PER_MINUTE
 
@@ -74,7 +73,8 @@ class Session:
         return next(state.status for state in self.scenarios.states(self.balance) if state.id == id_)
 
     def reference(self, id_: str) -> tuple[str, int]:
-        return next(state.reference for state in self.scenarios.states(self.balance) if state.id == id_)
+        reference = next(state.reference for state in self.scenarios.states(self.balance) if state.id == id_)
+        return reference.label, reference.price_ticks
 
     @property
     def listed(self) -> list[str]:
@@ -471,12 +471,15 @@ def test_the_whole_list_and_its_conditions_as_told() -> None:
     """Opened at 115: beyond value, within the range. Ticks of 0.25, so 110 is 27.50."""
     found = Session(115, opening=POOR, ib=(118, 112)).close(115, 115).scenarios.states((118, 112))
     quarter = 250_000_000
-    told = [
-        (state.id, *(one.text(quarter) for one in (state.if_, state.confirm, state.invalidate)), state.reference)
+    texts = [
+        (
+            state.id, *(one.text(quarter) for one in (state.if_, state.confirm, state.invalidate)),
+            (state.reference.label, state.reference.price_ticks),
+        )
         for state in found
     ]  # fmt: skip
     inside, balance = "bracket_close in 22.50..27.50 x2", "bracket_close in 28.00..29.50"
-    assert told == [
+    assert texts == [
         ("accept_above", "trade > 27.50", "bracket_close > 27.50 x2", "bracket_close <= 27.50", ("Prior high", 120)),
         ("accept_below", "trade < 22.50", "bracket_close < 22.50 x2", "bracket_close >= 22.50", ("Prior low", 80)),
         ("value_return_from_above", "open > 27.50", inside, "bracket_close > 27.50", ("VAL", 90)),

@@ -1,6 +1,7 @@
 """Every sentence that the core can say is said in both languages, with its prices written the exchange's way."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -14,14 +15,15 @@ from outcry.market.calendar import SessionKind
 from outcry.market.day_type import DayType, OpenType
 from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.opening import Opening, Prior
-from outcry.market.playbook import Status
-from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
+from outcry.market.playbook import Condition, Reference, ReferenceKind, ScenarioId, ScenarioState, Status
+from outcry.market.scenario_rules import ScenarioRule, scenario_rules
 from outcry.web.formatter import Clock, Formatter, left
 from outcry.web.language import Languages
 from outcry.web.status_labels import status_label
 from outcry.web.symbol import phrases, playbook_words
+from outcry.web.symbol.playbook_words import PlaybookWords
 from outcry.wire.alerts import AlertEntry
-from outcry.wire.answers import BiasVotes, Scenario
+from outcry.wire.answers import BiasVotes
 
 ENGLISH, GERMAN = Languages.words("en"), Languages.words("de")
 TICK_E9 = 250_000_000
@@ -80,22 +82,22 @@ def every_plan() -> Iterator[ScenarioRule]:
     yield from scenario_rules(opening, 28_000, (28_050, 28_001))
 
 
-def scenario(rule: ScenarioRule) -> Scenario:
-    label, ticks = rule.reference
-    return Scenario(
-        id=rule.id, if_=rule.if_.text(TICK_E9), then=rule.then, reference=f"{label} {ticks / 4:.2f}",
-        confirm=rule.confirm.text(TICK_E9), invalidate=rule.invalidate.text(TICK_E9), status="pending",
-    )  # fmt: skip
+def state(rule: ScenarioRule) -> ScenarioState:
+    return ScenarioState(
+        rule.id, rule.if_, rule.reference, rule.confirm, rule.invalidate, status=Status.PENDING
+    )
+
+
+def worded(language: str = "en", notation: Notation = QUARTERS, tick_e9: int = TICK_E9) -> PlaybookWords:
+    form = formatter(language, notation)
+    return PlaybookWords(Languages.words(language), tick_e9, form.price, form.day)
 
 
 def test_every_scenario_is_worded_in_both_languages() -> None:
-    found = [scenario(rule) for rule in every_plan()]
+    found = [state(rule) for rule in every_plan()]
     assert {each.id for each in found} == set(ScenarioId)
     for english, german, given in zip(
-        playbook_words.cards(found, ENGLISH, formatter().price, formatter().day),
-        playbook_words.cards(found, GERMAN, formatter("de").price, formatter("de").day),
-        found,
-        strict=True,
+        worded("en").cards(found), worded("de").cards(found), found, strict=True
     ):
         assert english.id == german.id == given.id
         for part in ("title", "if_", "confirm", "then", "invalidate"):
@@ -105,40 +107,54 @@ def test_every_scenario_is_worded_in_both_languages() -> None:
         assert english.then == given.then[0].upper() + given.then[1:] + "."
 
 
+def test_cards_are_sorted_by_status() -> None:
+    rule = next(every_plan())
+    found = [replace(state(rule), status=status) for status in Status]
+    assert [card.status_label for card in worded().cards(found)] == [
+        "Active", "Pending", "Reached", "Invalidated",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("condition", "text"),
     [
-        ("trade > 7010.00", "Trades above 7,010.00"),
-        ("open <= 7050.25", "Opens at 7,050.25 or below"),
-        ("bracket_close in 6990.00..7010.00", "30-minute close between 6,990.00 and 7,010.00"),
-        ("bracket_close > 7010.00 x2", "2 consecutive 30-minute closes above 7,010.00"),
+        (Condition("trade", ">", 28040), "Trades above 7,010.00"),
+        (Condition("open", "<=", 28201), "Opens at 7,050.25 or below"),
         (
-            "bracket_close in 6990.00..7010.00 x2",
+            Condition("bracket_close", "in", 27960, to_ticks=28040),
+            "30-minute close between 6,990.00 and 7,010.00",
+        ),
+        (Condition("bracket_close", ">", 28040, times=2), "2 consecutive 30-minute closes above 7,010.00"),
+        (
+            Condition("bracket_close", "in", 27960, times=2, to_ticks=28040),
             "2 consecutive 30-minute closes between 6,990.00 and 7,010.00",
         ),
-        ("trade >= -37.50", "Trades at −37.50 or above"),
-        ("something new >= 3", "something new >= 3"),
+        (Condition("trade", ">=", -150), "Trades at −37.50 or above"),
     ],
 )
-def test_a_condition_reads_as_a_sentence(text: str, said: str) -> None:
-    assert playbook_words.condition(text, ENGLISH, formatter().price) == said
+def test_a_condition_reads_as_a_sentence(condition: Condition, text: str) -> None:
+    assert worded().condition(condition) == text
 
 
 def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
-    bonds = formatter("de", Notation(kind="32nds", decimals=6, parts=2))
-    assert playbook_words.condition("trade > 113.671875", GERMAN, bonds.price) == "Kurs über 113'215"
+    """7275 ticks of 1/64 are 113 and 43/64, or 21.5 32nds."""
+    bonds = worded("de", Notation(kind="32nds", decimals=6, parts=2), 15_625_000)
+    assert bonds.condition(Condition("trade", ">", 7275)) == "Kurs über 113'215"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("reference", "text"),
     [
-        ("Prior high 7025.00", "Prior high 7,025.00"),
-        ("Poor high 2026-11-17 7050.00", "Poor high Tue, Nov 17 7,050.00"),
-        ("IB mid 7006.25", "IB midpoint 7,006.25"),
+        (Reference(ReferenceKind.PRIOR_HIGH, 28100), "Prior high 7,025.00"),
+        (
+            Reference(ReferenceKind.POOR_HIGH, 28200, date(2026, 11, 17)),
+            "Poor high Tue, Nov 17 7,050.00",
+        ),
+        (Reference(ReferenceKind.IB_MID, 28025), "IB midpoint 7,006.25"),
     ],
 )
-def test_a_reference_says_its_day(text: str, said: str) -> None:
-    assert playbook_words.reference(text, ENGLISH, formatter().price, formatter().day) == said
+def test_a_reference_has_its_name_day_and_price(reference: Reference, text: str) -> None:
+    assert worded().reference(reference) == text
 
 
 def test_no_code_of_the_core_is_without_words() -> None:
@@ -149,7 +165,9 @@ def test_no_code_of_the_core_is_without_words() -> None:
     for table, kinds in codes:
         assert set(table) == {kind.value for kind in kinds}
     assert set(playbook_words.TITLES) == set(ScenarioId)
-    assert set(playbook_words.STATUSES) == {status.value for status in Status}
+    assert set(playbook_words.OUTCOMES) == set(ScenarioId)
+    assert set(playbook_words.REFERENCES) == set(ReferenceKind)
+    assert set(playbook_words.STATUSES) == set(Status)
     assert set(phrases.VOTES) == set(BiasVotes.__struct_fields__) - {"total"}
 
 
@@ -159,7 +177,7 @@ def test_every_text_has_german() -> None:
         alert_phrases.EVENTS, alert_phrases.REPAIRED, alert_phrases.SENTENCES, alert_phrases.SENTENCES_REPAIRED,
         alert_phrases.BAR_SENTENCES, alert_phrases.BAR_SENTENCES_REPAIRED,
         playbook_words.TITLES, playbook_words.STATUSES,
-        playbook_words.THENS, playbook_words.REFERENCES, playbook_words.CONDITIONS,
+        playbook_words.OUTCOMES, playbook_words.REFERENCES, playbook_words.CONDITIONS,
     ]  # fmt: skip
     texts = {text for table in tables for text in table.values()} | {alert_phrases.BOTH_SIDES}
     texts |= {text for said in phrases.VOTES.values() for text in said}

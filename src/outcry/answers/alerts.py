@@ -7,17 +7,18 @@ of current alerts is at most a second old.
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import cast
 
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.live_answers import LiveAnswer, QueryResult
+from outcry.answers.selection import symbol_matches, utc_date
 from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
 from outcry.live.registry import Channel, LiveSource, Registry, live_source
-from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
+from outcry.market.instruments import Resolution, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer, ParamValue
 from outcry.wire.answers import number
@@ -27,8 +28,8 @@ DEFAULT_LISTED = 100
 _PAGE = 1000
 #: Pages of the store read for one answer; the rest is on the next page.
 _MOST_PAGES = 20
-_MOST_KEPT = 1024
-_LOOKED_AT_NS = NANOS_PER_SECOND
+_MAX_CACHED = 1024
+_MAX_AGE_NS = NANOS_PER_SECOND
 
 
 def alert(row: AlertRow) -> Alert:
@@ -58,40 +59,11 @@ def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
     )  # fmt: skip
 
 
-def symbol_matches(
-    universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None
-) -> bool:
-    """Return whether a symbol names the contract `actual`, or no contract in particular.
-
-    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a
-    one-digit year may mean another contract.
-    """
-    if meant is None or meant == actual:
-        return True
-    try:
-        return on is not None and universe.resolve(symbol, on, history=True).contract == actual
-    except UnknownName:
-        return False
-
-
-class _AlertVersion:
-    """Version of the registry's alerts."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    @property
-    def version(self) -> int:
-        """Changes with every alert, and with every change of a channel."""
-        return self._registry.alert_seq + self._registry.generation
-
-
 class AlertAnswers:
     """Answers queries for alerts. Thread-safe. `store` is None if no alerts are stored."""
 
     def __init__(self, registry: Registry, universe: Universe, store: LiveStore | None) -> None:
         self._registry, self._universe, self._store = registry, universe, store
-        self._watch = _AlertVersion(registry)
         self._live_answers: OrderedDict[tuple[StreamKey, ...], LiveAnswer[AlertsAnswer]] = OrderedDict()
         self._generation = -1
         self._lock = threading.Lock()
@@ -183,17 +155,15 @@ class AlertAnswers:
                 self._generation = generation
             live_answer = self._live_answers.get(names)
             if live_answer is None:
-                live_answer = self._live_answers[names] = LiveAnswer(self._watch, make, _LOOKED_AT_NS)
+                live_answer = self._live_answers[names] = LiveAnswer(self._registry, make, _MAX_AGE_NS)
             self._live_answers.move_to_end(names)
-            while len(self._live_answers) > _MOST_KEPT:
+            while len(self._live_answers) > _MAX_CACHED:
                 self._live_answers.popitem(last=False)
         return live_answer
 
     def _resolve(self, symbol: str, now_ns: int) -> Resolution | None:
         try:
-            return self._universe.resolve(
-                symbol, datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-            )
+            return self._universe.resolve(symbol, utc_date(now_ns))
         except UnknownName:
             return None
 

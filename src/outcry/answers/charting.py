@@ -12,19 +12,17 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from outcry.answers import describe
+from outcry.answers.builder import as_of
+from outcry.answers.session_view import SessionView
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
-from outcry.live.registry import VisibleChannel
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Product
 from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows, letter
-from outcry.market.live_session import LiveView
 from outcry.market.profile import levels_of
 from outcry.market.units import price_text
 from outcry.sessions.session_history import StoredSession
-from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
-from outcry.trades.feed import SIMULATED_SOURCES
-from outcry.wire.answers import DataSource, DatedLevel, Method, Overnight, PriorLevels, number
+from outcry.wire.answers import number
 from outcry.wire.chart import (
     ChartAnswer,
     ChartBracket,
@@ -33,7 +31,6 @@ from outcry.wire.chart import (
     NightProfile,
     Notation,
     PathPoint,
-    TouchedPoc,
 )
 
 #: Maximum and default number of sessions.
@@ -49,7 +46,7 @@ def notation_of(product: Product) -> Notation:
     return Notation(kind="decimal", decimals=decimals, parts=1)
 
 
-class _Drawn(TypedDict):
+class _Profile(TypedDict):
     """Fields of a chart session that depend on its ladder only."""
 
     brackets: list[ChartBracket]
@@ -63,89 +60,93 @@ class Charts:
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
-        self._made: WeakKeyDictionary[StoredSession, _Drawn] = WeakKeyDictionary()
-        self._nights: WeakKeyDictionary[StoredSession, NightProfile] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[StoredSession, _Profile] = WeakKeyDictionary()
+        self._overnights: WeakKeyDictionary[StoredSession, NightProfile] = WeakKeyDictionary()
 
     def answer(
-        self, product: Product, places: Sequence[SessionInContext], visible: VisibleSessions | None,
-        seen: VisibleChannel | None, state: str,
-        count: int, fired: Sequence[AlertRow],
+        self, completed: Sequence[SessionView], opened: SessionView | None, count: int, alerts: Sequence[AlertRow]
     ) -> ChartAnswer:  # fmt: skip
-        """Return the newest `count` sessions of `places` and the open session of `seen`; there must be at least one.
+        """Return the newest `count` of the completed sessions and the open one; there must be at least one session.
 
-        `fired` are the alerts of the channel of `seen`.
+        `alerts` are those of the open session's channel.
         """
-        tick = product.tick_e9
-        view = seen.channel.view() if seen is not None else None
-        drawn = [self._completed(product, place, visible) for place in places if visible is not None]
-        if view is not None and seen is not None:
-            drawn = [session for session in drawn if session.date != str(view.opening.trade_date)]
-            drawn.append(self._open(product, view, seen.channel.key.feed))
-        drawn = _repaired(drawn)[-count:]
+        views = [view for view in completed if opened is None or view.trade_date != opened.trade_date]
+        views += [opened] if opened else []
+        newest = views[-1]
+        product, live, average_range = newest.product, newest.live, newest.average_range
+        tick_e9 = product.tick_e9
+        sessions = _repaired([self._session(view) for view in views])[-count:]
+        pocs, highs, lows = describe.carried(newest.carried(), tick_e9)
+        touched, repaired_highs, repaired_lows = (
+            describe.spent(live, alerts, tick_e9) if live else ([], [], [])
+        )
         return ChartAnswer(
-            symbol=product.root, name=product.name, contract=drawn[-1].contract, tick_size=number(tick),
-            notation=notation_of(product), time_zone=product.zone, sessions=drawn,
-            missing=self._missing(product.root, drawn),
-            **(
-                _live_part(view, seen, fired, tick)
-                if view and seen
-                else _delayed_part(places[-1], visible, state, tick)
-            ),
+            symbol=product.root, name=product.name, contract=newest.contract, tick_size=number(tick_e9),
+            notation=notation_of(product), time_zone=product.zone, sessions=sessions,
+            missing=self._missing(product.root, sessions), data_source=newest.source, live=live is not None,
+            as_of=as_of(newest), updated_at=iso_timestamp(live.last_ns) if live else None, state=newest.state,
+            invented=newest.simulated, last_price=number(live.last_ticks * tick_e9) if live else None,
+            average_range=number(average_range * tick_e9) if average_range is not None else None,
+            prior=describe.value_area(newest.reference, tick_e9),
+            overnight=describe.high_low(newest.overnight, tick_e9),
+            naked_pocs=pocs, poor_highs=highs, poor_lows=lows, touched_pocs=touched, repaired_highs=repaired_highs,
+            repaired_lows=repaired_lows, method=describe.method(newest.ladder),
         )  # fmt: skip
 
-    def _completed(
-        self, product: Product, place: SessionInContext, visible: VisibleSessions | None
-    ) -> ChartSession:
-        stored, row, tick = place.session, place.session.row, product.tick_e9
-        night = visible.overnight_of(stored) if visible is not None else None
-        # cache only what does not depend on the caller's access to other sessions
-        drawn = self._made.get(stored) or self._made.setdefault(
-            stored, self._drawn(product, row.trade_date, stored.ladder)
+    def _session(self, view: SessionView) -> ChartSession:
+        if view.kind is SessionKind.ETH:
+            return self._before_the_open(view)
+        return ChartSession(
+            date=str(view.trade_date), contract=view.contract,
+            open=iso_timestamp(view.open_ns), close=iso_timestamp(view.close_ns), final=view.live is None,
+            levels=describe.session(view), **self._profile_of(view),
+            ib_extensions=describe.ib_extensions(view.profile, view.product.tick_e9),
+            overnight=self._overnight_of(view),
+        )  # fmt: skip
+
+    def _before_the_open(self, view: SessionView) -> ChartSession:
+        """Return a session whose overnight session is open: the hours of its regular session, without levels."""
+        regular = self._calendar.session(view.product.root, view.trade_date, SessionKind.RTH)
+        opens_ns, closes_ns = (
+            (regular.open_ns, regular.close_ns) if regular else (view.close_ns, view.close_ns)
         )
         return ChartSession(
-            date=str(row.trade_date), contract=stored.contract.key,
-            open=iso_timestamp(row.open_ns), close=iso_timestamp(row.close_ns), final=True,
-            levels=describe.session(place, night, tick), **drawn,
-            ib_extensions=describe.ib_extensions(stored.profile, tick),
-            overnight=self._completed_night(product, night) if night else None,
+            date=str(view.trade_date), contract=view.contract,
+            open=iso_timestamp(opens_ns), close=iso_timestamp(closes_ns), final=False, levels=None, brackets=[],
+            low=None, volumes=[], path=[], ib_extensions=[],
+            overnight=self._overnight(view.product, view.trade_date, view.ladder),
         )  # fmt: skip
 
-    def _completed_night(self, product: Product, night: StoredSession) -> NightProfile:
-        return self._nights.get(night) or self._nights.setdefault(
-            night, self._night(product, night.row.trade_date, night.ladder)
-        )
+    def _profile_of(self, view: SessionView) -> _Profile:
+        """Return the fields that depend on the ladder only; those of a completed session are cached.
 
-    def _open(self, product: Product, view: LiveView, feed: str) -> ChartSession:
-        opening, tick = view.opening, product.tick_e9
-        if opening.kind is SessionKind.ETH:
-            regular = self._calendar.session(product.root, opening.trade_date, SessionKind.RTH)
-            opens, closes = (
-                (regular.open_ns, regular.close_ns) if regular else (opening.close_ns, opening.close_ns)
+        What depends on the caller's access to other sessions must not be cached here.
+        """
+        cached = self._profiles.get(view.stored) if view.stored else None
+        if cached is not None:
+            return cached
+        tick_e9, ladder = view.product.tick_e9, view.ladder
+        profile = _Profile(
+            brackets=self._brackets(view.product, view.trade_date, SessionKind.RTH, ladder),
+            low=number(ladder.low_ticks * tick_e9), volumes=list(ladder.volume), path=_path(ladder, tick_e9),
+        )  # fmt: skip
+        return self._profiles.setdefault(view.stored, profile) if view.stored else profile
+
+    def _overnight_of(self, view: SessionView) -> NightProfile | None:
+        """Return the overnight session before a regular one; of some only the range is known."""
+        stored, live = view.stored_overnight, view.live
+        if stored is not None:
+            return self._overnights.get(stored) or self._overnights.setdefault(
+                stored, self._overnight(view.product, stored.row.trade_date, stored.ladder)
             )
-            return ChartSession(
-                date=str(opening.trade_date), contract=opening.contract,
-                open=iso_timestamp(opens), close=iso_timestamp(closes), final=False, levels=None, brackets=[],
-                low=None, volumes=[], path=[], ib_extensions=[],
-                overnight=self._night(product, opening.trade_date, view.ladder),
-            )  # fmt: skip
-        night = _range(view.overnight, tick)
-        if view.overnight_ladder is not None:
-            night = self._night(product, opening.trade_date, view.overnight_ladder)
-        return ChartSession(
-            date=str(opening.trade_date), contract=opening.contract,
-            open=iso_timestamp(opening.open_ns), close=iso_timestamp(opening.close_ns), final=False,
-            levels=describe.open_session(view, feed, tick), **self._drawn(product, opening.trade_date, view.ladder),
-            ib_extensions=describe.ib_extensions(view.profile, tick), overnight=night,
-        )  # fmt: skip
+        if live is not None and live.overnight_ladder is not None:
+            return self._overnight(view.product, view.trade_date, live.overnight_ladder)
+        if view.overnight is None:
+            return None
+        high, low = (number(ticks * view.product.tick_e9) for ticks in view.overnight)
+        return NightProfile(high=high, low=low, brackets=[], volumes=[])
 
-    def _drawn(self, product: Product, day: date, ladder: Ladder) -> _Drawn:
-        tick = product.tick_e9
-        return {
-            "brackets": self._brackets(product, day, SessionKind.RTH, ladder),
-            "low": number(ladder.low_ticks * tick), "volumes": list(ladder.volume), "path": _path(ladder, tick),
-        }  # fmt: skip
-
-    def _night(self, product: Product, day: date, ladder: Ladder) -> NightProfile:
+    def _overnight(self, product: Product, day: date, ladder: Ladder) -> NightProfile:
         tick = product.tick_e9
         return NightProfile(
             high=number(ladder.high_ticks * tick), low=number(ladder.low_ticks * tick),
@@ -177,59 +178,6 @@ class Charts:
         return [day for day in days if day not in known]
 
 
-class _Source(TypedDict):
-    """Fields of a chart answer that differ between live and delayed."""
-
-    data_source: DataSource
-    live: bool
-    as_of: str | None
-    updated_at: str | None
-    state: str
-    invented: bool
-    last_price: float | None
-    average_range: float | None
-    prior: PriorLevels | None
-    overnight: Overnight | None
-    naked_pocs: list[DatedLevel]
-    poor_highs: list[DatedLevel]
-    poor_lows: list[DatedLevel]
-    touched_pocs: list[TouchedPoc]
-    repaired_highs: list[DatedLevel]
-    repaired_lows: list[DatedLevel]
-    method: Method
-
-
-def _live_part(view: LiveView, seen: VisibleChannel, fired: Sequence[AlertRow], tick: int) -> _Source:
-    opening = view.opening
-    pocs, highs, lows = describe.carried(opening.carried, tick)
-    touched, repaired_highs, repaired_lows = describe.spent(view, fired, tick)
-    prior, average = opening.prior, opening.average_range
-    return {
-        "data_source": seen.source, "live": True, "as_of": None, "updated_at": iso_timestamp(view.last_ns),
-        "state": "live", "invented": seen.channel.simulated, "last_price": number(view.last_ticks * tick),
-        "average_range": number(average * tick) if average is not None else None,
-        "prior": describe.value(prior.poc, prior.vah, prior.val, tick) if prior else None,
-        "overnight": describe.high_low(view.overnight, tick),
-        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "touched_pocs": touched,
-        "repaired_highs": repaired_highs, "repaired_lows": repaired_lows, "method": describe.method(view.ladder),
-    }  # fmt: skip
-
-
-def _delayed_part(place: SessionInContext, visible: VisibleSessions | None, state: str, tick: int) -> _Source:
-    stored, average = place.session, place.average_range_ticks()
-    pocs, highs, lows = describe.carried(place.carried(), tick)
-    profile = stored.profile
-    return {
-        "data_source": "delayed", "live": False, "as_of": str(stored.row.trade_date), "updated_at": None,
-        "state": state, "invented": stored.row.source in SIMULATED_SOURCES, "last_price": None,
-        "average_range": number(average * tick) if average is not None else None,
-        "prior": describe.value(profile.poc, profile.vah, profile.val, tick),
-        "overnight": describe.overnight(visible.overnight_of(stored) if visible is not None else None, tick),
-        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "touched_pocs": [], "repaired_highs": [],
-        "repaired_lows": [], "method": describe.method(stored.ladder),
-    }  # fmt: skip
-
-
 def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
     """Return POC and value area after each bracket."""
     points: list[PathPoint] = []
@@ -245,14 +193,6 @@ def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
                 )
             )  # fmt: skip
     return points
-
-
-def _range(overnight: tuple[int, int] | None, tick: int) -> NightProfile | None:
-    """Return an overnight profile of which only the range is known."""
-    if overnight is None:
-        return None
-    high, low = overnight
-    return NightProfile(high=number(high * tick), low=number(low * tick), brackets=[], volumes=[])
 
 
 def _repaired(drawn: Sequence[ChartSession]) -> list[ChartSession]:

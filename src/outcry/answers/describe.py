@@ -2,32 +2,28 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TypedDict
 from zoneinfo import ZoneInfo
 
+from outcry.answers.session_view import SessionView
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.market import levels as core_levels
 from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Votes
 from outcry.market.calendar import Session, SessionKind
-from outcry.market.day_type import day_type, open_type
+from outcry.market.day_type import OpenType, day_type, open_type
 from outcry.market.ladder import BRACKET_MINUTES, Ladder
 from outcry.market.live_session import LiveView
 from outcry.market.methods import DALTON
-from outcry.market.opening import IncompleteSession
+from outcry.market.opening import IncompleteSession, Prior
 from outcry.market.playbook import ScenarioState
 from outcry.market.profile import SessionProfile
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.sessions.session_history import StoredSession
-from outcry.sessions.visible_sessions import SessionInContext
-from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.answers import (
     COMPLETE_RULE,
     BiasVotes,
     Completeness,
     DamagedData,
-    DataQuality,
     DatedLevel,
     Developing,
     Hole,
@@ -103,9 +99,13 @@ def _shown(text: str) -> str:
     return text.encode("unicode_escape").decode()
 
 
-def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:
-    """Return the value area of a completed session, from ticks."""
-    return PriorLevels(poc=number(poc * tick_e9), vah=number(vah * tick_e9), val=number(val * tick_e9))
+def value_area(completed: Prior | SessionProfile, tick_e9: int) -> PriorLevels:
+    """Return POC and value area of a completed session."""
+    return PriorLevels(
+        poc=number(completed.poc * tick_e9),
+        vah=number(completed.vah * tick_e9),
+        val=number(completed.val * tick_e9),
+    )
 
 
 def developing(profile: SessionProfile, tick_e9: int) -> Developing:
@@ -136,7 +136,7 @@ def playbook(view: LiveView, tick_e9: int) -> Playbook:
 def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
     return Scenario(
         id=state.id, if_=state.if_.text(tick_e9), then=state.then,
-        reference=state.reference_text(tick_e9), confirm=state.confirm.text(tick_e9),
+        reference=state.reference.text(tick_e9), confirm=state.confirm.text(tick_e9),
         invalidate=state.invalidate.text(tick_e9), status=state.status.value,
     )  # fmt: skip
 
@@ -161,11 +161,6 @@ def method(ladder: Ladder) -> Method:
 def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
     """Return the overnight range from its high and low in ticks."""
     return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
-
-
-def overnight(session: StoredSession | None, tick_e9: int) -> Overnight | None:
-    """Return the overnight range of a stored session."""
-    return session and high_low((session.profile.high, session.profile.low), tick_e9)
 
 
 def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
@@ -199,79 +194,21 @@ def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
     ]  # fmt: skip
 
 
-def session(place: SessionInContext, night: StoredSession | None, tick_e9: int) -> SessionLevels:
-    """Return all levels of a completed session."""
-    stored = place.session
-    row, profile, ladder = stored.row, stored.profile, stored.ladder
-    prior = place.prior.profile if place.prior else None
-    known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
-    known += [night.profile.high, night.profile.low] if night else []
-    opened = open_type(ladder, known, (prior.low, prior.high) if prior else None)
-    return SessionLevels(
-        contract=stored.contract.key, date=str(row.trade_date), session=row.kind.value,
-        open=iso_timestamp(row.open_ns), close=iso_timestamp(row.close_ns), short_session=row.short,
-        final=True, ib_complete=row.complete, day_type_final=True,
-        day_type=day_type(profile, place.average_range_ticks()).value,
-        open_type=opened.value if opened else None, open_type_final=True, data=quality(stored),
-        **_prices(profile, tick_e9),
-    )  # fmt: skip
+def session(view: SessionView) -> SessionLevels:
+    """Return all levels of a session; an overnight session has no day type and no open type."""
+    profile, final, regular = view.profile, view.live is None, view.kind is SessionKind.RTH
+    day = day_type(profile, view.average_range) if regular else None
+    opened = _open_type(view) if regular else None
 
-
-def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
-    """Return all levels of the open session; an overnight session has no day type and no open type."""
-    opening, profile, ladder = view.opening, view.profile, view.ladder
-    day = opened = None
-    if opening.kind is SessionKind.RTH:
-        prior = opening.prior
-        known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
-        day = day_type(profile, opening.average_range).value
-        opened = open_type(
-            ladder, [*known, *(view.overnight or ())], (prior.low, prior.high) if prior else None
-        )
-    return SessionLevels(
-        contract=opening.contract, date=str(opening.trade_date), session=opening.kind.value,
-        open=iso_timestamp(opening.open_ns), close=iso_timestamp(opening.close_ns), short_session=opening.short,
-        final=False, ib_complete=view.ib_complete, day_type_final=False,
-        day_type=day, open_type=opened.value if opened else None,
-        open_type_final=opening.kind is SessionKind.RTH and view.ib_complete,  # bracket B ends with the first hour
-        data=DataQuality(
-            source=feed, invented=feed in SIMULATED_SOURCES,
-            quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
-            volume=sum(ladder.volume), off_tick=None, out_of_order=None,
-            first=iso_timestamp(ladder.brackets[0].first_ns), last=iso_timestamp(view.last_ns),
-        ),
-        **_prices(profile, tick_e9),
-    )  # fmt: skip
-
-
-class _Prices(TypedDict):
-    """Fields that completed and open sessions have from their profile."""
-
-    poc: float
-    vah: float
-    val: float
-    vpoc: float
-    volume_vah: float
-    volume_val: float
-    high: float
-    low: float
-    open_price: float
-    close_price: float
-    ib_high: float
-    ib_low: float
-    poc_candidates: list[float]
-    poor_high: bool
-    poor_low: bool
-    upper_tail_ticks: int
-    lower_tail_ticks: int
-    single_prints: list[PriceRange]
-
-
-def _prices(profile: SessionProfile, tick_e9: int) -> _Prices:
     def price(ticks: int) -> float:
-        return number(ticks * tick_e9)
+        return number(ticks * view.product.tick_e9)
 
-    return _Prices(
+    return SessionLevels(
+        contract=view.contract, date=str(view.trade_date), session=view.kind.value,
+        open=iso_timestamp(view.open_ns), close=iso_timestamp(view.close_ns), short_session=view.short,
+        final=final, ib_complete=view.ib_complete, day_type=day.value if day else None, day_type_final=final,
+        open_type=opened.value if opened else None,
+        open_type_final=final or (regular and view.ib_complete),  # bracket B ends with the first hour
         poc=price(profile.poc), vah=price(profile.vah), val=price(profile.val), vpoc=price(profile.vpoc),
         volume_vah=price(profile.volume_va[1]), volume_val=price(profile.volume_va[0]),
         high=price(profile.high), low=price(profile.low),
@@ -281,18 +218,17 @@ def _prices(profile: SessionProfile, tick_e9: int) -> _Prices:
         poor_high=profile.poor_high, poor_low=profile.poor_low,
         upper_tail_ticks=profile.upper_tail_rows, lower_tail_ticks=profile.lower_tail_rows,
         single_prints=[PriceRange(low=price(low), high=price(high)) for low, high in profile.single_prints],
+        data=view.data(),
     )  # fmt: skip
 
 
-def quality(stored: StoredSession) -> DataQuality:
-    """Return the source and quality of a session's data."""
-    row = stored.row
-    return DataQuality(
-        source=row.source, invented=row.source in SIMULATED_SOURCES, quality=row.quality.value,
-        complete=row.complete, rows=row.rows, volume=row.volume,
-        off_tick=row.off_tick, out_of_order=row.out_of_order,
-        first=iso_timestamp(row.first_ns), last=iso_timestamp(row.last_ns),
-    )  # fmt: skip
+def _open_type(view: SessionView) -> OpenType | None:
+    """Return how a regular session opened, relative to the prior session and the overnight range."""
+    prior = view.prior
+    known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
+    return open_type(
+        view.ladder, [*known, *(view.overnight or ())], (prior.low, prior.high) if prior else None
+    )
 
 
 def hours(regular: Sequence[Session], zone: str) -> str:

@@ -13,23 +13,14 @@ from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from outcry.answers import describe
-from outcry.answers.wording import state_text
-from outcry.base.timestamps import iso_timestamp
-from outcry.live.registry import Channel, LiveSource, VisibleChannel
+from outcry.answers.builder import levels_answer
+from outcry.answers.session_view import SessionView, open_session
+from outcry.live.registry import VisibleChannel
 from outcry.market.instruments import Universe
-from outcry.market.live_session import LiveView
-from outcry.market.opening import Prior
 from outcry.market.units import NANOS_PER_MS
-from outcry.wire.answers import (
-    DISCLAIMER,
-    Answer,
-    ContextAnswer,
-    LevelsAnswer,
-    ProfileAnswer,
-    number,
-)
+from outcry.wire.answers import Answer
 
+A = TypeVar("A", bound=Answer)
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 #: Minimum time between two renderings of an answer, at most 500 a second.
@@ -106,102 +97,35 @@ class QueryResult(Generic[A_co]):
     live_answer: LiveAnswer[A_co] | None = None
 
 
-def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
-    """What a channel shows and is measured against, if it answers live."""
-    view = channel.view()
-    if view is None or view.opening.prior is None or not channel.availability.answers:
-        return None
-    return view, view.opening.prior
-
-
-def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
-    """Return `GET /api/levels` of a channel; None if it is not live."""
-    found = _answering(channel)
-    if found is None:
-        return None
-    view, prior = found
-    pocs, highs, lows = describe.carried(view.opening.carried, tick_e9)
-    return LevelsAnswer(
-        symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
-        updated_at=iso_timestamp(view.last_ns), last_price=number(view.last_ticks * tick_e9),
-        bias=view.bias.bias.value, developing=describe.developing(view.profile, tick_e9),
-        prior=describe.value(prior.poc, prior.vah, prior.val, tick_e9),
-        overnight=describe.high_low(view.overnight, tick_e9),
-        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, playbook=describe.playbook(view, tick_e9),
-    )  # fmt: skip
-
-
-def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> ContextAnswer | None:
-    """Return `GET /api/context` of a channel; None if it is not live."""
-    found = _answering(channel)
-    if found is None:
-        return None
-    view, _ = found
-    opening = view.opening
-    pocs, highs, lows = describe.carried(opening.carried, tick_e9)
-    return ContextAnswer(
-        symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
-        updated_at=iso_timestamp(view.last_ns), state="live", reason=state_text("live"), feed=channel.key.feed,
-        contract=channel.key.contract.key, rolled_from=opening.rolled_from, invented=channel.simulated,
-        disclaimer=DISCLAIMER, method=describe.method(view.ladder),
-        session=describe.open_session(view, channel.key.feed, tick_e9),
-        overnight=describe.high_low(view.overnight, tick_e9),
-        ib_extensions=describe.ib_extensions(view.profile, tick_e9),
-        bias=view.bias.bias.value, bias_votes=describe.votes(view.bias.votes),
-        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(opening.damaged),
-        completeness=describe.completeness(opening.incomplete),
-    )  # fmt: skip
-
-
-def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
-    """Return `GET /api/profile` of a channel; None if it is not live."""
-    found = _answering(channel)
-    if found is None:
-        return None
-    view, _ = found
-    return ProfileAnswer(
-        symbol=channel.key.contract.root, tick_size=number(tick_e9),
-        levels=describe.open_session(view, channel.key.feed, tick_e9),
-        method=describe.method(view.ladder), rows=describe.rows(view.ladder, tick_e9),
-    )  # fmt: skip
-
-
 class LiveAnswers:
     """Live answers of channels. They are cached with the channel, so all instances share them."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
-    def levels(self, seen: VisibleChannel) -> LiveAnswer[LevelsAnswer]:
-        """Return the levels answer of a channel."""
-        channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
-        live_answer = LiveAnswer(channel, lambda _: levels_answer(channel, source, tick_e9))
-        return cast(
-            "LiveAnswer[LevelsAnswer]", channel.cached_answers.setdefault(("levels", source), live_answer)
-        )
+    def of(self, build: Callable[[SessionView], A], seen: VisibleChannel) -> LiveAnswer[A]:
+        """Return what a builder makes of a channel's open session, whenever it changes."""
 
-    def context(self, seen: VisibleChannel) -> LiveAnswer[ContextAnswer]:
-        """Return the context answer of a channel."""
-        channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
-        live_answer = LiveAnswer(channel, lambda _: context_answer(channel, source, tick_e9))
-        return cast(
-            "LiveAnswer[ContextAnswer]", channel.cached_answers.setdefault(("context", source), live_answer)
-        )
+        def make(_now_ns: int) -> A | None:
+            view = self.view(seen)
+            return build(view) if view is not None else None
 
-    def profile(self, seen: VisibleChannel) -> LiveAnswer[ProfileAnswer]:
-        """Return the profile answer of a channel; it does not contain the name of the source."""
-        channel, tick_e9 = seen.channel, self._tick_e9(seen)
-        live_answer = LiveAnswer(channel, lambda _: profile_answer(channel, tick_e9))
-        return cast("LiveAnswer[ProfileAnswer]", channel.cached_answers.setdefault(("profile",), live_answer))
+        cached = seen.channel.cached_answers.get((build, seen.source))
+        if cached is None:
+            cached = seen.channel.cached_answers.setdefault(
+                (build, seen.source), LiveAnswer(seen.channel, make)
+            )
+        return cast("LiveAnswer[A]", cached)
+
+    def view(self, seen: VisibleChannel) -> SessionView | None:
+        """Return a channel's open session; None if the channel is not live."""
+        return open_session(seen, self._universe.products[seen.channel.key.contract.root])
 
     def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
         """Return version, JSON, last price and time of `GET /api/levels`; None if the channel is not live."""
         if not seen.channel.availability.answers:
             return None
-        made = self.levels(seen).render(0)
+        made = self.of(levels_answer, seen).render(0)
         if made is None or made.answer.last_price is None or made.answer.updated_at is None:
             return None
         return made.version, made.body, made.answer.last_price, made.answer.updated_at
-
-    def _tick_e9(self, seen: VisibleChannel) -> int:
-        return self._universe.products[seen.channel.key.contract.root].tick_e9

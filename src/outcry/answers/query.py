@@ -13,26 +13,25 @@ from typing import TypeVar
 from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.answers import describe
 from outcry.answers.alerts import AlertAnswers
+from outcry.answers.builder import context_answer, levels_answer, profile_answer
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
-from outcry.answers.live_answers import LiveAnswer, LiveAnswers, QueryResult
+from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
-from outcry.answers.symbol_resolver import ResolvedSymbol, SymbolResolver, utc_date
-from outcry.answers.wording import state_text
-from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
+from outcry.answers.session_view import SessionView, completed_session
+from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import LiveStore
 from outcry.live.registry import Registry, VisibleChannel
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
-from outcry.market.opening import IncompleteSession
+from outcry.market.playbook import ScenarioState
 from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
-from outcry.sessions.session_history import incomplete_sessions
 from outcry.sessions.store import SqlStore
-from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
+from outcry.sessions.visible_sessions import SessionInContext
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
-    DISCLAIMER,
     Answer,
     ContextAnswer,
     DatedLevel,
@@ -50,7 +49,7 @@ __all__ = ["Query", "QueryResult", "SymbolStatus"]
 MAX_HISTORY = 500
 #: Sees every completed session of the operator; only for warming the cache.
 _ALL_OF_THE_OPERATORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
-_SILENT = frozenset({"stale_link", "stale_market", "disconnected"})
+_IDLE = frozenset({"stale_link", "stale_market", "disconnected"})
 
 A = TypeVar("A", bound=Answer)
 
@@ -68,16 +67,6 @@ class SymbolStatus:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    """Product, contract and visible completed sessions of a query, valid until `fresh_until_ns`."""
-
-    product: Product
-    contract: Contract | None
-    visible: VisibleSessions
-    fresh_until_ns: int
-
-
 class Query:
     """Answers the queries of API and pages. Thread-safe; calls may block on the store."""
 
@@ -87,14 +76,14 @@ class Query:
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._registry = registry or Registry()
-        self._resolver = SymbolResolver(universe, self._registry)
-        self._live_answers = LiveAnswers(universe)
-        self._alerts = AlertAnswers(self._registry, universe, alerts)
         #: The store's revision as a poller has just read it; None without a poller.
         self.revision_seen: Callable[[], int | None] = lambda: None
         #: Whether the store's disk is stalled.
         self.frozen: Callable[[], bool] = lambda: False
-        self._completed = CompletedSessions(store, universe, calendar, self._seen, self._is_frozen)
+        self._completed = CompletedSessions(store, universe, calendar, self._revision_seen, self._is_frozen)
+        self._selector = Selector(universe, calendar, self._registry, self._completed)
+        self._live_answers = LiveAnswers(universe)
+        self._alerts = AlertAnswers(self._registry, universe, alerts)
         self._charts = Charts(calendar)
         self._hours: dict[str, tuple[date, str]] = {}
 
@@ -102,7 +91,7 @@ class Query:
         """Return the store's revision."""
         return self._store.revision()
 
-    def _seen(self) -> int | None:
+    def _revision_seen(self) -> int | None:
         return self.revision_seen()
 
     def _is_frozen(self) -> bool:
@@ -110,107 +99,54 @@ class Query:
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
         """Resolve a symbol and find its live channel. Raises `UnknownSymbol`."""
-        named = self._resolver.resolve(symbol, now_ns)
-        seen, state = self._resolver.live_channel(scope, named)
+        named = self._selector.resolve(symbol, now_ns)
+        seen, state = self._selector.live_channel(scope, named)
         return SymbolStatus(named.product.root, named.contract, seen, state)
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[LevelsAnswer]:
         """Answer `GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
-        named = self._resolver.resolve(symbol, now_ns)
-        seen, _ = self._resolver.live_channel(scope, named)
-        if seen and (live := _followed(self._live_answers.levels(seen), now_ns)):
-            self._completed.preload(scope, named.product)
-            return live
-        asked = self._ask(scope, named, now_ns)
-        place = self._newest(asked)
-        tick = asked.product.tick_e9
-        levels = describe.carried(place.carried(), tick)
-        profile = place.session.profile
-        answer = LevelsAnswer(
-            symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
-            updated_at=None, last_price=None, bias=None, developing=None,
-            prior=describe.value(profile.poc, profile.vah, profile.val, tick),
-            overnight=None, naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2], playbook=None,
-        )  # fmt: skip
-        return QueryResult(answer, asked.fresh_until_ns)
+        return self._answer(levels_answer, scope, symbol, now_ns)
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> QueryResult[ContextAnswer]:
         """Answer `GET /api/context`. Raises as `levels` does."""
-        named = self._resolver.resolve(symbol, now_ns)
-        seen, state = self._resolver.live_channel(scope, named)
-        if seen and (live := _followed(self._live_answers.context(seen), now_ns)):
-            self._completed.preload(scope, named.product)
-            return live
-        asked = self._ask(scope, named, now_ns)
-        place = self._newest(asked)
-        tick, profile = asked.product.tick_e9, place.session.profile
-        overnight = asked.visible.overnight_of(place.session)
-        levels = describe.carried(place.carried(), tick)
-        answer = ContextAnswer(
-            symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
-            updated_at=None, state=state, reason=state_text(state), feed=None,
-            contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
-            invented=place.session.row.source in SIMULATED_SOURCES, disclaimer=DISCLAIMER,
-            method=describe.method(place.session.ladder),
-            session=self._session(place, asked.visible, tick), overnight=describe.overnight(overnight, tick),
-            ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
-            naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2],
-            damaged_sessions=describe.damaged(
-                (row.contract, row.trade_date, row.kind) for row in asked.visible.damaged
-            ),
-            completeness=describe.completeness(self._missed(asked, place)),
-        )  # fmt: skip
-        return QueryResult(answer, asked.fresh_until_ns)
-
-    def _missed(self, asked: _Selection, place: SessionInContext) -> Sequence[IncompleteSession]:
-        """Return the sessions of the look-back without a complete recording, including those after the answered one."""
-        history = asked.visible.history(place.session.contract)
-        return incomplete_sessions(
-            history, self._calendar, asked.product.root, history.sessions[-1].row.trade_date
-        )
+        return self._answer(context_answer, scope, symbol, now_ns)
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
         """Answer `GET /api/profile`; without a date it is of the open session if that is live.
 
         Raises as `levels` does, and `NotFound` for a date without a completed session.
         """
-        named = self._resolver.resolve(symbol, now_ns)
-        seen, _ = self._resolver.live_channel(scope, named) if date is None else (None, "")
-        if seen and (live := _followed(self._live_answers.profile(seen), now_ns)):
-            return live
-        asked = self._ask(scope, named, now_ns)
-        place = self._newest(asked)
-        if date is not None:
-            wanted = _day(date, "date")
-            places = asked.visible.in_context(asked.contract)
-            place = next((p for p in places if p.session.row.trade_date == wanted), None)
-            if place is None:
-                raise NotFound("not_found.session", symbol=asked.product.root, date=date)
-        tick = asked.product.tick_e9
-        answer = ProfileAnswer(
-            symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.visible, tick),
-            method=describe.method(place.session.ladder), rows=describe.rows(place.session.ladder, tick),
-        )  # fmt: skip
-        return QueryResult(answer, asked.fresh_until_ns)
+        if date is None:
+            return self._answer(profile_answer, scope, symbol, now_ns)
+        completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
+        wanted = _day(date, "date")
+        place = next((p for p in completed.places if p.session.row.trade_date == wanted), None)
+        if place is None:
+            raise NotFound("not_found.session", symbol=completed.product.root, date=date)
+        return QueryResult(profile_answer(completed.view(place)), completed.fresh_until_ns)
+
+    def scenarios(self, scope: Scope, symbol: str, now_ns: int) -> Sequence[ScenarioState] | None:
+        """Return the scenarios of a symbol's open session; None if it is not live. Raises `UnknownSymbol`."""
+        view = self._open_session(scope, self._selector.resolve(symbol, now_ns))
+        return view.live.scenarios if view and view.live else None
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
         """Answer `GET /api/chart`: the newest sessions (at most 60) and the open one if it is live. Raises as
         `levels`.
         """
-        named = self._resolver.resolve(symbol, now_ns)
-        seen, state = self._resolver.live_channel(scope, named)
-        count, fired = sessions or DEFAULT_SESSIONS, self._registry.alerts_of([seen.channel] if seen else [])
+        named, count = self._selector.resolve(symbol, now_ns), sessions or DEFAULT_SESSIONS
+        seen, _ = self._selector.live_channel(scope, named)
+        opened = self._live_answers.view(seen) if seen else None
+        alerts = self._registry.alerts_of([seen.channel] if seen else [])
         try:
-            asked = self._ask(scope, named, now_ns)
+            completed = self._selector.completed(scope, named, now_ns)
         except NoLicensedSource:
-            if seen is None or seen.channel.view() is None:
+            if opened is None:
                 raise
-            return QueryResult(
-                self._charts.answer(named.product, [], None, seen, state, count, fired), now_ns
-            )
-        places = asked.visible.in_context(asked.contract)[-count:]
-        answer = self._charts.answer(named.product, places, asked.visible, seen, state, count, fired)
-        return QueryResult(answer, now_ns if answer.live else asked.fresh_until_ns)
+            return QueryResult(self._charts.answer([], opened, count, alerts), now_ns)
+        views = [completed.view(place) for place in completed.places[-count:]]
+        answer = self._charts.answer(views, opened, count, alerts)
+        return QueryResult(answer, now_ns if answer.live else completed.fresh_until_ns)
 
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
@@ -218,23 +154,19 @@ class Query:
         """Answer `GET /api/history`: at most the newest 500 sessions; none if `from` is after `to`. Raises as
         `levels`.
         """
-        asked = self._ask(scope, self._resolver.resolve(symbol, now_ns), now_ns)
+        completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
-        places = [
-            p for p in asked.visible.in_context(asked.contract) if first <= p.session.row.trade_date <= last
-        ]
-        sessions = [
-            self._session(place, asked.visible, asked.product.tick_e9) for place in places[-MAX_HISTORY:]
-        ]
+        places = [place for place in completed.places if first <= place.session.row.trade_date <= last]
+        sessions = [describe.session(completed.view(place)) for place in places[-MAX_HISTORY:]]
         answer = HistoryAnswer(
-            symbol=asked.product.root,
+            symbol=completed.product.root,
             from_=from_ or (sessions[0].date if sessions else to or ""),
             to=to or (sessions[-1].date if sessions else from_ or ""),
             count=len(sessions),
             sessions=sessions,
         )
-        return QueryResult(answer, asked.fresh_until_ns)
+        return QueryResult(answer, completed.fresh_until_ns)
 
     def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """Answer `GET /api/alerts` of the current trade date, for all products without a symbol; empty for an unknown
@@ -251,13 +183,13 @@ class Query:
 
     def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
         """Answer `GET /api/symbols`: every full-size product and its current data status for the caller."""
-        held = self._completed.roots(scope)
+        stored = self._completed.roots(scope)
         fresh = next_midnight(now_ns)
         states: list[SymbolState] = []
         for product in self._universe.products.values():
             if product.parent is None:
                 place = None
-                if product.root in held:
+                if product.root in stored:
                     visible, until = self._completed.visible(scope, product, now_ns)
                     fresh = min(fresh, until)
                     place = next(reversed(visible.in_context(None)), None)
@@ -281,7 +213,7 @@ class Query:
         return ScanRow(
             state, levels, number(place.session.profile.close * tick) if place else None,
             number(average * tick) if average is not None else None, notation_of(product),
-            None if state.live else self.heard(scope, state.symbol), self._touched(scope, product),
+            None if state.live else self.last_data_at(scope, state.symbol), self._touched(scope, product),
         )  # fmt: skip
 
     def warm(self, owner: int, root: str, now_ns: int) -> None:
@@ -290,32 +222,30 @@ class Query:
         if product is None or product.parent is not None:
             return
         scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
-        places = self._completed.visible(scope, product, now_ns)[0].in_context(None)
-        place = places[-1] if places else None
+        visible, _ = self._completed.visible(scope, product, now_ns)
+        place = next(reversed(visible.in_context(None)), None)
         if place is not None:
-            place.carried()
-            place.average_range_ticks()
+            completed_session(product, place, visible, self._calendar, "").carried()
         self._state(scope, product, place, now_ns)
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
         """Return the naked POCs that traded in the open session of a product."""
-        seen, _ = self._resolver.live_channel(scope, ResolvedSymbol(product.root, product, None))
-        view = seen.channel.view() if seen else None
-        return list(describe.spent(view, (), product.tick_e9)[0]) if view else []
+        view = self._open_session(scope, ResolvedSymbol(product.root, product, None))
+        return list(describe.spent(view.live, (), product.tick_e9)[0]) if view and view.live else []
 
-    def heard(self, scope: Scope, root: str) -> str | None:
+    def last_data_at(self, scope: Scope, root: str) -> str | None:
         """Return when an idle feed of a product last sent data (ISO 8601 UTC); None without an idle feed."""
-        silent = [
+        last_ns = [
             view.last_ns
             for seen in self._registry.channels(scope, root)
-            if seen.channel.availability.reason in _SILENT and (view := seen.channel.view()) is not None
+            if seen.channel.availability.reason in _IDLE and (view := seen.channel.view()) is not None
         ]
-        return iso_timestamp(max(silent)) if silent else None
+        return iso_timestamp(max(last_ns)) if last_ns else None
 
     def _state(
         self, scope: Scope, product: Product, place: SessionInContext | None, now_ns: int
     ) -> SymbolState:
-        seen, state = self._resolver.live_channel(scope, ResolvedSymbol(product.root, product, None))
+        seen, state = self._selector.live_channel(scope, ResolvedSymbol(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
@@ -331,43 +261,32 @@ class Query:
 
     def _hours_of(self, product: Product, day: date) -> str:
         """The regular hours around a day, worked out once a day."""
-        held = self._hours.get(product.root)
-        if held is None or held[0] != day:
+        cached = self._hours.get(product.root)
+        if cached is None or cached[0] != day:
             near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
             regular = [session for session in near if session.kind is SessionKind.RTH]
-            held = self._hours[product.root] = (day, describe.hours(regular, product.zone))
-        return held[1]
+            cached = self._hours[product.root] = (day, describe.hours(regular, product.zone))
+        return cached[1]
 
-    def _ask(self, scope: Scope, named: ResolvedSymbol, now_ns: int) -> _Selection:
-        visible, fresh = self._completed.visible(scope, named.product, now_ns)
-        root, contract, today = named.product.root, named.contract, utc_date(now_ns)
-        if contract is not None:
-            held = visible.contract_named(named.symbol)
-            if held is None and self._universe.expiry(contract) < today:
-                near = [root, self._universe.front(root, today).short_key]
-                raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
-            contract = held or contract
-        if not visible.in_context(contract):
-            state = self._resolver.live_channel(scope, named)[
-                1
-            ]  # not live, or the completed sessions would not be needed
-            reasons, until_ns = self._completed.unavailable_reasons(scope, named.product, contract, now_ns)
-            details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
-            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
-        return _Selection(named.product, contract, visible, fresh)
+    def _answer(
+        self, build: Callable[[SessionView], A], scope: Scope, symbol: str | None, now_ns: int
+    ) -> QueryResult[A]:
+        """Build an answer about the open session if it is live, else about the newest completed one."""
+        named = self._selector.resolve(symbol, now_ns)
+        seen, _ = self._selector.live_channel(scope, named)
+        if seen is not None:
+            live_answer = self._live_answers.of(build, seen)
+            rendered = live_answer.render(now_ns)
+            if rendered is not None:
+                self._completed.preload(scope, named.product)
+                return QueryResult(rendered.answer, next_midnight(now_ns), live_answer)
+        completed = self._selector.completed(scope, named, now_ns)
+        return QueryResult(build(completed.view(completed.places[-1])), completed.fresh_until_ns)
 
-    def _newest(self, asked: _Selection) -> SessionInContext:
-        return asked.visible.in_context(asked.contract)[-1]
-
-    def _session(
-        self, place: SessionInContext, visible: VisibleSessions, tick_e9: int
-    ) -> describe.SessionLevels:
-        return describe.session(place, visible.overnight_of(place.session), tick_e9)
-
-
-def _followed(live_answer: LiveAnswer[A], now_ns: int) -> QueryResult[A] | None:
-    made = live_answer.render(now_ns)
-    return QueryResult(made.answer, next_midnight(now_ns), live_answer) if made else None
+    def _open_session(self, scope: Scope, named: ResolvedSymbol) -> SessionView | None:
+        """Return a symbol's open session; None if it is not live."""
+        seen, _ = self._selector.live_channel(scope, named)
+        return self._live_answers.view(seen) if seen else None
 
 
 def _day(text: str, parameter: str) -> date:

@@ -13,8 +13,8 @@ from outcry.wire.chart import Notation
 @dataclass(frozen=True, slots=True)
 class ScanRow:
     """One product. `levels` is None without access. `close` is the last price of the last completed session, and
-    `average_range` that of up to twenty regular sessions; None without any. `heard` is the time (ISO 8601 UTC) of the
-    last data of a silent feed. `touched` lists the naked POCs in `levels` that traded in the open session.
+    `average_range` that of up to twenty regular sessions; None without any. `last_data_at` is the time (ISO 8601 UTC)
+    of the last data of an idle feed. `touched` lists the naked POCs in `levels` that traded in the open session.
     """
 
     state: SymbolState
@@ -22,5 +22,5 @@ class ScanRow:
     close: float | None
     average_range: float | None
     notation: Notation
-    heard: str | None = None
+    last_data_at: str | None = None
     touched: Sequence[DatedLevel] = ()

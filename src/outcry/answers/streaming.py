@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.answers.alerts import entry, symbol_matches
+from outcry.answers.alerts import entry
+from outcry.answers.selection import symbol_matches
 from outcry.live.model import AlertRow, LiveStore, StreamKey
 from outcry.live.registry import LiveSource, Registry, live_source
 from outcry.market.instruments import Contract, Universe, UnknownName
@@ -150,13 +151,13 @@ class AlertTail:
             self._registry.alert_seq if upto is None else upto
         )  # read before the alerts: later ones are sent later
         channels = [seen.channel for seen in self._registry.channels(scope)]
-        names, moved = tuple(c.key for c in channels), self._registry.alert_seq + self._registry.generation
-        held = self._today.get(names)
-        if held is None or held[0] != moved:
+        names, version = tuple(c.key for c in channels), self._registry.version
+        cached = self._today.get(names)
+        if cached is None or cached[0] != version:
             if len(self._today) >= _MOST_TODAY:
                 self._today.clear()
-            held = self._today[names] = (moved, self._registry.alerts_of(channels))
-        return [row for row in held[1] if row.seq <= upto and wanted(row)], upto
+            cached = self._today[names] = (version, self._registry.alerts_of(channels))
+        return [row for row in cached[1] if row.seq <= upto and wanted(row)], upto
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
         """Return the alerts since `seq`; None if this service never assigned that `seq`."""

@@ -178,6 +178,11 @@ class Registry:
 
     # -- for readers
 
+    @property
+    def version(self) -> int:
+        """Return a number that changes with every alert, and with every change of a channel's availability."""
+        return self.alert_seq + self.generation
+
     def reason_counts(self) -> dict[str, int]:
         """Count the channels by the reason of their availability."""
         every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]

@@ -6,6 +6,7 @@ process. A capture of another version is refused.
 
 import json
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -13,12 +14,23 @@ from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
 from outcry.market.ladder import IB_BRACKETS, Ladder
 from outcry.market.opening import Opening
-from outcry.market.playbook import Condition, LevelLine, ScenarioState, Status, level_lines
+from outcry.market.playbook import (
+    Condition,
+    LevelLine,
+    Reference,
+    ReferenceKind,
+    ScenarioId,
+    ScenarioState,
+    Status,
+    level_lines,
+)
 from outcry.market.profile import SessionProfile, profile_of
 from outcry.market.snapshot import SnapshotMismatch, dump, load
 
 #: Version of the encoding of captures.
 VERSION = 1
+
+_REFERENCE_KINDS = frozenset(ReferenceKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +141,22 @@ def _scenario_list(scenario: ScenarioState) -> list[object]:
     return [
         scenario.id,
         scenario.then,
-        scenario.reference,
+        [scenario.reference.label, scenario.reference.price_ticks],
         scenario.status,
         *([c.observable, c.op, c.price_ticks, c.times, c.to_ticks] for c in conditions),
     ]
 
 
 def _scenario_of(
-    id_: str, then: str, reference: list[Any], status: str, *conditions: list[Any]
+    id_: str, _then: str, reference: list[Any], status: str, *conditions: list[Any]
 ) -> ScenarioState:
     if_, confirm, invalidate = (Condition(*condition) for condition in conditions)
-    label, price_ticks = reference
-    return ScenarioState(id_, if_, then, (label, price_ticks), confirm, invalidate, Status(status))
+    return ScenarioState(ScenarioId(id_), if_, _reference_of(*reference), confirm, invalidate, Status(status))
+
+
+def _reference_of(label: str, price_ticks: int) -> Reference:
+    """Decode a reference; only the label of a poor extreme ends in a date."""
+    if label in _REFERENCE_KINDS:
+        return Reference(ReferenceKind(label), price_ticks)
+    kind, _, made_on = label.rpartition(" ")
+    return Reference(ReferenceKind(kind), price_ticks, date.fromisoformat(made_on))

@@ -4,8 +4,9 @@ Levels within two ticks share one line at the price of the strongest. A conditio
 can be checked against trades. Nothing here is advice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Literal
 
@@ -28,6 +29,58 @@ class Status(StrEnum):
     ACTIVE = "active"
     DONE = "done"
     VOID = "void"
+
+
+class ScenarioId(StrEnum):
+    """The scenarios in display order."""
+
+    ACCEPT_ABOVE = "accept_above"
+    ACCEPT_BELOW = "accept_below"
+    VALUE_RETURN_FROM_ABOVE = "value_return_from_above"
+    VALUE_RETURN_FROM_BELOW = "value_return_from_below"
+    IB_FAILURE_UP = "ib_failure_up"
+    IB_FAILURE_DOWN = "ib_failure_down"
+    GAP_UP_HELD = "gap_up_held"
+    GAP_DOWN_HELD = "gap_down_held"
+    POOR_HIGH_REPAIR = "poor_high_repair"
+    POOR_LOW_REPAIR = "poor_low_repair"
+
+
+#: The outcome that the conditions of each scenario would be consistent with.
+OUTCOMES: Mapping[ScenarioId, str] = {
+    ScenarioId.ACCEPT_ABOVE: "would be consistent with the auction going on to the prior high",
+    ScenarioId.ACCEPT_BELOW: "would be consistent with the auction going on to the prior low",
+    ScenarioId.VALUE_RETURN_FROM_ABOVE: "would be consistent with a rotation through value to its lower edge",
+    ScenarioId.VALUE_RETURN_FROM_BELOW: "would be consistent with a rotation through value to its upper edge",
+    ScenarioId.IB_FAILURE_UP: (
+        "would be consistent with a rotation to the middle of the initial balance, then to its low"
+    ),
+    ScenarioId.IB_FAILURE_DOWN: (
+        "would be consistent with a rotation to the middle of the initial balance, then to its high"
+    ),
+    ScenarioId.GAP_UP_HELD: "would be consistent with the auction extending above its initial balance",
+    ScenarioId.GAP_DOWN_HELD: "would be consistent with the auction extending below its initial balance",
+    ScenarioId.POOR_HIGH_REPAIR: (
+        "would be consistent with the unfinished auction at the high being repaired by trade beyond it"
+    ),
+    ScenarioId.POOR_LOW_REPAIR: (
+        "would be consistent with the unfinished auction at the low being repaired by trade beyond it"
+    ),
+}
+
+
+class ReferenceKind(StrEnum):
+    """Types of target levels, by their names in answers."""
+
+    PRIOR_HIGH = "Prior high"
+    PRIOR_LOW = "Prior low"
+    VAH = "VAH"
+    VAL = "VAL"
+    IBH = "IBH"
+    IBL = "IBL"
+    IB_MID = "IB mid"
+    POOR_HIGH = "Poor high"
+    POOR_LOW = "Poor low"
 
 
 class LevelKind(StrEnum):
@@ -113,24 +166,38 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """The target level of a scenario. made_on: trade date of the session that made a poor extreme; None otherwise."""
+
+    kind: ReferenceKind
+    price_ticks: int
+    made_on: date | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the level's name, with the date if there is one: `Poor low 2026-01-02`."""
+        return self.kind if self.made_on is None else f"{self.kind} {self.made_on}"
+
+    def text(self, tick_e9: int) -> str:
+        """Return the level as text with the decimals of the tick: `Prior low 7036.50`."""
+        return f"{self.label} {fixed_text(self.price_ticks, tick_e9)}"
+
+
+@dataclass(frozen=True, slots=True)
 class ScenarioState:
-    """A scenario and its status. reference: label and ticks of its target level.
+    """A scenario and its status. reference: its target level."""
 
-    then: the outcome the conditions would be consistent with, as text without prices.
-    """
-
-    id: str
+    id: ScenarioId
     if_: Condition
-    then: str
-    reference: tuple[str, int]
+    reference: Reference
     confirm: Condition
     invalidate: Condition
     status: Status
 
-    def reference_text(self, tick_e9: int) -> str:
-        """Return the target level as text with the decimals of the tick: `Prior low 7036.50`."""
-        label, price_ticks = self.reference
-        return f"{label} {fixed_text(price_ticks, tick_e9)}"
+    @property
+    def then(self) -> str:
+        """Return the outcome the conditions would be consistent with, as text without prices."""
+        return OUTCOMES[self.id]
 
 
 # -- the table of levels

@@ -6,32 +6,16 @@ session has no repair scenarios.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from outcry.market.alerts.edge import TOLERANCE_TICKS, arm_ticks
 from outcry.market.calendar import SessionKind
 from outcry.market.opening import Opening, Prior
-from outcry.market.playbook import Condition
-
-
-class ScenarioId(StrEnum):
-    """The scenarios in display order."""
-
-    ACCEPT_ABOVE = "accept_above"
-    ACCEPT_BELOW = "accept_below"
-    VALUE_RETURN_FROM_ABOVE = "value_return_from_above"
-    VALUE_RETURN_FROM_BELOW = "value_return_from_below"
-    IB_FAILURE_UP = "ib_failure_up"
-    IB_FAILURE_DOWN = "ib_failure_down"
-    GAP_UP_HELD = "gap_up_held"
-    GAP_DOWN_HELD = "gap_down_held"
-    POOR_HIGH_REPAIR = "poor_high_repair"
-    POOR_LOW_REPAIR = "poor_low_repair"
+from outcry.market.playbook import Condition, Reference, ReferenceKind, ScenarioId
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRule:
-    """One scenario and its conditions. reference: label and ticks of its target level.
+    """One scenario and its conditions. reference: its target level.
 
     reach: the condition that completes it; None while the initial balance that a gap may extend is still forming.
     half: an intermediate target with the condition that reaches it.
@@ -41,10 +25,9 @@ class ScenarioRule:
     if_: Condition
     confirm: Condition
     invalidate: Condition
-    then: str
-    reference: tuple[str, int]
+    reference: Reference
     reach: Condition | None
-    half: tuple[tuple[str, int], Condition] | None = None
+    half: tuple[Reference, Condition] | None = None
 
 
 def scenario_rules(
@@ -77,8 +60,7 @@ def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
             Condition("trade", ">", prior.vah),
             Condition("bracket_close", ">", prior.vah, times=2),
             Condition("bracket_close", "<=", prior.vah),
-            "would be consistent with the auction going on to the prior high",
-            ("Prior high", prior.high),
+            Reference(ReferenceKind.PRIOR_HIGH, prior.high),
             Condition("trade", ">=", prior.high),
         )
     if prior.low < prior.val:
@@ -87,8 +69,7 @@ def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
             Condition("trade", "<", prior.val),
             Condition("bracket_close", "<", prior.val, times=2),
             Condition("bracket_close", ">=", prior.val),
-            "would be consistent with the auction going on to the prior low",
-            ("Prior low", prior.low),
+            Reference(ReferenceKind.PRIOR_LOW, prior.low),
             Condition("trade", "<=", prior.low),
         )
 
@@ -103,8 +84,7 @@ def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
         Condition("open", ">", prior.vah),
         confirm,
         Condition("bracket_close", ">", prior.vah),
-        "would be consistent with a rotation through value to its lower edge",
-        ("VAL", prior.val),
+        Reference(ReferenceKind.VAL, prior.val),
         Condition("trade", "<=", prior.val),
     )
     yield ScenarioRule(
@@ -112,8 +92,7 @@ def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
         Condition("open", "<", prior.val),
         confirm,
         Condition("bracket_close", "<", prior.val),
-        "would be consistent with a rotation through value to its upper edge",
-        ("VAH", prior.vah),
+        Reference(ReferenceKind.VAH, prior.vah),
         Condition("trade", ">=", prior.vah),
     )
 
@@ -130,20 +109,18 @@ def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
         Condition("trade", ">", high),
         confirm,
         Condition("bracket_close", ">", high),
-        "would be consistent with a rotation to the middle of the initial balance, then to its low",
-        ("IBL", low),
+        Reference(ReferenceKind.IBL, low),
         Condition("trade", "<=", low),
-        (("IB mid", middle), Condition("trade", "<=", middle)),
+        (Reference(ReferenceKind.IB_MID, middle), Condition("trade", "<=", middle)),
     )
     yield ScenarioRule(
         ScenarioId.IB_FAILURE_DOWN,
         Condition("trade", "<", low),
         confirm,
         Condition("bracket_close", "<", low),
-        "would be consistent with a rotation to the middle of the initial balance, then to its high",
-        ("IBH", high),
+        Reference(ReferenceKind.IBH, high),
         Condition("trade", ">=", high),
-        (("IB mid", middle), Condition("trade", ">=", middle)),
+        (Reference(ReferenceKind.IB_MID, middle), Condition("trade", ">=", middle)),
     )
 
 
@@ -158,8 +135,7 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
         Condition("open", ">", prior.high),
         Condition("bracket_close", ">", prior.high),
         Condition("trade", "<=", prior.high),
-        "would be consistent with the auction extending above its initial balance",
-        ("IBH", ib[0]) if ib else ("Prior high", prior.high),
+        Reference(ReferenceKind.IBH, ib[0]) if ib else Reference(ReferenceKind.PRIOR_HIGH, prior.high),
         Condition("trade", ">", ib[0]) if ib else None,
     )
     yield ScenarioRule(
@@ -167,8 +143,7 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
         Condition("open", "<", prior.low),
         Condition("bracket_close", "<", prior.low),
         Condition("trade", ">=", prior.low),
-        "would be consistent with the auction extending below its initial balance",
-        ("IBL", ib[1]) if ib else ("Prior low", prior.low),
+        Reference(ReferenceKind.IBL, ib[1]) if ib else Reference(ReferenceKind.PRIOR_LOW, prior.low),
         Condition("trade", "<", ib[1]) if ib else None,
     )
 
@@ -185,8 +160,7 @@ def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
             Condition("open", "<=", price),
             Condition("trade", ">=", price - TOLERANCE_TICKS),
             Condition("bracket_close", "<=", price - away),
-            "would be consistent with the unfinished auction at the high being repaired by trade beyond it",
-            (f"Poor high {level.made_on}", price),
+            Reference(ReferenceKind.POOR_HIGH, price, level.made_on),
             Condition("trade", ">", price),
         )
     below = [level for level in opening.carried.poor_lows if level.price_ticks <= open_ticks]
@@ -198,7 +172,6 @@ def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
             Condition("open", ">=", price),
             Condition("trade", "<=", price + TOLERANCE_TICKS),
             Condition("bracket_close", ">=", price + away),
-            "would be consistent with the unfinished auction at the low being repaired by trade beyond it",
-            (f"Poor low {level.made_on}", price),
+            Reference(ReferenceKind.POOR_LOW, price, level.made_on),
             Condition("trade", "<", price),
         )

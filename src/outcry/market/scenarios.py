@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from outcry.market.alerts.machine import ALWAYS_QUIET, NEVER_NS, Observation, QuietBand, move
 from outcry.market.opening import Opening
-from outcry.market.playbook import Condition, ScenarioState, Status
-from outcry.market.scenario_rules import ScenarioId, ScenarioRule, scenario_rules
+from outcry.market.playbook import Condition, ScenarioId, ScenarioState, Status
+from outcry.market.scenario_rules import ScenarioRule, scenario_rules
 from outcry.market.units import NANOS_PER_HOUR
 
 _IDS = tuple(ScenarioId)  # iterating over an enum is slow
@@ -248,8 +248,8 @@ class Scenarios:
             half = rule.half if phase in {Phase.WAITING, Phase.READY, Phase.ACTIVE} else None
             states.append(
                 ScenarioState(
-                    id=rule.id, if_=rule.if_, then=rule.then, reference=half[0] if half else rule.reference,
-                    confirm=rule.confirm, invalidate=rule.invalidate, status=phase.status,
+                    id=rule.id, if_=rule.if_, reference=half[0] if half else rule.reference, confirm=rule.confirm,
+                    invalidate=rule.invalidate, status=phase.status,
                 )
             )  # fmt: skip
         return tuple(states)

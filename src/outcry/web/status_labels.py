@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.base.http_dates import date_text
 from outcry.web.language import Words
 from outcry.web.number_format import age_text, instant_ns, opening_text

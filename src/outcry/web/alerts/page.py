@@ -16,7 +16,7 @@ from starlette.responses import Response
 from outcry.access.licences import Scope
 from outcry.answers.alert_phrases import EVENTS
 from outcry.answers.charting import notation_of
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.base.errors import NoLicensedSource
 from outcry.market.alerts.machine import AlertType, Severity
 from outcry.web.alerts.lines import AlertLine, alert_lines

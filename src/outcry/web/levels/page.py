@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from outcry.access.licences import Scope
 from outcry.answers.scanning import ScanRow
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.base.errors import UnknownSymbol
 from outcry.web.levels.scan import COLUMNS, GROUPS, Row, Unit, row_of, sorted_rows
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
@@ -124,7 +124,7 @@ def _state(context: PageContext, request: PageRequest, scanned: ScanRow, now_ns:
     if symbol.state == "closed":
         opens_ns = context.services.hours.at(symbol.symbol, now_ns).opens_ns
     return status_label(
-        request.words, symbol.state, updated_at=(levels.updated_at if levels else None) or scanned.heard,
+        request.words, symbol.state, updated_at=(levels.updated_at if levels else None) or scanned.last_data_at,
         as_of=symbol.as_of,
         now_ns=now_ns, opens_ns=opens_ns, zone=symbol.time_zone, held=symbol.data_source is not None,
     )  # fmt: skip

@@ -3,20 +3,22 @@
 The page shows what the API returns to the same user; no profile is computed here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from outcry.access.licences import Scope
 from outcry.answers.query import Query
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.answers.value_relation import ValueRelation, tpos_around, value_relation
 from outcry.market.instruments import Product, Universe
+from outcry.market.playbook import ScenarioState
 from outcry.sessions.opening_hours import Hours, OpeningHours
 from outcry.web.number_format import instant_ns
 from outcry.wire.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, SessionLevels
 from outcry.wire.chart import ChartAnswer
 
-#: Attempts to read two answers from the same feed; a feed that connects or disconnects takes a second one.
+#: Attempts to read all answers from the same feed; a feed that connects or disconnects takes a second one.
 _MOST_ASKED = 10
 
 
@@ -24,14 +26,16 @@ _MOST_ASKED = 10
 class Outlook:
     """The current data of a symbol's page.
 
-    `profile` is that of the described session, which is the open session if live. `at_ns` is the time of the feed's
-    newest event, or now. `named`: a contract was requested. `heard`: time of the last data of a feed that went silent.
+    `scenarios` is None if the session is not live. `profile` is that of the described session, which is the open
+    session if live. `at_ns` is the time of the feed's newest event, or now. `named`: a contract was requested.
+    `last_data_at`: time of the last data of an idle feed.
     """
 
     product: Product
     levels: LevelsAnswer
     context: ContextAnswer
-    heard: str | None
+    scenarios: Sequence[ScenarioState] | None
+    last_data_at: str | None
     profile: ProfileAnswer
     chart: ChartAnswer
     hours: Hours
@@ -124,13 +128,14 @@ class Gatherer:
 
     def outlook(self, scope: Scope, symbol: str, sessions: int, now_ns: int) -> Outlook:
         """Read all data of a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
-        context, levels = self._both(scope, symbol, now_ns)
+        context, levels, scenarios = self._of_one_feed(scope, symbol, now_ns)
         at_ns = instant_ns(levels.updated_at) if levels.updated_at else now_ns
         return Outlook(
             product=self.universe.products[context.symbol],
             levels=levels,
             context=context,
-            heard=None if context.live else self.query.heard(scope, context.symbol),
+            scenarios=scenarios,
+            last_data_at=None if context.live else self.query.last_data_at(scope, context.symbol),
             profile=self.query.profile(scope, symbol, None, now_ns).answer,
             chart=self.query.chart(scope, symbol, max(sessions, 2), now_ns).answer,
             hours=self.hours.at(context.symbol, at_ns),
@@ -138,14 +143,20 @@ class Gatherer:
             named=self.universe.resolve(symbol, utc_date(now_ns)).contract is not None,
         )
 
-    def _both(self, scope: Scope, symbol: str, now_ns: int) -> tuple[ContextAnswer, LevelsAnswer]:
-        """Read the levels and their context; repeated if the feed changed between the two reads."""
+    def _of_one_feed(
+        self, scope: Scope, symbol: str, now_ns: int
+    ) -> tuple[ContextAnswer, LevelsAnswer, Sequence[ScenarioState] | None]:
+        """Read levels, context and scenarios; repeated if the feed changed between the reads."""
         for _ in range(_MOST_ASKED):
             context = self.query.context(scope, symbol, now_ns).answer
             levels = self.query.levels(scope, symbol, now_ns).answer
-            if levels.live == context.live and levels.data_source == context.data_source:
-                return context, levels
-        raise RuntimeError(f"context and levels of {symbol} are of different feeds, however often asked")
+            scenarios = self.query.scenarios(scope, symbol, now_ns)
+            same = levels.live == context.live and levels.data_source == context.data_source
+            if same and levels.live == (scenarios is not None):
+                return context, levels, scenarios
+        raise RuntimeError(
+            f"answers about {symbol} kept coming from different feeds in {_MOST_ASKED} attempts"
+        )
 
     def age(self, root: str, made_on: str, today: str) -> int:
         """Return the age of a level in regular sessions."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from outcry.access.licences import Scope
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
 from outcry.web.status_labels import status_label

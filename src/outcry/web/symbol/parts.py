@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.selection import utc_date
 from outcry.market.calendar import SessionKind
 from outcry.web.alerts.lines import alert_lines
 from outcry.web.formatter import Clock, Formatter, iso, left
@@ -16,10 +16,11 @@ from outcry.web.language import Words
 from outcry.web.number_format import age_text, instant_ns, price_text
 from outcry.web.page_context import PageContext, PageRequest
 from outcry.web.status_labels import StatusLabel, status_label
-from outcry.web.symbol import phrases, playbook_words
+from outcry.web.symbol import phrases
 from outcry.web.symbol.chart_view import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.symbol.ladder import Age, rungs
 from outcry.web.symbol.outlook import Gatherer, Outlook
+from outcry.web.symbol.playbook_words import PlaybookWords
 from outcry.web.symbol.session_table import listed_sessions, marks
 from outcry.wire.alerts import AlertEntry
 from outcry.wire.answers import ProfileAnswer
@@ -79,7 +80,7 @@ class Gathered:
 class Source:
     """Where a page's data comes from: a `live` feed, or the source of a completed session.
 
-    `at` is the time of its newest event, `day` and `told` the same in words, with the day only if it differs from the
+    `at` is the time of its newest event, `day` and `time` the same in words, with the day only if it differs from the
     open session's. `age` is empty if no new data is expected.
     """
 
@@ -87,7 +88,7 @@ class Source:
     live: bool
     at: str
     day: str
-    told: str
+    time: str
     age: str
 
 
@@ -136,7 +137,8 @@ def _rail(
 ) -> dict[str, Any]:
     services, words, votes = context.services, formatter.clock.words, outlook.context.bias_votes
     gatherer = Gatherer(services.query, services.universe, services.hours)
-    playbook, root = outlook.levels.playbook, outlook.product.root
+    root = outlook.product.root
+    playbook_words = PlaybookWords(words, outlook.product.tick_e9, formatter.price, formatter.day)
 
     def age(made_on: str) -> int:
         return gatherer.age(root, made_on, outlook.session.date)
@@ -148,9 +150,7 @@ def _rail(
         "rungs": rungs(outlook, words, age),
         "dated": _dated(outlook, age),
         "near_points": NEAR * (outlook.chart.average_range or 0),
-        "cards": playbook_words.cards(playbook.scenarios, words, formatter.price, formatter.day)
-        if playbook
-        else [],
+        "cards": playbook_words.cards(outlook.scenarios or ()),
         "alerts": alert_lines(alerts, lambda _: formatter, {root: outlook.levels}),
     }
 
@@ -213,13 +213,13 @@ def formatter_of(request: PageRequest, outlook: Outlook) -> Formatter:
 def _state(outlook: Outlook, words: Words, now_ns: int) -> StatusLabel:
     levels, hours = outlook.levels, outlook.hours
     return status_label(
-        words, outlook.context.state, updated_at=levels.updated_at or outlook.heard, as_of=levels.as_of, now_ns=now_ns,
-        opens_ns=hours.opens_ns, zone=outlook.product.zone,
+        words, outlook.context.state, updated_at=levels.updated_at or outlook.last_data_at, as_of=levels.as_of,
+        now_ns=now_ns, opens_ns=hours.opens_ns, zone=outlook.product.zone,
     )  # fmt: skip
 
 
 def _source(outlook: Outlook, formatter: Formatter, now_ns: int) -> Source:
-    data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.heard
+    data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.last_data_at
     at = awaited or data.last
     at_ns = instant_ns(at)
     return Source(
@@ -227,7 +227,7 @@ def _source(outlook: Outlook, formatter: Formatter, now_ns: int) -> Source:
         live=outlook.live,
         at=at,
         day="" if outlook.live else formatter.clock.day(formatter.clock.date(at_ns)),
-        told=formatter.clock.time(at_ns),
+        time=formatter.clock.time(at_ns),
         age=age_text(now_ns - at_ns) if awaited else "",
     )
 

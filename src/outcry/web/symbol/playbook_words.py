@@ -1,75 +1,78 @@
-"""Words for the playbook's scenarios in the reader's language.
+"""Words for the playbook's scenarios in the reader's language. English is the key of every text."""
 
-Conditions are parsed from the answer, in the grammar of docs/playbook.md (`bracket_close in 1640.25..1655.50 x2`). A
-condition that cannot be parsed is shown unchanged.
-"""
-
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outcry.answers.alert_phrases import PriceText
-from outcry.web.language import Words
-from outcry.web.symbol.phrases import named
-from outcry.wire.answers import Scenario
-
-_NUMBER = r"-?\d+(?:\.\d+)?"
-_CONDITION = re.compile(
-    rf"(open|trade|bracket_close) (>=|<=|>|<|in) ({_NUMBER})(?:\.\.({_NUMBER}))?(?: x(\d+))?"
+from outcry.market.playbook import (
+    Condition,
+    Observable,
+    Op,
+    Reference,
+    ReferenceKind,
+    ScenarioId,
+    ScenarioState,
+    Status,
 )
-_REFERENCE = re.compile(rf"(.+?)(?: (\d{{4}}-\d\d-\d\d))? ({_NUMBER})")
+from outcry.web.language import Words
+from outcry.wire.answers import number
 
-TITLES: Mapping[str, str] = {
-    "accept_above": "Acceptance above value area",
-    "accept_below": "Acceptance below value area",
-    "value_return_from_above": "Return to value area from above",
-    "value_return_from_below": "Return to value area from below",
-    "ib_failure_up": "Failed breakout above the IB",
-    "ib_failure_down": "Failed breakout below the IB",
-    "gap_up_held": "Gap up holds",
-    "gap_down_held": "Gap down holds",
-    "poor_high_repair": "Poor high repair",
-    "poor_low_repair": "Poor low repair",
+TITLES: Mapping[ScenarioId, str] = {
+    ScenarioId.ACCEPT_ABOVE: "Acceptance above value area",
+    ScenarioId.ACCEPT_BELOW: "Acceptance below value area",
+    ScenarioId.VALUE_RETURN_FROM_ABOVE: "Return to value area from above",
+    ScenarioId.VALUE_RETURN_FROM_BELOW: "Return to value area from below",
+    ScenarioId.IB_FAILURE_UP: "Failed breakout above the IB",
+    ScenarioId.IB_FAILURE_DOWN: "Failed breakout below the IB",
+    ScenarioId.GAP_UP_HELD: "Gap up holds",
+    ScenarioId.GAP_DOWN_HELD: "Gap down holds",
+    ScenarioId.POOR_HIGH_REPAIR: "Poor high repair",
+    ScenarioId.POOR_LOW_REPAIR: "Poor low repair",
 }
 
-STATUSES: Mapping[str, str] = {
-    "pending": "Pending",
-    "active": "Active",
-    "done": "Reached",
-    "void": "Invalidated",
+#: In the order of the cards.
+STATUSES: Mapping[Status, str] = {
+    Status.ACTIVE: "Active",
+    Status.PENDING: "Pending",
+    Status.DONE: "Reached",
+    Status.VOID: "Invalidated",
 }
 
-#: The outcome of each scenario: the core's phrase, turned into a sentence.
-THENS: Mapping[str, str] = {
-    said: said[0].upper() + said[1:] + "."
-    for said in (
-        "would be consistent with the auction going on to the prior high",
-        "would be consistent with the auction going on to the prior low",
-        "would be consistent with a rotation through value to its lower edge",
-        "would be consistent with a rotation through value to its upper edge",
-        "would be consistent with a rotation to the middle of the initial balance, then to its low",
-        "would be consistent with a rotation to the middle of the initial balance, then to its high",
-        "would be consistent with the auction extending above its initial balance",
-        "would be consistent with the auction extending below its initial balance",
-        "would be consistent with the unfinished auction at the high being repaired by trade beyond it",
-        "would be consistent with the unfinished auction at the low being repaired by trade beyond it",
-    )
+OUTCOMES: Mapping[ScenarioId, str] = {
+    ScenarioId.ACCEPT_ABOVE: "Would be consistent with the auction going on to the prior high.",
+    ScenarioId.ACCEPT_BELOW: "Would be consistent with the auction going on to the prior low.",
+    ScenarioId.VALUE_RETURN_FROM_ABOVE: "Would be consistent with a rotation through value to its lower edge.",
+    ScenarioId.VALUE_RETURN_FROM_BELOW: "Would be consistent with a rotation through value to its upper edge.",
+    ScenarioId.IB_FAILURE_UP: (
+        "Would be consistent with a rotation to the middle of the initial balance, then to its low."
+    ),
+    ScenarioId.IB_FAILURE_DOWN: (
+        "Would be consistent with a rotation to the middle of the initial balance, then to its high."
+    ),
+    ScenarioId.GAP_UP_HELD: "Would be consistent with the auction extending above its initial balance.",
+    ScenarioId.GAP_DOWN_HELD: "Would be consistent with the auction extending below its initial balance.",
+    ScenarioId.POOR_HIGH_REPAIR: (
+        "Would be consistent with the unfinished auction at the high being repaired by trade beyond it."
+    ),
+    ScenarioId.POOR_LOW_REPAIR: (
+        "Would be consistent with the unfinished auction at the low being repaired by trade beyond it."
+    ),
 }
 
-REFERENCES: Mapping[str, str] = {
-    "Prior high": "Prior high",
-    "Prior low": "Prior low",
-    "VAH": "Prior VAH",
-    "VAL": "Prior VAL",
-    "IBH": "IBH",
-    "IBL": "IBL",
-    "IB mid": "IB midpoint",
-    "Poor high": "Poor high",
-    "Poor low": "Poor low",
+REFERENCES: Mapping[ReferenceKind, str] = {
+    ReferenceKind.PRIOR_HIGH: "Prior high",
+    ReferenceKind.PRIOR_LOW: "Prior low",
+    ReferenceKind.VAH: "Prior VAH",
+    ReferenceKind.VAL: "Prior VAL",
+    ReferenceKind.IBH: "IBH",
+    ReferenceKind.IBL: "IBL",
+    ReferenceKind.IB_MID: "IB midpoint",
+    ReferenceKind.POOR_HIGH: "Poor high",
+    ReferenceKind.POOR_LOW: "Poor low",
 }
 
 #: Texts by observable and operator, with one price, or two for `in`.
-CONDITIONS: Mapping[tuple[str, str], str] = {
+CONDITIONS: Mapping[tuple[Observable, Op], str] = {
     ("open", ">"): "Opens above %(price)s",
     ("open", ">="): "Opens at %(price)s or above",
     ("open", "<"): "Opens below %(price)s",
@@ -87,7 +90,7 @@ CONDITIONS: Mapping[tuple[str, str], str] = {
     ("bracket_close", "in"): "30-minute close between %(price)s and %(to)s",
 }
 #: Singular and plural forms.
-CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
+CONDITIONS_IN_A_ROW: Mapping[Op, tuple[str, str]] = {
     ">": (
         "%(times)s 30-minute close above %(price)s",
         "%(times)s consecutive 30-minute closes above %(price)s",
@@ -113,12 +116,12 @@ CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One scenario of the playbook as displayed. `status` is the code and `standing` its label."""
+    """One scenario of the playbook as displayed."""
 
-    id: str
+    id: ScenarioId
     title: str
-    status: str
-    standing: str
+    status: Status
+    status_label: str
     if_: str
     confirm: str
     then: str
@@ -126,43 +129,49 @@ class Card:
     invalidate: str
 
 
-def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callable[[str], str]) -> list[Card]:
-    """Return all scenarios of the playbook in words: active first, then pending, done and void."""
-    rank = {"active": 0, "pending": 1, "done": 2, "void": 3}
-    found = [
-        Card(
-            id=scenario.id,
-            title=named(TITLES, scenario.id, words),
-            status=scenario.status,
-            standing=named(STATUSES, scenario.status, words),
-            if_=condition(scenario.if_, words, price),
-            confirm=condition(scenario.confirm, words, price),
-            then=named(THENS, scenario.then, words),
-            reference=reference(scenario.reference, words, price, day),
-            invalidate=condition(scenario.invalidate, words, price),
-        )
-        for scenario in scenarios
-    ]
-    return sorted(found, key=lambda card: rank.get(card.status, 1))
+@dataclass(frozen=True, slots=True)
+class PlaybookWords:
+    """Words scenarios for one reader and product. `tick_e9`: the price of a tick."""
 
+    words: Words
+    tick_e9: int
+    price: PriceText
+    day: Callable[[str], str]
 
-def condition(text: str, words: Words, price: PriceText) -> str:
-    """Return a condition of a playbook scenario in words."""
-    found = _CONDITION.fullmatch(text)
-    if found is None:
-        return text
-    observable, op, low, high, times = found.groups()
-    in_a_row = observable == "bracket_close" and times is not None
-    count = int(times or 1)
-    said = words.ngettext(*CONDITIONS_IN_A_ROW[op], count) if in_a_row else words(CONDITIONS[observable, op])
-    return said % {"price": price(float(low)), "times": count, "to": price(float(high or low))}
+    def cards(self, scenarios: Sequence[ScenarioState]) -> list[Card]:
+        """Return all scenarios of the playbook in words: active first, then pending, done and void."""
+        found = [
+            Card(
+                id=scenario.id,
+                title=self.words(TITLES[scenario.id]),
+                status=scenario.status,
+                status_label=self.words(STATUSES[scenario.status]),
+                if_=self.condition(scenario.if_),
+                confirm=self.condition(scenario.confirm),
+                then=self.words(OUTCOMES[scenario.id]),
+                reference=self.reference(scenario.reference),
+                invalidate=self.condition(scenario.invalidate),
+            )
+            for scenario in scenarios
+        ]
+        order = list(STATUSES)
+        return sorted(found, key=lambda card: order.index(card.status))
 
+    def condition(self, condition: Condition) -> str:
+        """Return a playbook condition in words."""
+        times, to_ticks = condition.times, condition.to_ticks
+        if times > 1:
+            text = self.words.ngettext(*CONDITIONS_IN_A_ROW[condition.op], times)
+        else:
+            text = self.words(CONDITIONS[condition.observable, condition.op])
+        to = "" if to_ticks is None else self._price(to_ticks)
+        return text % {"price": self._price(condition.price_ticks), "times": times, "to": to}
 
-def reference(text: str, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
-    """Return a scenario's reference level: name, date if it is an earlier session's, and price."""
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
-        return text
-    label, made_on, at = found.groups()
-    parts = [named(REFERENCES, label, words), day(made_on) if made_on else "", price(float(at))]
-    return " ".join(part for part in parts if part)
+    def reference(self, reference: Reference) -> str:
+        """Return a scenario's target level: name, date if it is an earlier session's, and price."""
+        name, made_on = self.words(REFERENCES[reference.kind]), reference.made_on
+        day = "" if made_on is None else f" {self.day(str(made_on))}"
+        return f"{name}{day} {self._price(reference.price_ticks)}"
+
+    def _price(self, price_ticks: int) -> str:
+        return self.price(number(price_ticks * self.tick_e9))

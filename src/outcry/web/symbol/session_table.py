@@ -39,15 +39,15 @@ def listed_sessions(outlook: Outlook, words: Words, href: Callable[[str], str]) 
 
 
 def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> SessionRow:
-    standing = {"open": words("poor"), "repaired": words("poor, repaired")}
+    states = {"open": words("poor"), "repaired": words("poor, repaired")}
     night = session.overnight
     return SessionRow(
         date=session.date,
         href=href(session.date),
         levels=session.levels,
         day_type=named(DAY_TYPES, session.levels.day_type if session.levels else None, words),
-        poor_high=standing.get(session.poor_high or "", ""),
-        poor_low=standing.get(session.poor_low or "", ""),
+        poor_high=states.get(session.poor_high or "", ""),
+        poor_low=states.get(session.poor_low or "", ""),
         night=(night.high, night.low) if night else (None, None),
     )
 

@@ -1,0 +1,59 @@
+"""Build the answers about one session. Live and delayed answers differ only in the values of the session's view.
+
+A delayed answer has null in every live-only field.
+"""
+
+from outcry.answers import describe
+from outcry.answers.session_view import SessionView
+from outcry.answers.wording import state_text
+from outcry.base.timestamps import iso_timestamp
+from outcry.wire.answers import DISCLAIMER, ContextAnswer, LevelsAnswer, ProfileAnswer, number
+
+
+def levels_answer(view: SessionView) -> LevelsAnswer:
+    """Return the answer of `GET /api/levels`."""
+    live, tick_e9 = view.live, view.product.tick_e9
+    pocs, highs, lows = describe.carried(view.carried(), tick_e9)
+    return LevelsAnswer(
+        symbol=view.product.root, data_source=view.source, live=live is not None, as_of=as_of(view),
+        updated_at=iso_timestamp(live.last_ns) if live else None,
+        last_price=number(live.last_ticks * tick_e9) if live else None,
+        bias=live.bias.bias.value if live else None,
+        developing=describe.developing(view.profile, tick_e9) if live else None,
+        prior=describe.value_area(view.reference, tick_e9),
+        overnight=describe.high_low(view.overnight, tick_e9) if live else None,
+        naked_pocs=pocs, poor_highs=highs, poor_lows=lows,
+        playbook=describe.playbook(live, tick_e9) if live else None,
+    )  # fmt: skip
+
+
+def context_answer(view: SessionView) -> ContextAnswer:
+    """Return the answer of `GET /api/context`."""
+    live, tick_e9 = view.live, view.product.tick_e9
+    pocs, highs, lows = describe.carried(view.carried(), tick_e9)
+    return ContextAnswer(
+        symbol=view.product.root, data_source=view.source, live=live is not None, as_of=as_of(view),
+        updated_at=iso_timestamp(live.last_ns) if live else None,
+        state=view.state, reason=state_text(view.state), feed=view.feed, contract=view.contract,
+        rolled_from=view.rolled_from, invented=view.simulated, disclaimer=DISCLAIMER,
+        method=describe.method(view.ladder), session=describe.session(view),
+        overnight=describe.high_low(view.overnight, tick_e9),
+        ib_extensions=describe.ib_extensions(view.profile, tick_e9),
+        bias=live.bias.bias.value if live else None, bias_votes=describe.votes(live.bias.votes) if live else None,
+        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(view.damaged),
+        completeness=describe.completeness(view.incomplete()),
+    )  # fmt: skip
+
+
+def profile_answer(view: SessionView) -> ProfileAnswer:
+    """Return the answer of `GET /api/profile`."""
+    tick_e9 = view.product.tick_e9
+    return ProfileAnswer(
+        symbol=view.product.root, tick_size=number(tick_e9), levels=describe.session(view),
+        method=describe.method(view.ladder), rows=describe.rows(view.ladder, tick_e9),
+    )  # fmt: skip
+
+
+def as_of(view: SessionView) -> str | None:
+    """Return the trade date of a completed session; None if the session is open."""
+    return None if view.live else str(view.trade_date)

@@ -1,0 +1,140 @@
+"""Select the session that answers a question about a symbol: a live channel's, else the newest completed one.
+
+A user's own feed has precedence over a shared one. Without a contract in the symbol, only the front contract answers
+live.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from outcry.access.licences import Scope
+from outcry.answers.session_view import SessionView, completed_session
+from outcry.base.errors import MissingSymbol, NoLicensedSource, UnknownSymbol
+from outcry.base.timestamps import iso_timestamp
+from outcry.live.registry import Channel, Registry, VisibleChannel
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Contract, Product, Universe, UnknownName
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.sessions.completed_sessions import CompletedSessions
+from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSymbol:
+    """A resolved symbol: its text, the product, and the contract if it names one."""
+
+    symbol: str
+    product: Product
+    contract: Contract | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedSelection:
+    """The completed sessions that answer a query, oldest first, at least one. Valid until `fresh_until_ns`.
+
+    state: the code of the reason why the symbol is not live.
+    """
+
+    product: Product
+    state: str
+    visible: VisibleSessions
+    places: Sequence[SessionInContext]
+    fresh_until_ns: int
+    calendar: Calendar
+
+    def view(self, place: SessionInContext) -> SessionView:
+        """Return one of the sessions as the builders take it."""
+        return completed_session(self.product, place, self.visible, self.calendar, self.state)
+
+
+class Selector:
+    """Resolves symbols of a universe, and selects live channels and completed sessions. Calls may block on the
+    store.
+    """
+
+    def __init__(
+        self, universe: Universe, calendar: Calendar, registry: Registry, completed: CompletedSessions
+    ) -> None:
+        self._universe, self._calendar, self._registry = universe, calendar, registry
+        self._completed = completed
+
+    def resolve(self, symbol: str | None, now_ns: int) -> ResolvedSymbol:
+        """Resolve a symbol. Raises `MissingSymbol`, `UnknownSymbol`."""
+        if not symbol or not symbol.strip():
+            raise MissingSymbol("missing_symbol")
+        try:
+            meant = self._universe.resolve(symbol, utc_date(now_ns))
+        except UnknownName as problem:
+            raise UnknownSymbol(
+                "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
+            ) from problem
+        return ResolvedSymbol(symbol, meant.product, meant.contract)
+
+    def live_channel(self, scope: Scope, named: ResolvedSymbol) -> tuple[VisibleChannel | None, str]:
+        """Return the live channel and the state: `live`, or the code of the reason why there is none."""
+        state = "no_connection"
+        for seen in self._registry.channels(scope, named.product.root):
+            availability, contract = seen.channel.availability, seen.channel.key.contract
+            if not symbol_matches(
+                self._universe, named.symbol, named.contract, contract, availability.trade_date
+            ):
+                continue
+            why = _why_not(seen.channel, named.contract)
+            if why is None:
+                return seen, "live"
+            if state in {"no_connection", "not_front"}:  # the least specific reasons
+                state = why
+        return None, state
+
+    def completed(self, scope: Scope, named: ResolvedSymbol, now_ns: int) -> CompletedSelection:
+        """Return the visible completed sessions. Raises `UnknownSymbol`, `NoLicensedSource`."""
+        visible, fresh_until_ns = self._completed.visible(scope, named.product, now_ns)
+        root, contract, today = named.product.root, named.contract, utc_date(now_ns)
+        if contract is not None:
+            stored = visible.contract_named(named.symbol)
+            if stored is None and self._universe.expiry(contract) < today:
+                near = [root, self._universe.front(root, today).short_key]
+                raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
+            contract = stored or contract
+        places = visible.in_context(contract)
+        _, state = self.live_channel(scope, named)
+        if not places:
+            reasons, until_ns = self._completed.unavailable_reasons(scope, named.product, contract, now_ns)
+            details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
+            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
+        return CompletedSelection(named.product, state, visible, places, fresh_until_ns, self._calendar)
+
+
+def _why_not(channel: Channel, named: Contract | None) -> str | None:
+    """Return the code of the reason why a channel is not live; None if it is."""
+    availability = channel.availability
+    if not (availability.live or (named is not None and availability.answers)):
+        return availability.reason
+    view = channel.view()
+    if view is None:
+        return "no_trades"
+    if view.opening.prior is None:
+        return "no_prior"
+    return None if named is not None or view.opening.front else "not_front"
+
+
+def symbol_matches(
+    universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None
+) -> bool:
+    """Return whether a symbol names the contract `actual`, or no contract in particular.
+
+    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a
+    one-digit year may mean another contract.
+    """
+    if meant is None or meant == actual:
+        return True
+    try:
+        return on is not None and universe.resolve(symbol, on, history=True).contract == actual
+    except UnknownName:
+        return False
+
+
+def utc_date(now_ns: int) -> date:
+    """Return the UTC date of a timestamp."""
+    return datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()

@@ -1,0 +1,121 @@
+"""The session that an answer describes, open or completed, in one form.
+
+Everything that differs between a live and a delayed answer is a value here, so that the builders do not distinguish
+where a session comes from.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from outcry.base.timestamps import iso_timestamp
+from outcry.live.registry import VisibleChannel
+from outcry.market.calendar import Calendar, SessionKind
+from outcry.market.instruments import Product
+from outcry.market.ladder import Ladder
+from outcry.market.levels import CarriedLevels
+from outcry.market.live_session import LiveView
+from outcry.market.opening import IncompleteSession, Prior
+from outcry.market.profile import SessionProfile
+from outcry.sessions.session_history import StoredSession, incomplete_sessions
+from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
+from outcry.trades.feed import SIMULATED_SOURCES
+from outcry.wire.answers import DataQuality, DataSource
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session and the levels it is measured against. Prices in ticks, times ns UTC.
+
+    state: `live`, or the code of the reason why the session is not live. feed: the live feed's name. simulated: whether
+    the trades are. prior: the newest complete regular session before this one. reference: the completed session that
+    prices are measured against: the prior one of an open session, else this one. overnight: high and low of the
+    overnight session before this one; of an overnight session, its own. data, carried, incomplete: computed on each
+    call, because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
+    live: set if the session is open. stored, stored_overnight: set if it is completed.
+    """
+
+    product: Product
+    source: DataSource
+    state: str
+    feed: str | None
+    simulated: bool
+    contract: str
+    rolled_from: str | None
+    kind: SessionKind
+    trade_date: date
+    open_ns: int
+    close_ns: int
+    short: bool
+    ib_complete: bool
+    ladder: Ladder
+    profile: SessionProfile
+    prior: Prior | SessionProfile | None
+    reference: Prior | SessionProfile
+    overnight: tuple[int, int] | None
+    average_range: int | None
+    data: Callable[[], DataQuality]
+    carried: Callable[[], CarriedLevels]
+    incomplete: Callable[[], Sequence[IncompleteSession]]
+    damaged: Sequence[tuple[str, str, str]]
+    live: LiveView | None = None
+    stored: StoredSession | None = None
+    stored_overnight: StoredSession | None = None
+
+
+def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
+    """Return the open session of a channel; None if the channel is not live or the session has no prior one."""
+    channel = seen.channel
+    live = channel.view()
+    if live is None or live.opening.prior is None or not channel.availability.answers:
+        return None
+    opening, prior, ladder, feed = live.opening, live.opening.prior, live.ladder, channel.key.feed
+
+    def data() -> DataQuality:
+        return DataQuality(
+            source=feed, invented=feed in SIMULATED_SOURCES,
+            quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
+            volume=sum(ladder.volume), off_tick=None, out_of_order=None,
+            first=iso_timestamp(ladder.brackets[0].first_ns), last=iso_timestamp(live.last_ns),
+        )  # fmt: skip
+
+    return SessionView(
+        product=product, source=seen.source, state="live", feed=feed, simulated=channel.simulated,
+        contract=channel.key.contract.key, rolled_from=opening.rolled_from, kind=opening.kind,
+        trade_date=opening.trade_date, open_ns=opening.open_ns, close_ns=opening.close_ns,
+        short=opening.short, ib_complete=live.ib_complete, ladder=ladder, profile=live.profile, prior=prior,
+        reference=prior, overnight=live.overnight, average_range=opening.average_range, data=data,
+        carried=lambda: opening.carried, incomplete=lambda: opening.incomplete, damaged=opening.damaged, live=live,
+    )  # fmt: skip
+
+
+def completed_session(
+    product: Product, place: SessionInContext, visible: VisibleSessions, calendar: Calendar, state: str
+) -> SessionView:
+    """Return a completed regular session. `state` is why the symbol is not live."""
+    stored, row, overnight = place.session, place.session.row, visible.overnight_of(place.session)
+    simulated = row.source in SIMULATED_SOURCES
+
+    def incomplete() -> Sequence[IncompleteSession]:
+        """Return the incomplete sessions of the look-back, including those after this session."""
+        history = visible.history(stored.contract)
+        return incomplete_sessions(history, calendar, product.root, history.sessions[-1].row.trade_date)
+
+    def data() -> DataQuality:
+        return DataQuality(
+            source=row.source, invented=simulated, quality=row.quality.value, complete=row.complete, rows=row.rows,
+            volume=row.volume, off_tick=row.off_tick, out_of_order=row.out_of_order,
+            first=iso_timestamp(row.first_ns), last=iso_timestamp(row.last_ns),
+        )  # fmt: skip
+
+    return SessionView(
+        product=product, source="delayed", state=state, feed=None, simulated=simulated, contract=stored.contract.key,
+        rolled_from=place.rolled_from.key if place.rolled_from else None, kind=row.kind, trade_date=row.trade_date,
+        open_ns=row.open_ns, close_ns=row.close_ns, short=row.short, ib_complete=row.complete, ladder=stored.ladder,
+        profile=stored.profile, prior=place.prior.profile if place.prior else None,
+        reference=stored.profile,
+        overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
+        average_range=place.average_range_ticks(), data=data, carried=place.carried, incomplete=incomplete,
+        damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
+        stored=stored, stored_overnight=overnight,
+    )  # fmt: skip
