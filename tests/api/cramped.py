@@ -1,7 +1,7 @@
-"""A service with few descriptors, as a process of its own: `python -m tests.api.cramped LIMIT LOOP`.
+"""A service with few file descriptors, in its own process: `python -m tests.api.cramped LIMIT LOOP`.
 
-It prints its port and a key. A line `hog` on standard input makes it open files until there are no more, `free` closes
-them; `log` prints how many log lines there are of each event.
+It prints its port and a key. A line `hog` on standard input makes it open files until none are left, `free` closes
+them, `log` prints how many log lines there are of each event.
 """
 
 import json

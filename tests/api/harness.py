@@ -1,5 +1,4 @@
-"""Stand-ins for the store, the query service and the clock, and a real server on a real socket around
-them."""
+"""A real server on a real socket, with scripted store, queries and clock."""
 
 import http.client
 import io

@@ -1,4 +1,4 @@
-"""Live feeds by hand for the event stream: channels a test moves, alerts it posts, and an ear to listen."""
+"""Live feeds driven by a test: channels it updates, alerts it records, and a reader of the event stream."""
 
 import http.client
 import json

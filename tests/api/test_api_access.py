@@ -1,4 +1,4 @@
-"""Keys, limits and the headers of every response, over real sockets."""
+"""Keys, limits and response headers over real sockets."""
 
 import json
 import re

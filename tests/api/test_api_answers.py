@@ -1,4 +1,4 @@
-"""Answers, entity tags, errors in two languages, and what is computed how often."""
+"""Answers, entity tags, errors in two languages, and how often each answer is computed."""
 
 import json
 import threading

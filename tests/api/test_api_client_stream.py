@@ -1,5 +1,4 @@
-"""The client's side of the event stream: against a server that says what it is told to and hangs up when it is told to;
-and against the service itself."""
+"""The client's event stream against a scripted server that hangs up, and against the service."""
 
 import http.server
 import itertools

@@ -1,4 +1,4 @@
-"""How many connections one client may have, and what is left when descriptors run out."""
+"""Limits on connections per client, and behaviour when file descriptors run out."""
 
 import json
 import subprocess

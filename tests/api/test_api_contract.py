@@ -1,4 +1,4 @@
-"""The codes, the messages, the OpenAPI document and the pages made from them say the same."""
+"""Error codes, messages, the OpenAPI document and the pages generated from them agree."""
 
 import ast
 import json

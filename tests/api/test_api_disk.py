@@ -1,4 +1,4 @@
-"""A disk that hangs: answers go on from memory, probes say so, and log lines hold no request up."""
+"""A stalled disk: answers come from memory, probes report it, and logging delays no request."""
 
 import io
 import json

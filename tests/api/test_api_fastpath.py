@@ -1,5 +1,4 @@
-"""The fast path against the application itself, byte for byte, over real sockets; and all it must not
-skip."""
+"""The fast path returns the same bytes as the application over real sockets, and skips no check."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""What no well-meaning client sends: never a 500, never a stack trace, never a connection held for ever."""
+"""Hostile requests: no error 500, no stack trace, no connection that stays open."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""What RFC 9110 and RFC 9112 ask of a server, and the limits that docs/http.md names, to the byte."""
+"""Requirements of RFC 9110 and RFC 9112, and the exact limits of docs/http.md."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Pushing a feed over HTTP: who may, what is taken and when it is answered, what is refused, faults on the way."""
+"""Pushing a feed over HTTP: permissions, acknowledgement, refusals, and failures on the way."""
 
 import asyncio
 import http.client

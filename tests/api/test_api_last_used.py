@@ -1,4 +1,4 @@
-"""When a key was last used is written down in the background, by this machine's clock."""
+"""The last use of a key is stored in the background, by the service's clock."""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Live answers over real sockets: as new as the feed, gone with it at once, made once for everyone, on the fast path
-too; and alerts."""
+"""Live answers over real sockets follow the feed, end with it, and are computed once for all callers; and alerts."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A service that many read from and that sends to many takes as many open files as it may."""
+"""A service raises its limit of open files as far as it may."""
 
 import resource
 import subprocess

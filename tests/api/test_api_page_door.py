@@ -1,4 +1,4 @@
-"""What pages ask at `/page`: the endpoints of `/api`, opened by a browser's session and by nothing else."""
+"""The endpoints of `/page` are those of `/api`, for a signed-in browser only."""
 
 import time
 from collections.abc import Iterator

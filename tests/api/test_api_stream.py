@@ -1,4 +1,4 @@
-"""The event stream over real sockets: what is told, to whom, in which order, and what it costs to be slow."""
+"""The event stream over real sockets: which events, to whom, in which order, and what happens to slow readers."""
 
 import asyncio
 import http.client

@@ -1,4 +1,4 @@
-"""What a client would rather have: the language of an answer, by hand from RFC 9110 and RFC 4647."""
+"""Content negotiation: the language of an answer, with cases from RFC 9110 and RFC 4647."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A bare connection to a stage: what is sent and what comes back, to the byte."""
+"""A raw connection to a service under test: bytes sent and bytes received."""
 
 import re
 import socket

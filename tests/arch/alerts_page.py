@@ -1,7 +1,7 @@
-"""The page about alerts, made from the tables that fire them: `python tests/arch/alerts_page.py > docs/alerts.md`.
+"""Generate the page about alerts: `python tests/arch/alerts_page.py > docs/alerts.md`.
 
-Rule kept: types, severities, numbers, parameters and diagrams are those of the program; the page in the repository is
-what this returns; a test compares them.
+Types, severities, numbers, parameters and diagrams come from the tables of the program. A test compares the page in the
+repository with the output.
 """
 
 import sys

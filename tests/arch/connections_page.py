@@ -1,4 +1,4 @@
-"""Writes docs/connections.md: how a connection lives, from the tables it lives by."""
+"""Generate docs/connections.md: states and transitions of a connection, from the tables of the program."""
 
 import sys
 from collections.abc import Iterator

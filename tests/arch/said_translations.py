@@ -1,4 +1,4 @@
-"""Print what the package that is imported says for the texts on standard input: for tests/arch/test_wheel.py."""
+"""Print the translations of the texts on standard input, by the imported package: for tests/arch/test_wheel.py."""
 
 import json
 import sys

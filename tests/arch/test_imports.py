@@ -1,7 +1,7 @@
-"""The import rules hold, and each of them can be broken: a rule nothing breaks guards nothing.
+"""The import rules hold, and a case breaks each of them.
 
-The rules are `[tool.importlinter]` in `pyproject.toml`, which `make check` runs. Each case here adds one forbidden
-import to the graph of all imports and expects the rule of that name, and no other, to be broken.
+The rules are `[tool.importlinter]` in `pyproject.toml`, which `make check` runs. Each case adds one forbidden import to
+the graph of all imports and expects the rule of that name, and no other, to be broken.
 """
 
 import copy

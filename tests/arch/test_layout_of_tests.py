@@ -1,4 +1,4 @@
-"""Tests are a package with absolute imports; the benchmarks, the simulation and `support` do without it."""
+"""Tests are a package with absolute imports; the benchmarks, the simulation and `support` do not import it."""
 
 import ast
 import sys

@@ -1,6 +1,6 @@
-"""Every bug that other programs of this trade were found to have is held off by a test that exists.
+"""Every known bug of similar programs has a test here that prevents it.
 
-Expected values are worked by hand in the tests named; what matters here is that none of them is lost in a rewrite.
+Expected values are worked by hand in the named tests. This module ensures that none of them is lost.
 """
 
 import ast

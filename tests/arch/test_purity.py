@@ -1,8 +1,8 @@
-"""What import rules cannot see: arithmetic that is not exact, and calls that read the world.
+"""Rules that imports cannot show: exact arithmetic and no access to the environment.
 
-Rules kept: no float and no true division in core (decision 0001); core and accounts import nothing of the standard
-library that is not on a short list, and call no built-in that reads or writes (0003); the clock is read in `wiring`
-alone (ruff's banned names). Each has an example that breaks it.
+No float and no true division in the core (decision 0001). The core imports only listed modules of the standard library
+and calls no built-in that reads or writes (0003). The clock is read in one place (ruff's banned names). An example
+breaks each rule.
 """
 
 import ast

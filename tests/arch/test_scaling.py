@@ -1,4 +1,4 @@
-"""The page on scaling shows what its arithmetic gives."""
+"""The page on scaling shows the results of its own arithmetic."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The wheel has compiled catalogues, which say what the sources say; a checkout reads the sources."""
+"""The wheel has compiled catalogues equal to the sources; a checkout reads the sources."""
 
 import json
 import os

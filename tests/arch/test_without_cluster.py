@@ -1,4 +1,4 @@
-"""A single process needs nothing of the cluster: it serves, and its tests pass, without that package."""
+"""A single process works without the `cluster` package: it serves, and its tests pass."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Real servers, as the contract suites have them."""
+"""Real servers, shared with the contract suites."""
 
 from tests.contract.conftest import jetstream, jetstream_server
 

@@ -1,5 +1,7 @@
-"""A vendor, two processes that bring its feeds and one that folds them, each with a bus of its own to lose; all on one
-event loop, so that any of them can be ended at any point."""
+"""A vendor, two processes that read its feeds and one that folds them, each with its own bus connection.
+
+All run on one event loop, so that a test can end any of them at any point.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Replicas and owners of limits in one event loop, over calls that can be lost, late or refused."""
+"""Replicas and owners of shared limits on one event loop, over calls that can be lost, late or refused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Feeds in processes of their own: what is folded elsewhere is what the vendor sent, whoever dies on the way."""
+"""Feeds in separate processes: the folded trades equal those of the vendor, whichever process dies."""
 
 import asyncio
 import random

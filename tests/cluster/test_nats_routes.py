@@ -1,4 +1,4 @@
-"""The example configuration of NATS, run by the real server: who may join the cluster, and who may look at it."""
+"""The example configuration of NATS on the real server: who may join the cluster, and who may monitor it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Limits that several processes share: exact over all of them, whoever asks whom."""
+"""Limits shared by several processes are exact over all of them."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What processes that answer show of streams that run elsewhere: the same, or that they cannot know."""
+"""Replicas of streams that run in other processes: equal to the owner's state, or marked as stale."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,5 +1,7 @@
-"""Streams taken up by one process after the other, by chance, while the bus comes and goes: what others show in the end
-is what the owner says; and on the way nothing older than what they showed before, unless a log began anew meanwhile."""
+"""Random changes of stream owners while the bus comes and goes: replicas end equal to the owner's state.
+
+Meanwhile they show nothing older than before, unless a log was started anew.
+"""
 
 import asyncio
 import random

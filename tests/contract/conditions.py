@@ -1,4 +1,4 @@
-"""Waiting for what comes about by itself."""
+"""Wait for conditions."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Real servers for the suites, one of each kind a worker, started when the first test asks for it."""
+"""Real servers for the suites: one of each kind per worker, started by the first test that needs it."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A database for a test, of each kind there is: its own, migrated, and opened as often as there are processes."""
+"""A migrated database per test, of each kind, opened as often as there are processes."""
 
 import shutil
 from collections.abc import Callable, Iterator

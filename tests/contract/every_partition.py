@@ -1,4 +1,4 @@
-"""The partitions of a process that shares its work with no other: all of them."""
+"""Partitions of a process that runs alone: it owns all of them."""
 
 import asyncio
 

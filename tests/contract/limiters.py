@@ -1,4 +1,4 @@
-"""The limiters of the contract suite: each made anew for every example, on a clock that the example moves."""
+"""The limiters of the contract suite: created for every example, on a clock that the example moves."""
 
 import asyncio
 import threading

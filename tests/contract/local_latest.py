@@ -1,6 +1,6 @@
 """Latest states within one process.
 
-Rule kept: what is not read yet takes the place of what was not read before it, so a slow reader holds up nobody.
+A newer state replaces one that was not read yet, so a slow reader delays no other.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""A process that appends to a log until it is killed: says each position reached once `append` has returned.
+"""A process that appends to a log until it is killed, and prints each position once `append` has returned.
 
-Frame number n, of `count(n)` entries, holds `blob(n)`; so whoever reads the log can tell what should be there.
+Frame `n` has `count(n)` entries and contains `blob(n)`, so that a reader knows what to expect.
 """
 
 import hashlib

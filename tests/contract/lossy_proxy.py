@@ -1,4 +1,4 @@
-"""What stands between a client and a server: what is said either way can be held up, and lost."""
+"""A proxy between client and server that delays or drops data in either direction."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""An outbox with people, subscriptions and alerts that fire, for the tests of it."""
+"""An outbox with users, subscriptions and alerts fired by the test."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

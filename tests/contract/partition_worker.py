@@ -1,5 +1,7 @@
-"""A process that takes part in a set of partitions and writes down, by the machine's clock, what it is told and what it
-believes: `python -m tests.contract.partition_worker <urls> <file>`. It ends as asked by SIGTERM."""
+"""A process that shares partitions: `python -m tests.contract.partition_worker <urls> <file>`.
+
+It writes each change of ownership to the file with the machine's monotonic time. SIGTERM ends it.
+"""
 
 import asyncio
 import os

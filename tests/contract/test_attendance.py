@@ -1,4 +1,4 @@
-"""Which workers are there, as PostgreSQL knows it: one that ended holds up nobody for as long as its leases last."""
+"""Live workers as PostgreSQL knows them: the leases of a worker that ended are free at once."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A bus is of one installation: the mark of the first is kept, and who has another waits."""
+"""A bus belongs to one installation: it stores the id of the first, and any other waits."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What calls between processes must do, over a real NATS server."""
+"""Contract of calls between processes, over a real NATS server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

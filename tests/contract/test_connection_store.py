@@ -1,5 +1,4 @@
-"""What every store of connections keeps to: a move only from where it stands, entries in their newest version alone,
-and nothing left of those that were removed."""
+"""Contract of connection stores: moves from the expected state only, newest versions only, complete removal."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the store counts of the sessions it has, and what is granted of them."""
+"""The store's counts of stored sessions and of grants on them."""
 
 from dataclasses import replace
 from datetime import date

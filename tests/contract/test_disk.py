@@ -1,4 +1,4 @@
-"""The watch of a disk: a write that does not end, and too little room."""
+"""The disk monitor: a write that does not end, and too little free space."""
 
 import errno
 import threading

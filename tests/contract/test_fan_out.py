@@ -1,5 +1,4 @@
-"""An alert reaches those it is for and nobody else: who may see its feed, for the symbols and from the severity that
-were asked for; with the alert or not at all."""
+"""An alert reaches exactly the subscriptions to its feed, symbol and severity, in the alert's transaction."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is special to a log of files: torn ends, damage, a full disk, a killed process."""
+"""The log in files: torn writes, damage, a full disk, a killed process."""
 
 import errno
 import os

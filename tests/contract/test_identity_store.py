@@ -1,4 +1,4 @@
-"""What every store of people keeps to: what may happen once happens once, whoever is quicker; whose is whose."""
+"""Contract of user stores: single-use values are used once under concurrency, and users reach only their own rows."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A log that several processes may write to: one of them at a time, whatever is lost between them and the bus."""
+"""The log on JetStream: one writer at a time, whatever is lost between the processes and NATS."""
 
 import asyncio
 import threading

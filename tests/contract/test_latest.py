@@ -1,4 +1,4 @@
-"""What latest states must do, within one process and over JetStream."""
+"""Contract of latest states, within one process and over JetStream."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What any limiter must do, run over every one there is."""
+"""Contract of limiters, over every implementation."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Limits of three replicas over a real NATS server: through the end of an owner, and of the server."""
+"""Shared limits of three replicas over a real NATS server, through the end of an owner and of the server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

@@ -1,4 +1,4 @@
-"""What every store of live streams keeps to: alerts recorded once, positions that never go back."""
+"""Contract of live stream stores: alerts are recorded once, and positions never decrease."""
 
 import threading
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The link to NATS: there again by itself, quick to notice, silent about secrets; its streams as they are wanted."""
+"""The NATS connection: it reconnects, notices stalls, logs no secret, and creates its streams as configured."""
 
 import asyncio
 import time

@@ -1,5 +1,7 @@
-"""What every outbox keeps to: one message at a time in a queue, its entries the same at every try, and what became
-of it kept; nothing of one queue holds up another."""
+"""Contract of outboxes: one message at a time per queue, the same entries at every try, stored results.
+
+No queue delays another.
+"""
 
 import threading
 from dataclasses import replace

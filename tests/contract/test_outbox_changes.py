@@ -1,5 +1,7 @@
-"""What every outbox makes of what changes while alerts are on their way: claims that are lost, places for the slow,
-another address, other wishes, alerts that are forgotten, a clock that is set back."""
+"""Changes while alerts are being delivered: lost claims, reserved slots for slow endpoints, a changed URL or filter.
+
+Also expired alerts and a clock that is set back.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How delivering stands with everybody's, as the operator is told."""
+"""The operator's summary of delivery over all users."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""What a set of partitions must do: alone in a process, and shared by several over real NATS servers.
+"""Contract of partition sets: in a single process, and shared by several over real NATS servers.
 
-Children write down what they believe by the machine's own clock, so that what they believed at once is told exactly.
+Worker processes record their ownership with the machine's monotonic time, so that overlaps can be measured.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What several processes do on one PostgreSQL at the same time, and what becomes of calls while it does not answer."""
+"""Concurrent processes on one PostgreSQL, and calls while the server does not respond."""
 
 import threading
 import time

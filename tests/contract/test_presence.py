@@ -1,4 +1,4 @@
-"""What presence must tell, over a real NATS server."""
+"""Contract of presence, over a real NATS server."""
 
 import asyncio
 import time

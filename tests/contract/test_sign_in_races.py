@@ -1,5 +1,7 @@
-"""A change of credentials ends sign-ins in progress, on the real stores: the change commits after the proof was checked
-and before the session is written."""
+"""A change of credentials ends sign-ins in progress, on the real stores.
+
+The change commits after the proof was checked and before the session is written.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

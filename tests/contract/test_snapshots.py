@@ -1,4 +1,4 @@
-"""What every store of snapshots keeps to: the newest state of a stream, never replaced by an older one."""
+"""Contract of snapshot stores: the newest state of a stream, never replaced by an older one."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What an engine's streams say, mirrored over a real bus that dies and comes back without its memory."""
+"""Stream states replicated over a real JetStream server that is killed and restarts empty."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What every store keeps to, and what is special to the database: migrations, and errors in our words."""
+"""Contract of stores, and the database alone: migrations and error messages."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every store of subscriptions keeps to: a subscription is its owner's alone, and takes its attempts with it."""
+"""Contract of subscription stores: rows belong to one user, and removing one removes its attempts."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every trade log keeps to."""
+"""Contract of trade logs."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

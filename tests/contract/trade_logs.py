@@ -1,4 +1,4 @@
-"""The logs that the suites run over, and what they are asked by."""
+"""The trade logs of the contract suite, and how it opens them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What tests of the one way out share: an authority, a server's certificate, and the loops it runs on."""
+"""Fixtures of the delivery tests: a certificate authority, a server certificate, and event loops."""
 
 import asyncio
 import ssl

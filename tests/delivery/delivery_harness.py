@@ -1,5 +1,4 @@
-"""Delivery with everything real but the wire and the clock: alerts recorded, an outbox on the disk, senders that answer
-as they are told."""
+"""Delivery with scripted senders and clock, and everything else real: recorded alerts and an outbox on disk."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The public JavaScript library of Standard Webhooks, run by the Node that comes as a Python package."""
+"""Run the public JavaScript library of Standard Webhooks by the Node that a Python package contains."""
 
 import json
 import subprocess

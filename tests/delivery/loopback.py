@@ -1,5 +1,7 @@
-"""The world outside on loopback: an authority that issues certificates, servers that behave as told, and a rule and a
-name service of a world in which 127.0.0.2 and 127.0.0.3 are public, while 127.0.0.1 is not."""
+"""An internet on loopback: a certificate authority, scripted servers, a URL rule and a resolver.
+
+127.0.0.2 and 127.0.0.3 count as public addresses, 127.0.0.1 does not.
+"""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""Alerts on their way to a reader of mail, for tests to alter."""
+"""Sample alerts of an email digest, for tests to alter."""
 
 from dataclasses import replace
 from datetime import date

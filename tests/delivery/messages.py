@@ -1,4 +1,4 @@
-"""Messages made by hand, and an egress that answers as it is told and keeps what it was given."""
+"""Sample messages, and a scripted egress that records its requests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

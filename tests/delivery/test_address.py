@@ -1,4 +1,4 @@
-"""What an address has to say of itself, and which IP addresses are public."""
+"""Which webhook URLs are valid, and which IP addresses are public."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Consent to mail: which links hold, and how often a reader is asked."""
+"""Consent to email: which links are valid, and how often a recipient is asked."""
 
 import base64
 import string

@@ -1,4 +1,4 @@
-"""Delivery as a whole: it runs beside the answers, begins anew when it breaks, and answers pages whatever breaks."""
+"""Delivery as part of the service: it runs beside the answers, restarts after a failure, and never breaks the pages."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Digests handed to real SMTP servers on this machine, and read back as a mail program reads them."""
+"""Digests sent to real SMTP servers on loopback, and parsed as a mail program does."""
 
 import asyncio
 import re

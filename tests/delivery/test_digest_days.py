@@ -1,4 +1,4 @@
-"""Digests through days of alerts: everything real but the clock, the mails taken by a real SMTP server."""
+"""Digests over days of alerts: only the clock is replaced, and a real SMTP server receives the messages."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""When a digest's window ends: worked by hand from each zone's published changes of the clock."""
+"""When a digest's window ends: worked by hand from each zone's published clock changes."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Which alerts of a digest go at once, and when the others go."""
+"""Which alerts of a digest are sent at once, and when the others are."""
 
 from tests.delivery.mailed import NOW_NS, alert, make_message
 

@@ -1,4 +1,4 @@
-"""Discord: messages that it takes, that call nobody, what its answers mean, and when nothing may be sent at all."""
+"""Discord: valid messages without mentions, the meaning of each response, and when sending must pause."""
 
 import json
 from typing import Any

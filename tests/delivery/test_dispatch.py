@@ -1,5 +1,4 @@
-"""What becomes of an alert on its way: sent once, tried again by the schedule, held, missed or given up; and what its
-owner is told."""
+"""Outcomes of a delivery: sent once, retried on schedule, on hold, missed or failed; and notices to the owner."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The dispatcher as it runs: woken, refused by the database, told to stop; nobody who hangs holds up anybody else."""
+"""The running dispatcher: woken, refused by the database, stopped; a stalled endpoint delays no other."""
 
 import asyncio
 import threading

@@ -1,5 +1,8 @@
-"""The one way out, against servers that do what servers do: each failure named, bounded in time and memory, and nothing
-followed, sent or connected to that was not asked for. `b01` and its like are the behaviours of the vectors."""
+"""The guarded HTTP client against misbehaving servers: each failure has a name and is bounded in time and memory.
+
+It follows no redirect and connects to no address that was not checked. `b01` and the like are behaviours of the
+vectors.
+"""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Which e-mail addresses alerts are mailed to."""
+"""Which email addresses can receive alerts."""
 
 import pytest
 

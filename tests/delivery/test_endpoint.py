@@ -1,4 +1,4 @@
-"""A generic endpoint: what is posted, and what every answer means."""
+"""A generic endpoint: the request that is posted, and the meaning of every response."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One connection, against servers that say more than they were asked for."""
+"""A single connection, against servers that send more than requested."""
 
 import asyncio
 import ssl

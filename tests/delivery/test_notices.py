@@ -1,4 +1,4 @@
-"""What an owner is told of a webhook that does not fare well: a line in the account's log, and a mail."""
+"""Notices to the owner of a failing webhook: a line in the account's log, and an email."""
 
 from collections.abc import Iterator
 from dataclasses import replace

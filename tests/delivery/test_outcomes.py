@@ -1,5 +1,4 @@
-"""What counts against an endpoint and what does not, as days go by: warnings and switching off, answers that ask for
-patience, pauses, another address, and what nobody wants any more."""
+"""Which failures count against an endpoint over days: warnings, disabling, pauses, a changed URL, cancellation."""
 
 from collections.abc import Iterator
 from dataclasses import replace

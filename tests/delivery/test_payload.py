@@ -1,4 +1,4 @@
-"""The generic body: exactly the interface's fields, for any alerts there can be."""
+"""The generic body has exactly the fields of the interface, for any alerts."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Resolving hosts: DNS without threads, names that hang, private hosts, and the slots of requests."""
+"""Resolving hosts: DNS without threads, names that do not answer, private hosts, and request slots."""
 
 import asyncio
 import socket

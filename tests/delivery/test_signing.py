@@ -1,4 +1,4 @@
-"""Signatures, judged by the public libraries of the Standard Webhooks specification in Python and JavaScript."""
+"""Signatures verified by the public libraries of the Standard Webhooks specification in Python and JavaScript."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
-"""The demonstration's receiver: what it keeps, how much of it, and which signatures it calls good.
+"""The demo's receiver: what it stores, how much, and which signatures it accepts.
 
-Signatures are made by the public `standardwebhooks` library, not by ours.
+Signatures are made by the public `standardwebhooks` library.
 """
 
 import base64

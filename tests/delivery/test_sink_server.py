@@ -1,4 +1,4 @@
-"""The demonstration's receiver on a real socket, by TLS, as a webhook reaches it."""
+"""The demo's receiver on a real socket with TLS."""
 
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""Slack: messages that it takes, that call nobody, and what each of its answers means."""
+"""Slack: valid messages without mentions, and the meaning of each response."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Subscriptions as use cases, over a store in memory and a deliverer that does as it is told."""
+"""Use cases of subscriptions, with a store in memory and a scripted delivery."""
 
 import base64
 from collections.abc import Callable, Sequence

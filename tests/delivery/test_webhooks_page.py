@@ -1,4 +1,4 @@
-"""The page on webhooks says what is sent, when it is tried again, and what switches a webhook off."""
+"""docs/webhooks.md states what is sent, when it is retried, and what disables a webhook."""
 
 import re
 from pathlib import Path

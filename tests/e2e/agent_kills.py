@@ -1,8 +1,8 @@
-"""An agent and its service, both killed again and again while a tape is traded; then what was stored is compared.
+"""Kill an agent and its service repeatedly while a tape is traded, then compare what was stored.
 
-Run as `python -m tests.e2e.agent_kills FOLDER KILLS SEED`: prints what it did; exit status 1 where what the service has
-stored is not the tape. The clocks of both run some hundred times as fast as ours. Processes are forks, to be there at
-once.
+Run as `python -m tests.e2e.agent_kills FOLDER KILLS SEED`. It prints its steps; exit status 1 if the stored trades
+differ from the tape. Both clocks run some hundred times as fast as real time. Processes are forks, because they start
+faster.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What `delivery_worker` plays: alerts, for whom they are, the endpoint that gets them, and what may be wrong there."""
+"""Alerts, subscriptions and the endpoint of `delivery_worker`, and the checks of its result."""
 
 import asyncio
 import hashlib

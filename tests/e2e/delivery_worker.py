@@ -1,12 +1,11 @@
-"""Records alerts and delivers them in processes that are killed, again and again, until what arrived can be looked at.
+"""Record and deliver alerts in processes that are killed repeatedly, then check what arrived.
 
-Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED WORKERS [DATABASE]`: prints what it counted; exit status
-1 where anything is wrong. DATABASE: its address, where it is not SQLite's in FOLDER. Processes are forked from a parent
-that has everything imported and neither threads nor a database: an endpoint that speaks TLS and writes down what it
-got; a service, which records alerts and delivers them; and more workers on the same outbox. Every five seconds one of
-these is killed and started again, most times while something in particular is under way (`Shown`). On SQLite the clock
-goes twelve times as fast for all of them, so that a lease of a minute is over in five seconds; PostgreSQL knows who is
-gone before that.
+Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED WORKERS [DATABASE]`. It prints counts; exit status 1 if
+anything is wrong. DATABASE: its URL, unless it is SQLite's in FOLDER. Processes are forked from a parent with all
+imports and neither threads nor a database: a TLS endpoint that records its requests, a service that records and
+delivers alerts, and more workers on the same outbox. Every five seconds one of these is killed and restarted, mostly
+during a particular step (`Shown`). On SQLite all clocks run twelve times as fast, so that a lease of a minute expires
+in five seconds; PostgreSQL notices a dead worker earlier.
 """
 
 import asyncio

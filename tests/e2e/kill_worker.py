@@ -1,11 +1,11 @@
-"""Plays recordings in processes that are killed, again and again, until what came of it can be compared.
+"""Play recordings in processes that are killed repeatedly, then compare the result.
 
-Run as `python -m tests.e2e.kill_worker SHARED FOLDER KILLS SEED`: prints a line a round and a summary; exit status 1
-where anything differs from an undisturbed performance. The parent has everything imported, and neither threads nor a
-database, so that a worker is there at once: it is a fork.
+Run as `python -m tests.e2e.kill_worker SHARED FOLDER KILLS SEED`. It prints a line a round and a summary; exit status 1
+if anything differs from an undisturbed run. The parent has all imports, and neither threads nor a database, so that a
+worker starts quickly as a fork.
 
-Half of the kills fall at any moment, the other half while something in particular is under way, which a worker shows
-in memory it shares with the parent: a byte for each part of its work.
+Half of the kills are at a random time, the other half during a particular step. A worker shows its step in memory that
+it shares with the parent, one byte per step.
 """
 
 import asyncio

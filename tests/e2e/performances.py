@@ -1,7 +1,7 @@
-"""Recordings played to their end by a live engine over a data folder, and everything that came of it, comparable.
+"""Recordings played to their end by a live engine on a data folder, and the comparable result.
 
 The real GC trades of 2013-10-07; the real minute bars of ES, three sessions of four contracts side by side; the same of
-one contract with a day missing; three trade dates of an invented CL, with twenty before them, rich in alerts.
+one contract with a day missing; three trade dates of a simulated CL, after twenty earlier ones, with many alerts.
 """
 
 import asyncio

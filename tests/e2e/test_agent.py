@@ -1,4 +1,4 @@
-"""`outcry agent` as a person runs it: a file of Sierra Chart that grows, a service on a real socket, kills of both."""
+"""`outcry agent` as a user runs it: a growing Sierra Chart file, a service on a real socket, kills of both."""
 
 import json
 import signal

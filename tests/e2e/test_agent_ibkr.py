@@ -1,7 +1,7 @@
-"""Interactive Brokers through the agent: TWS on this machine, a service elsewhere, and both agent and TWS come and go.
+"""Interactive Brokers through the agent, while agent and TWS are restarted.
 
-History comes as bars of a minute, and its trades take their place afterwards; so what the service has stored in the end
-is the tape, trade by trade, whatever was interrupted.
+History arrives as minute bars and is replaced by its trades later, so the stored session must equal the tape trade by
+trade, whatever was interrupted.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The installed command over real files, sockets and signals: what a person does on the first day."""
+"""The installed command over real files, sockets and signals: what a user does on the first day."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Delivery by the installed command: a service of its own process, an endpoint that speaks TLS, and alerts between."""
+"""Delivery by the installed command: a service in its own process and a TLS endpoint."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Alerts on their way to twenty endpoints while delivery workers are killed, one every five seconds."""
+"""Alerts to twenty endpoints while delivery workers are killed, one every five seconds."""
 
 import re
 import subprocess

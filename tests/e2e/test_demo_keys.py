@@ -1,4 +1,4 @@
-"""Each start of the demonstration ends the key that the start before printed, and no key that a person made."""
+"""Each start of the demo revokes the key of the previous start, and no key that a user created."""
 
 from pathlib import Path
 

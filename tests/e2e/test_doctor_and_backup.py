@@ -1,4 +1,4 @@
-"""`doctor` only reads, whatever the folder is like; `backup` is whole, private, and removed if it fails half-way."""
+"""`doctor` only reads, whatever state the folder is in; `backup` is complete, private, and removed if it fails."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""One random bit of what is at rest is flipped: it is reported in words, or every answer is what it was."""
+"""One random bit of the stored data is flipped: the service reports it, or every answer is unchanged."""
 
 import random
 import shutil

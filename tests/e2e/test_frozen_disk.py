@@ -1,4 +1,4 @@
-"""The installed command on a disk that is really frozen, with `fsfreeze`, for 15 seconds under a live market."""
+"""The installed command on a disk frozen with `fsfreeze` for 15 seconds during a live market."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The same tape gives the same bytes: whatever the hash seed, the zone of the machine and the size of batches."""
+"""The same tape gives the same bytes, whatever the hash seed, the time zone and the batch size."""
 
 import os
 import subprocess

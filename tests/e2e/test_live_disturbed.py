@@ -1,7 +1,7 @@
 """A recording played while the disk is full, the database locked or the clock set: it ends like an undisturbed run.
 
-Compared is everything of `performances.outcome`: alerts with their keys, sessions, tape, levels, the state and the
-position of every stream. Faults come by chance, from a seed, and each has to have happened.
+The comparison covers all of `performances.outcome`: alerts with their keys, sessions, tape, levels, state and position
+of every stream. Faults are random from a seed, and each must have happened.
 """
 
 import asyncio

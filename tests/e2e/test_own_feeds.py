@@ -1,4 +1,4 @@
-"""What the house tells those who take in pushes: names that are its own, and how many streams there are of whom."""
+"""Reserved feed names are not accepted from pushes, and streams are counted per user."""
 
 import asyncio
 from pathlib import Path

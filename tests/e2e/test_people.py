@@ -1,4 +1,4 @@
-"""People over the real store: the installed command makes ways in, and identity over SQLite takes them."""
+"""Users over the real store: links created by the installed command are accepted for sign-in."""
 
 import os
 import subprocess

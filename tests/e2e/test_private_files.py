@@ -1,4 +1,4 @@
-"""What holds secrets is for its owner only, in whatever folder it lies."""
+"""Files with secrets are readable by their owner only, in any folder."""
 
 from pathlib import Path
 

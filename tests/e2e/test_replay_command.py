@@ -1,8 +1,8 @@
-"""`outcry replay` as a person runs it, against a service on a real socket that takes what is pushed.
+"""`outcry replay` as a user runs it, against a service on a real socket.
 
 The recordings are LEAN's minute bars of the UTC day 2013-10-08, counted with `unzip -p … | awk -F, '$6 > 0' | wc -l`
-(a bar without volume is none): 1,372 of ESZ2013, 332 of ESH2014, 2 of ESM2014, 1 of ESU2014, 1,707 together. The first
-and the last of ESZ2013 begin at 00:00 and 23:59.
+(bars without volume do not count): 1,372 of ESZ2013, 332 of ESH2014, 2 of ESM2014, 1 of ESU2014, 1,707 together. The
+first and the last of ESZ2013 begin at 00:00 and 23:59.
 """
 
 import asyncio

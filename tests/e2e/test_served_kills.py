@@ -1,4 +1,4 @@
-"""The real commands: a service that is killed and started again while recordings are played into it."""
+"""The real commands: a service that is killed and restarted while recordings are pushed to it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A settings file with a secret is refused where others can read it."""
+"""A settings file with a secret is refused if others can read it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which service the commands ask: what was said, else one that runs, else what the settings say."""
+"""How commands find the service: by option, else a running one, else by settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""People and what goes with them, in memory: the store that identity is tested over, with a clock moved by hand."""
+"""A store of users in memory, with a clock moved by the test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

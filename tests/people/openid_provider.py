@@ -1,4 +1,4 @@
-"""An OpenID provider on this machine, with real keys and real sockets, honest unless it is told otherwise."""
+"""An OpenID provider on loopback with real keys and sockets, honest unless a test changes it."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""A passkey authenticator in software: what the browser and the device in it do, and what a dishonest one would.
+"""A passkey authenticator in software: browser and device, honest or as a test alters them.
 
 Written from WebAuthn Level 3, sections 6.1 (authenticator data), 6.5 (attestation) and 5.8.1 (client data).
 """

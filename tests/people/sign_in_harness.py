@@ -1,4 +1,4 @@
-"""A service with people in it, over memory: what the tests of identity act on."""
+"""Sign-in under test: identity with users in a store in memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

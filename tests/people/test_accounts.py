@@ -1,4 +1,4 @@
-"""Invitations, what an operator does, and what a person does about the own account."""
+"""Invitations, actions of an operator, and changes of a user's own account."""
 
 import pytest
 from argon2 import PasswordHasher

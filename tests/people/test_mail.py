@@ -1,4 +1,4 @@
-"""Mail handed to real SMTP servers on this machine: encrypted, in whole, or refused without showing a secret."""
+"""Emails sent to real SMTP servers on loopback: encrypted, complete, or refused without revealing a secret."""
 
 import gc
 import socket

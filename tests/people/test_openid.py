@@ -1,4 +1,4 @@
-"""Coming in by an OpenID provider: real tokens over real sockets, and every way one of them could be wrong."""
+"""Signing in by an OpenID provider: real tokens over real sockets, and each way a token can be invalid."""
 
 import base64
 import contextlib

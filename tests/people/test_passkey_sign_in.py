@@ -1,4 +1,4 @@
-"""Passkeys, by an authenticator written for it: honest ones come in, and nothing else does."""
+"""Signing in by passkey: a software authenticator's valid responses are accepted, and every altered one is refused."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Set-up, sign-in by password, proving anew, signing out: each rule of the entrance."""
+"""First setup, password sign-in, confirming identity, and signing out: each rule."""
 
 import contextlib
 import time

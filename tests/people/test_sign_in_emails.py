@@ -1,4 +1,4 @@
-"""Ways in by mail: links to sign in with, new passwords, another address."""
+"""Emailed links: to sign in, to set a new password, and to change the email address."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Tickets: what they carry, for how long, for whom, and what is none."""
+"""Tickets: their content, expiry and purpose, and values that are not tickets."""
 
 import pytest
 from tests.people.memory_store import HandClock

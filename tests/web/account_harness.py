@@ -1,4 +1,4 @@
-"""People at the account's pages: a service with nothing in it, and browsers that are signed in."""
+"""Account pages under test: an empty service, and visitors that are signed in."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Broker connections on a whole service, scripted: brokers of every kind, and connections that stand as a test says."""
+"""Scripted broker connections on a complete service: one of each kind of broker, in the status a test sets."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A real browser for the tests: Debian's Chromium, an ear for everything a page may do wrong, and axe."""
+"""Chromium for the tests: tabs that record errors of a page, and the accessibility checks of axe."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence

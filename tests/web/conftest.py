@@ -1,4 +1,4 @@
-"""The browser and the services of the tests of the pages."""
+"""Fixtures of the page tests: the browser and the services it opens."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

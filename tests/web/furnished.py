@@ -1,6 +1,6 @@
-"""What lies in the account the pages are looked at with, so that no page is looked at empty; and where each page is.
+"""The sample account for checks of every page: its data, and the URL of each page.
 
-Rule kept: every page of `web.pages` has an address here. A new one without is a failure, not a page nobody looks at.
+Every page of `web.pages` must have a URL here; a test fails for a page without one.
 """
 
 from collections.abc import Mapping

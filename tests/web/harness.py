@@ -1,7 +1,7 @@
-"""A whole service for browser tests: real sockets, a real store, an invented market, and every state there is.
+"""A complete service for browser tests: real sockets, a real database, a simulated market, one symbol in each status.
 
-The market is that of the demonstration, of fewer products and days, on a date that never changes; `forward` moves its
-clock on, `shows` says which symbol stands in which state. Nothing between browser and store is a stand-in.
+The simulated market is that of the demo with fewer products and days, on a fixed date. `forward` advances its clock;
+`SHOWS` lists the symbol of each status. Nothing between browser and database is replaced.
 """
 
 import http.client

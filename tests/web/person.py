@@ -1,4 +1,4 @@
-"""A person at the browser: what anyone does here, by the words on the page, with scripts or without."""
+"""Actions of a person in the browser, found by the words on the page, with scripts or without."""
 
 import json
 import re

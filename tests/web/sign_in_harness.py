@@ -1,5 +1,4 @@
-"""A service people come in to, over real sockets and a real store: its clock can be moved on, its mail is kept here,
-and who the sign-in service says somebody is stands in the test."""
+"""Sign-in over real sockets and a real database, with a movable clock, stored emails and a scripted OpenID provider."""
 
 import io
 import json

@@ -1,5 +1,4 @@
-"""`/account/brokers` over a real server: a key that sends trades, the feeds a user pushes, and brokers as an adapter
-describes them."""
+"""`/account/brokers` over a real server: the ingest key, pushed feeds, and brokers as their adapters describe them."""
 
 from collections.abc import Iterator
 

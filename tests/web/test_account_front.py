@@ -1,4 +1,4 @@
-"""`/account` and its preferences over a real server, and what a service without delivery says of its webhooks."""
+"""`/account` and its preferences over a real server, and webhook pages of a service without delivery."""
 
 import re
 from collections.abc import Iterator

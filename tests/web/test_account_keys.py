@@ -1,5 +1,4 @@
-"""`/account/keys` over a real server: a key is made, seen once, works, is named, replaced and revoked; and never
-somebody else's."""
+"""`/account/keys` over a real server: create, show once, use, rename, replace and revoke; no access to others' keys."""
 
 import time
 from collections.abc import Iterator

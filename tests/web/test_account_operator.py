@@ -1,4 +1,4 @@
-"""The operator's pages over a real server: who may see them, what they change, and what they keep to themselves."""
+"""The operator's pages over a real server: who may open them, what they change, and what they do not show."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`/account/webhooks` over a real server, with a deliverer that does what a test tells it to."""
+"""`/account/webhooks` over a real server with a scripted delivery."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

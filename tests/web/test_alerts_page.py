@@ -1,4 +1,4 @@
-"""The alerts page lists what the API lists, filtered by its address, and goes on by itself."""
+"""The Alerts page: the same alerts as the API, filters in the URL, live updates."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Addresses that are judged and tests that are sent, at hosts that do not answer: whom they hold up, and whom not."""
+"""URL checks and test messages to hosts that do not answer: which requests wait, and which do not."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`/account/brokers/{id}` over a real server: how a connection stands, what can be done with it, and its check."""
+"""`/account/brokers/{id}` over a real server: status of a connection, its actions, and its check."""
 
 import ast
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the chart draws is what its answer says: in each layout, at each size of row, in letters and in blocks."""
+"""The chart draws what its answer contains: in each layout, at each row size, as letters and as blocks."""
 
 from collections.abc import Iterator
 from itertools import pairwise, product

@@ -1,4 +1,4 @@
-"""The chart of a running service draws what its other answers say: profiles, history, levels, context."""
+"""The chart of a running service agrees with its other answers: profiles, history, levels, context."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What comes while the chart is shown: newer answers, quotes, silence; and what there is before a session."""
+"""Updates while the chart is open: newer answers, quotes, a lost stream, and a session that has not begun."""
 
 import copy
 from collections.abc import Iterator

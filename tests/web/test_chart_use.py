@@ -1,4 +1,4 @@
-"""The chart in use: keyboard, pointer, toolbar, address, size, theme, language."""
+"""Using the chart: keyboard, pointer, toolbar, URL, size, theme, language."""
 
 import re
 from collections.abc import Iterator

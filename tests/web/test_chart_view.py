@@ -1,4 +1,4 @@
-"""How an address says a chart is looked at."""
+"""Parsing the chart's view from a URL."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Checks beside the pages: how many at once, what is kept, and what is forgotten."""
+"""Background checks of the pages: how many at once, which results are stored, and when they expire."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence

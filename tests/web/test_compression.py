@@ -1,4 +1,4 @@
-"""Pages and files are compressed as their reader accepts it; what shows a secret is not, and no length tells one."""
+"""Pages and files are compressed as the client accepts; pages with secrets are not, so that no length reveals one."""
 
 import gzip
 import re

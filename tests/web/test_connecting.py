@@ -1,7 +1,7 @@
-"""A person connects a broker in a browser, and the answers of that person's key go live, and back when it is ended.
+"""Connecting a broker in a browser: the answers of that user's key become live, and delayed again after disconnecting.
 
-The vendor is Databento's protocol on loopback (`support/vendors/databento_peer.py`), whose market goes on as the
-service's clock does: on a Wednesday half an hour after the open. Everything between browser and socket is as it is.
+The vendor is Databento's protocol on loopback (`support/vendors/databento_peer.py`). Its market follows the service's
+clock: a Wednesday, half an hour after the open. Nothing else between browser and socket is replaced.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Every code a delivery, a test or an address can carry has words; what came from elsewhere can all be seen."""
+"""Every code of a delivery, a test or a URL has a text, and received text is shown with all its characters."""
 
 import pytest
 

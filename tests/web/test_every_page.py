@@ -1,8 +1,7 @@
-"""Every page in every theme, language and state: nothing axe objects to, nothing on the console, nothing the policy
-forbids, nothing from elsewhere, and no wider than the window.
+"""Every page in every theme, language and state has no accessibility, console or policy errors and fits its window.
 
-Each page is loaded once a language, in the theme named beside it, and looked at in both: what a theme changes is
-colours, so in the other one axe looks at those again.
+Each page is loaded once per language, in one theme, and checked in both: themes change colours only, so the second
+check repeats the colour rules alone.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Figures of the market are written alike by the server and by the script that goes on with them.
+"""Server and scripts format prices alike.
 
-Every expected text is how the exchange writes that price: CME's bond notation has 32nds after the apostrophe and the
-first digit of a half, quarter or eighth of one.
+Expected texts follow the exchange: CME writes bonds with 32nds after the apostrophe, then the first digit of a half,
+quarter or eighth of one.
 """
 
 from typing import Any

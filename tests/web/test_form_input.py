@@ -1,4 +1,4 @@
-"""A form's entries are read as a person could have typed them."""
+"""Form input is parsed as a person may have typed it."""
 
 from outcry.web.form_input import Form
 from outcry.web.language import Languages

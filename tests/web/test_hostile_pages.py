@@ -1,5 +1,4 @@
-"""Hostile input in every field of every form and in every address: escaped, refused clearly, kept as it was typed, and
-never a fault of the service."""
+"""Hostile input in every form field and URL is escaped, refused with a reason, kept in the form, never an error 500."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

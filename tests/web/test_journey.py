@@ -1,4 +1,4 @@
-"""A person's whole way through the service, in a real browser: in by the one-time token, out by signing out."""
+"""A new operator's first visit in a real browser, from the one-time token to signing out."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The Levels page says what the API says, in every state, and goes on with it."""
+"""The Levels page shows what the API returns in every status, and updates with it."""
 
 import html
 import json

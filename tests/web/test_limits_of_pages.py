@@ -1,4 +1,4 @@
-"""How many pages and forms one person or client is given in a minute."""
+"""Limits on pages and forms per user and client address within a minute."""
 
 from typing import Any
 

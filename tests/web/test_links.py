@@ -1,4 +1,4 @@
-"""Coming in by mailed links, by the sign-in service, and with a second factor."""
+"""Signing in by emailed links, by OpenID and with a second factor."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An e-mail webhook from its making to its end, with a real SMTP server on this machine and the links it was mailed."""
+"""An email webhook from creation to unsubscribing, with a real SMTP server on loopback and the links it was sent."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Everything a person does here can be done with JavaScript switched off: forms are forms, links are links."""
+"""Every action works without JavaScript: forms are forms, links are links."""
 
 import re
 from collections.abc import Callable

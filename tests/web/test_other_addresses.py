@@ -1,4 +1,4 @@
-"""Addresses that people guess lead to the pages, with their query, and never to another site."""
+"""Common guessed URLs redirect to the pages with their query, and never to another site."""
 
 import pytest
 from tests.web.harness import WebStage

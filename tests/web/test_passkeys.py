@@ -1,5 +1,4 @@
-"""Passkeys in a real browser, with an authenticator of its own: made, used to sign in and to prove who it is, removed;
-and what is said where that does not work."""
+"""Passkeys in a real browser with a virtual authenticator: create, sign in, confirm identity, remove, and failures."""
 
 import json
 import re

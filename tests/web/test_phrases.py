@@ -1,4 +1,4 @@
-"""Every sentence that the core can say is said in both languages, with its prices written the exchange's way."""
+"""Every sentence of the core is translated, with prices in the exchange's format."""
 
 from collections.abc import Iterator
 from dataclasses import replace

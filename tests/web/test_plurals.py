@@ -1,4 +1,4 @@
-"""Texts that depend on a number take the form their language's rule gives: Polish has three, where English has two."""
+"""Texts with a number use the plural rule of their language: Polish has three forms where English has two."""
 
 from pathlib import Path
 

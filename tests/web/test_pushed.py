@@ -1,5 +1,7 @@
-"""An alert of the demonstration on its whole way: a webhook made on the pages, sent over TLS to the demonstration's own
-receiver, and seen there and on the webhook's page. Nothing between is a stand-in but the name service."""
+"""An alert of the demo from its webhook's creation to the receiver's page and the webhook's log, over TLS.
+
+Only the name service is replaced.
+"""
 
 import time
 from collections.abc import Callable, Iterator

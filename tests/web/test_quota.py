@@ -1,4 +1,4 @@
-"""A user's quota and the disk's reserve, over the whole service: pushes, replies, the account page, probes."""
+"""A user's storage quota and the disk reserve over the complete service: pushes, replies, the account page, probes."""
 
 import json
 from http.client import HTTPConnection

@@ -1,4 +1,4 @@
-"""The reference says what the document says, in words that are there, and its examples run."""
+"""The API reference shows what the OpenAPI document contains, every text exists, and its examples run."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What one changes about signing in, the browsers that are, and the log of it."""
+"""Security settings: password, second factor, email address, open browser sessions and the security log."""
 
 import json
 import re

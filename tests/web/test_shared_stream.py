@@ -1,4 +1,4 @@
-"""Tabs of one browser share one stream, and lose nothing when the one that holds it closes."""
+"""Tabs of one browser share one stream, and lose no event when the tab that holds it closes."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Coming in and going out, over real sockets and without a script."""
+"""Signing in and out over real sockets, without scripts."""
 
 import time
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
-"""The pages of signing in as they are after a form was sent: refused, half way, codes shown once. Nothing axe objects
-to, nothing the policy forbids, and no wider than the window, in every language and theme."""
+"""Sign-in pages after a form was sent: refused, incomplete, or with codes shown once.
+
+In every language and theme they have no accessibility or policy errors and fit the window.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The demonstration's receiver as a person sees it: what came in, whether it was signed, and how it answers."""
+"""The page of the demo's receiver: what it received, whether the signature is valid, and how it answers."""
 
 import base64
 from collections.abc import Callable

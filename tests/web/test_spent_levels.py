@@ -1,4 +1,4 @@
-"""What the open session has done to levels of earlier days, on every page alike; and pages cut off from the service."""
+"""Every page shows which earlier levels the open session has tested, and says when the service is unreachable."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The symbol page says what the API says, in every state, by one address, with and without scripts."""
+"""The symbol page shows what the API returns in every status, at one URL, with and without scripts."""
 
 import csv
 import html

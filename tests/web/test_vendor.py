@@ -1,4 +1,4 @@
-"""What others wrote lies in the tree exactly as they published it, with its licence, and is named in NOTICE."""
+"""Vendored files are unchanged, have their licence beside them, and are named in NOTICE."""
 
 import shutil
 from pathlib import Path

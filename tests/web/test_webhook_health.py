@@ -1,4 +1,4 @@
-"""How a webhook does, as its page and the list say it, and what did not arrive sent again."""
+"""A webhook's health on its page and in the list, and resending failed messages."""
 
 import re
 from collections.abc import Callable, Iterator

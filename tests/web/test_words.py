@@ -1,4 +1,4 @@
-"""The pages' words: every text is there in every language, says the same, and has room."""
+"""Every text of the pages is translated, with the same meaning, and fits its place."""
 
 import re
 from collections.abc import Iterator

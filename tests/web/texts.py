@@ -1,4 +1,4 @@
-"""The texts of the pages, found where they are written: templates and the Python beside them."""
+"""Find the texts of the pages in templates and Python files."""
 
 from collections.abc import Iterator
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Webhooks on a whole service, with a deliverer that does what a test tells it to, and alerts that fire when told."""
+"""Webhooks on a complete service, with a scripted delivery and alerts fired by the test."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
