@@ -1,1 +1,1 @@
-"""Feeds that run at the user's side and push trades to a service."""
+"""Feeds that run on the user's machine and push their trades to a service."""

@@ -1,7 +1,7 @@
 """The agent runs feeds on the user's machine and pushes their events to a service.
 
-After a clean stop the spool stays on disk. The next start sends the remaining events, even of feeds that are no
-longer run.
+Events wait in the spool, a queue on disk. After a clean stop the spool stays there. The next start sends the remaining
+events, even of feeds that are no longer run.
 """
 
 import asyncio
@@ -25,14 +25,17 @@ _NEVER = frozenset({"expired", "unknown_contract"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feed to run, and `name`, its name at the service."""
+    """A feed that the agent runs, and `name`, its name at the service."""
 
     name: str
     feed: Feed
 
 
 class Agent(FeedRunner):
-    """Run sources until cancelled. All belong to one owner, whom the service identifies by the key."""
+    """Runs feeds and pushes their events, until cancelled. All feeds belong to one owner.
+
+    The service identifies the owner by the key.
+    """
 
     def __init__(
         self, sources: Sequence[Source], spool: Spool, transport: PushTransport, market: MarketContext,
@@ -72,7 +75,7 @@ class Agent(FeedRunner):
                 self._begin(self._send_and_delete(key, caps))
 
     async def _send_and_delete(self, key: StreamKey, caps: FeedCaps) -> None:
-        """Send the events of a queue, then delete it.
+        """Send all events of a queue, then delete it.
 
         It is deleted unsent if the service will never accept its events.
         """
@@ -89,7 +92,7 @@ class Agent(FeedRunner):
         task.add_done_callback(self._clearing.discard)
 
     async def _report_stop(self) -> None:
-        """Report to the service that the agent stops, if the service is available."""
+        """Tell the service that the agent stops, if the service is available."""
         for follower in self.followers.values():
             if follower.status.phase in {"catching_up", "live"}:
                 self.report_status(follower, "stopped", "agent_stopped")

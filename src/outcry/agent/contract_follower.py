@@ -1,8 +1,8 @@
-"""Follow one contract of a feed into the spool, as the service follows a feed into its log.
+"""Receives one contract of a feed into the spool, the queue on disk from which events are pushed to a service.
 
-After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing
-history is reported as a gap. The service learns why no data arrives, and when the feed is live again. Events
-that no service would accept are counted and not sent.
+After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing history
+is reported as a gap. The service is told why no data arrives, and when the feed is live again. Events that no service
+would accept are counted and not sent.
 """
 
 import asyncio
@@ -60,10 +60,10 @@ class ContractStatus:
 
 
 class ContractFollower:
-    """Follow one contract of one feed.
+    """Receives one contract of one feed into its queue in the spool.
 
-    window_ns: when the contract trades, half-open, ns UTC. progress: the service's position, if it is
-    ahead of the spool. changed: called when `status` changes. added: called when there are new events to send.
+    window_ns: when the contract trades, half-open, ns UTC. reach: the service's position, if it is ahead of the spool.
+    changed: called when `seen` changes. added: called when there are new events to send.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ContractFollower:
         self.heard_s = 0.0
 
     async def follow(self) -> bool:
-        """Receive events until the feed ends; return whether it has ended permanently.
+        """Receive events until the feed closes the stream; return whether the feed has ended permanently.
 
         Raises `FeedLost`, and `OSError` if the spool is full.
         """
@@ -144,7 +144,7 @@ class ContractFollower:
                 self._add(event)
 
     def _add_rows(self, event: Trades | Bars, since_ns: int) -> None:
-        """Add the new rows, split into events that fit in a push."""
+        """Add rows that are not repeated to the queue, split into events that fit in a push."""
         rows = event.rows
         if isinstance(event, Trades):
             rows = rows if self._caught_up else rows[rows["ts_event"] >= since_ns]
@@ -161,7 +161,7 @@ class ContractFollower:
                 self.status.rows += len(part)
 
     def _add_valid_rows(self, event: Trades | Bars) -> None:
-        """Add the valid rows of an event and count the others."""
+        """Add the valid rows of an event to the queue one by one, and count the others."""
         for at in range(len(event.rows)):
             row = event.rows[at : at + 1]
             one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)

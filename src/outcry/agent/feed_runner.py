@@ -1,7 +1,7 @@
-"""Run feeds into a spool and send the spool to a service.
+"""Runs feeds, writes their events to a spool (a queue on disk), and sends the spool to a service.
 
-Every event is written to the spool first. A feed that fails is reopened with growing pauses, as in the engine.
-It ends only if the user must act, and that does not affect other feeds.
+A feed that fails is reopened with growing pauses, as in the engine. It ends only if the user must act, and that does
+not affect other feeds.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ class MarketContext:
 
 
 async def _unknown_progress(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
-    """Return None: only the spool knows the position of a stream."""
+    """Return None: the service's position in a stream is unknown, only the spool's is known."""
 
 
 class FeedRunner:
-    """Run feeds of any number of owners, on one event loop.
+    """Runs feeds of any number of owners and sends their events, on one event loop.
 
-    report: writes a log event, called as `(event, **details)`. speedup: factor by which pauses are shortened.
-    progress_of: returns the service's position in a stream.
+    report: writes a log event, called as `(event, **details)`. speedup: factor by which pauses are shortened. reach_of:
+    returns the service's position in a stream.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FeedRunner:
     # -- feeds
 
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
-        """Follow each contract of a feed until all have ended permanently, or until cancelled.
+        """Receive each contract of a feed until all have ended permanently, or until cancelled.
 
         At the end the feed is closed; the events in the spool are still sent.
         """
@@ -90,7 +90,7 @@ class FeedRunner:
         await follow_until_ended(_FollowedQueue(self, key, follower), self._speedup)
 
     def report_status(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
-        """Report that a contract receives no data, and why."""
+        """Record, and tell the service, that a contract receives no data and why."""
         try:
             follower.report_status(phase, code, text)
         except OSError as problem:  # the spool is full, so the status is only shown here
@@ -99,7 +99,7 @@ class FeedRunner:
     # -- queues
 
     async def open_queue(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue | None:
-        """Return the queue of a stream and start sending it; None if the files on disk are unreadable."""
+        """Return the queue of a stream and start sending it; None if its files are unreadable."""
         try:
             queue = await asyncio.to_thread(self.spool.queue, key, caps)
         except (LogDamaged, OSError) as problem:
@@ -110,7 +110,7 @@ class FeedRunner:
         return queue
 
     async def flush(self, keys: Collection[StreamKey], patience_s: float) -> None:
-        """Wait until the queues are sent, while the service accepts them and for at most `patience_s`."""
+        """Wait until these queues are sent, for at most `patience_s` and while the service accepts events."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
         queues = {key: self.spool.queues[key] for key in keys if key in self.spool.queues}
         while any(queue.waiting and self.sender.is_answering(key) for key, queue in queues.items()):
@@ -119,7 +119,7 @@ class FeedRunner:
             await asyncio.sleep(0.02)
 
     async def delete_queue(self, key: StreamKey) -> None:
-        """Stop sending a queue and delete it."""
+        """Stop sending the queue of a stream, and delete it."""
         self.followers.pop(key, None)
         self._added.pop(key, None)
         self.sender.forget(key)
@@ -163,11 +163,11 @@ class FeedRunner:
     # -- log events
 
     def log_fields(self, key: StreamKey) -> dict[str, str]:
-        """Return the name of a stream for log events."""
+        """Return the fields that name a stream in log events."""
         return {"feed": key.feed, "contract": key.contract.key}
 
     def log_status(self, key: StreamKey, follower: ContractFollower) -> None:
-        """Log the new status of a contract."""
+        """Log the new status of a contract's feed."""
         status = follower.status
         details = {"code": status.code, "problem": status.text} if status.code else {}
         self.report(LogEvent.FEED_STATUS_CHANGED, **self.log_fields(key), phase=status.phase, **details)
@@ -181,7 +181,7 @@ class FeedRunner:
 
 
 class _FollowedQueue:
-    """A contract of a feed that is followed into the spool. Implements `FollowedStream`."""
+    """The queue of one contract together with the feed that fills it. Implements `FollowedStream`."""
 
     def __init__(self, runner: FeedRunner, key: StreamKey, follower: ContractFollower) -> None:
         self._runner, self._key, self._follower = runner, key, follower
@@ -211,7 +211,7 @@ class _FollowedQueue:
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:
-    """Return the capabilities of a feed behind a spool, which can send every event again."""
+    """Return a feed's capabilities, changed because the spool can send every event again."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,

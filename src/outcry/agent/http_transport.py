@@ -29,7 +29,7 @@ class ServiceEndpoint:
 
 
 class HttpTransport:
-    """Implements `PushTransport`. The key identifies the owner of the feeds."""
+    """Implements `PushTransport` over HTTP. The API key identifies the owner of the feeds."""
 
     longest_pause_s = LONGEST_PAUSE_S
 
@@ -41,7 +41,7 @@ class HttpTransport:
         self._pool = ThreadPoolExecutor(MAX_SENDERS, "outcry-push")
 
     async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
-        """Send the next push of a queue once, when one of the connections is free."""
+        """Send the next push of a queue once, as soon as a connection is free."""
         sender = await self._free.get()
         loop = asyncio.get_running_loop()
 

@@ -1,8 +1,8 @@
-"""Push a feed's events to a running service over one persistent connection.
+"""Pushes a feed's events to a running service over one persistent connection.
 
-An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow.
-Without progress for the time limit, the pusher raises the last error. A service that has restarted and lost the
-run receives the last seconds again, marked as a repetition.
+An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow. Without
+progress for the time limit, the pusher raises the last error. A service that has restarted and lost the run receives
+the last seconds again, marked as a repetition.
 """
 
 import secrets
@@ -58,17 +58,20 @@ class _MemoryQueue:
         self.last: Event | None = None
 
     def push(self) -> Push:
-        """Return the next push from the pending events."""
+        """Return the next events to push."""
         return Push(self.session, self.contract, self.caps, self.next, batch_of(self.pending), self.again)
 
     def attempted(self, push: Push) -> None:
-        """Note that the service may have received all of a push."""
+        """Note that a push was sent, so the service may have received all of it."""
         self.sent = max(self.sent, push.first + len(push.events))
         if self.again is not None and self.again.until < self.sent:  # a new owner may have these too
             self.again = replace(self.again, until=self.sent)
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Move the accepted events to the retained ones; return whether that is progress."""
+        """Note which events of a push the service accepted; return whether that is progress.
+
+        Accepted events of the last seconds are retained.
+        """
         if not self.next <= until <= self.next + len(self.pending):
             raise Unreachable(
                 f"the service counts {until} events, of {self.next + len(self.pending)} there are"
@@ -83,7 +86,7 @@ class _MemoryQueue:
         return progress
 
     def rewind(self, push: Push) -> bool:
-        """Start again from the retained events; return False if that was just done."""
+        """Prepare to send again from the oldest retained event; return False if that was just done."""
         if self.again is not None or not self.next:
             return False
         self.again = Again(self.sent, self.caught_up)
@@ -93,7 +96,7 @@ class _MemoryQueue:
         return True
 
     def end(self) -> bool:
-        """Drop the events that were never sent and append `Ended`; return False if there is nothing to end."""
+        """Drop the events that were never sent and append `Ended`; return False if the queue has nothing to end."""
         while self.pending and self.next + len(self.pending) > self.sent:
             self.pending.pop()
         at_ns = max((time_of(event) for event in self.pending), default=0)
@@ -113,11 +116,11 @@ class _MemoryQueue:
 
 
 class Pusher:
-    """Push one run of one feed.
+    """Pushes one run of one feed to a service.
 
-    url: base URL of the service. key: an API key for pushing. Methods raise `ApiError` if the service refuses a
-    push. They raise `Unreachable` if it gives no valid answer for `patience_s`. Call all methods except `stop`
-    from one thread at a time.
+    url: base URL of the service. key: an API key for pushing. Methods raise `ApiError` if the service refuses a push.
+    They raise `Unreachable` if it gives no valid answer for `patience_s`. Call all methods except `stop` from one
+    thread at a time.
     """
 
     def __init__(
@@ -149,7 +152,7 @@ class Pusher:
         self._stopped.set()
 
     def bye(self) -> None:
-        """Report once that every contract ends here. Errors are ignored."""
+        """Tell the service that every contract ends here. It is sent once, and errors are ignored."""
         for queue in self._queues.values():
             if queue.end():
                 with suppress(ApiError, Unreachable):
@@ -189,7 +192,7 @@ class Pusher:
 
 
 def batch_of(pending: Collection[Event]) -> tuple[Event, ...]:
-    """Return the first pending events: about `BATCH_BYTES` of them, and at least one."""
+    """Return the first events to push: about `BATCH_BYTES` of them, and at least one."""
     size = count = 0
     for event in islice(pending, BATCH_EVENTS):
         size += weight_of(event)

@@ -27,31 +27,31 @@ _MOST_ANSWER = 64 * 1024
 
 
 class PushQueue(Protocol):
-    """Events of one contract in one run of a feed, and how many of them the service has accepted."""
+    """Interface of a queue: events of one contract in one run of a feed, and how many the service has accepted."""
 
     def push(self) -> Push:
-        """Return the next push: about as many events as fit, and at least one if there are any."""
+        """Return the next events to push: about as many as fit, and at least one if there are any."""
         ...
 
     def attempted(self, push: Push) -> None:
-        """Note that the service may have received all of a push."""
+        """Note that a push was sent, so the service may have received all of it."""
         ...
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Note the number of the first event not accepted; return whether that is progress.
+        """Note the number of the first event that the service did not accept; return whether that is progress.
 
         Raises `Unreachable` if the number is impossible.
         """
         ...
 
     def rewind(self, push: Push) -> bool:
-        """Start the run of a push again from the retained events; False if that was just done."""
+        """Prepare to send a run again from its oldest retained event; return False if that was just done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """A push without progress: the reason, and the pause (s) that the service asked for, or 0."""
+    """Result of a push without progress: the reason, and the pause (s) that the service asked for, or 0."""
 
     problem: ApiError | Unreachable
     pause_s: float = 0.0
@@ -60,7 +60,7 @@ class RetryLater:
 def record_result(
     queue: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
 ) -> RetryLater | None:
-    """Record the result of a push; return None if there was progress.
+    """Update a queue by the result of a push; return None if there was progress.
 
     answer: number of the first event not accepted, or the error; whose: the service, for errors. Raises `ApiError` for
     a refusal that a retry does not resolve.
@@ -92,12 +92,11 @@ class _Answer(msgspec.Struct):
 
 
 class Sender:
-    """Send pushes one after the other.
+    """Sends pushes to a service, one after the other.
 
-    url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's by
-    default. Raises `ValueError` for an invalid URL.
-
-    problem: why the last attempt made no progress. worked: whether any push was ever accepted.
+    url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's by default.
+    Raises `ValueError` for an invalid URL. problem: why the last attempt made no progress. worked: whether any push was
+    ever accepted.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class Sender:
         return taken
 
     def ask(self, feed: str, body: bytes) -> tuple[int, bytes]:
-        """Send a body; return the status and the first 64 KiB of the answer. Raises `Unreachable`."""
+        """Send a request body; return the status and the first 64 KiB of the answer. Raises `Unreachable`."""
         try:
             self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
             response = self._connection.getresponse()

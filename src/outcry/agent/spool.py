@@ -17,14 +17,17 @@ _STATE = "run.json"
 
 
 class Spool:
-    """Queues over a log in `folder`, locked by `exclusively`. `limit_bytes` applies to all queues together."""
+    """Queues of unsent events in a folder, which is locked within `exclusively`.
+
+    `limit_bytes` applies to all queues together.
+    """
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
         self.queues: dict[StreamKey, SpooledQueue] = {}
 
     def queue(self, key: StreamKey, caps: FeedCaps) -> SpooledQueue:
-        """Return the queue of a stream, read from disk the first time. Raises `LogDamaged`, `OSError`."""
+        """Return the queue of a stream; the first time, read it from disk. Raises `LogDamaged`, `OSError`."""
         found = self.queues.get(key)
         if found is None:
             state_path = self._folder / key.text / _STATE

@@ -1,7 +1,7 @@
-"""Send the queues of a spool to a service until all events are accepted.
+"""Sends the queues of a spool to a service until all events are accepted.
 
-An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's
-answers are shown, and affect only the next push.
+An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's answers are
+shown, and affect only the next push.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
 
 
 class PushTransport(Protocol):
-    """Transport of pushes to a service, for one event loop."""
+    """Interface of a transport for pushes to a service, for one event loop."""
 
     @property
     def longest_pause_s(self) -> float:
-        """Longest pause (s) before a push without an answer is sent again."""
+        """Longest pause (s) before an unanswered push is sent again."""
         ...
 
     async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
@@ -61,10 +61,10 @@ class ServiceStatus:
 
 
 class SpoolSender:
-    """Send the queues of a spool to a service.
+    """Sends the queues of a spool to a service.
 
-    transport: the transport. changed: called when `service`, the status of the service, changes. speedup: factor by
-    which pauses are shortened.
+    carrier: the transport. changed: called when `reached`, the status of the service, changes. speedup: factor by which
+    pauses are shortened.
     """
 
     def __init__(self, transport: PushTransport, changed: Callable[[], object], speedup: float = 1.0) -> None:
@@ -95,7 +95,7 @@ class SpoolSender:
                 await asyncio.sleep(max(pause_s / self._speedup, backoff.next_s()))
 
     async def send(self, key: StreamKey, queue: SpooledQueue) -> float | None:
-        """Send one push; return None if there was progress, else the pause (s)."""
+        """Send one push of a queue; return None if there was progress, else the pause (s)."""
         try:
             later = await self._transport.attempt(key, queue)
         except ApiError as problem:
@@ -134,11 +134,11 @@ class SpoolSender:
             self._set_status("ok", "")
 
     def is_answering(self, key: StreamKey) -> bool:
-        """Return whether the last push of a queue was answered."""
+        """Return whether the service answered the last push of a queue."""
         return key not in self._unanswered and self.service.code in {"ok", "service_unreachable"}
 
     def forget(self, key: StreamKey) -> None:
-        """Forget the status of a queue that is not sent any more."""
+        """Forget the status of a queue that will not be sent any more."""
         self.refused.pop(key, None)
         self._unanswered.discard(key)
 

@@ -9,10 +9,10 @@ from outcry.trades.feed import FeedCaps
 
 
 class SpoolState(msgspec.Struct):
-    """Stored state of a queue.
+    """The state of a queue, stored beside its events.
 
-    session: the newest run, empty without one. first: number of the first event not discarded. instead: encoded
-    events that replace the discarded ones before `first`. caps: the capabilities of the feed.
+    session: the newest run, empty without one. first: number of the first event not discarded. instead: encoded events
+    that replace the discarded ones before `first`. caps: the capabilities of the feed.
     """
 
     session: str = ""

@@ -43,11 +43,11 @@ READY_BYTES, MAX_UNSAVED_BYTES = 4 << 20, 32 << 20
 
 
 class SpooledQueue:
-    """A queue on disk; implements `PushQueue`. One thread adds events and another sends them.
+    """Queue on disk of one contract's events; implements `PushQueue`. One thread adds events and another sends them.
 
     key: name of its log in the spool. next, end: numbers of the first event not accepted, and after the newest.
-    latest_ns, last_bar_ns, barred_ns, recent: as in a live stream, for a feed that resumes. time_ns: newest
-    time (ns UTC) in any event.
+    latest_ns, last_bar_ns, barred_ns, recent: as in a live stream, for a feed that resumes. time_ns: newest time (ns
+    UTC) in any event.
     """
 
     def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, state_path: Path) -> None:
@@ -91,7 +91,7 @@ class SpooledQueue:
 
     @property
     def size(self) -> int:
-        """Bytes in the spool."""
+        """Size of the queue on disk in bytes."""
         with self._lock:
             return sum(segment[1] for segment in self._segments)
 
@@ -150,7 +150,7 @@ class SpooledQueue:
             self._unsaved_bytes += len(blob)
 
     def _index(self, number: int, event: Event, size: int) -> None:
-        """Update segments, times and recent rows from an event in the spool."""
+        """Update the positions and times of the queue after an event was stored."""
         if not self._segments or (number < self.end and self._segments[-1][1] >= SEGMENT_BYTES):
             self._segments.append([number, 0])
         self._segments[-1][1] += size
@@ -169,7 +169,7 @@ class SpooledQueue:
     # -- events to the service
 
     def push(self) -> Push:
-        """Return the next push, read from disk or memory."""
+        """Return the next events to push, read from disk or memory."""
         with self._lock:
             if not self._ready:
                 for event in self._events_from(self.next):
@@ -183,7 +183,7 @@ class SpooledQueue:
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def attempted(self, push: Push) -> None:
-        """Do nothing: `again` already covers every event."""
+        """Do nothing: the mark `again` in each push already covers every event."""
 
     def accepted(self, push: Push, until: int) -> bool:
         """Remove the accepted events; return whether that is progress.
@@ -213,7 +213,7 @@ class SpooledQueue:
             return progress
 
     def rewind(self, push: Push) -> bool:
-        """Start again from the retained events; return False if that was just done."""
+        """Prepare to send again from the oldest retained event; return False if that was just done."""
         with self._lock:
             if push.session != self.session:
                 return True
@@ -223,7 +223,7 @@ class SpooledQueue:
             return True
 
     def renew(self) -> None:
-        """Start a new run, after the service has reported that this one is over."""
+        """Start a new run, because the service has ended this one."""
         with self._lock:
             before, self.session = self.session, secrets.token_hex(16)
             self._rewind(before)
@@ -306,7 +306,10 @@ class SpooledQueue:
             self._retained.popleft()
 
     def _drop_accepted(self) -> None:
-        """Delete accepted segments that neither the service nor the feed needs for removing repeated rows."""
+        """Delete the files of accepted events that are not needed any more.
+
+        The last events are needed to recognise rows that the service or the feed repeats.
+        """
         needed = [self.next, self._saved, *(self._retained[0][:1] if self._retained else ())]
         needed += [self._recent[0][0]] if self._recent else []
         needed += (
@@ -325,7 +328,7 @@ class SpooledQueue:
 
 
 def _replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:
-    """Return the events that replace discarded ones.
+    """Return the events that replace discarded ones in the queue.
 
     These are one gap over the discarded rows, all amendments, and the last `CaughtUp` and `Status`.
     """

@@ -86,7 +86,7 @@ _LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}
 
 
 def event(alert: AlertEntry, words: Words) -> str:
-    """Return a short label for an alert."""
+    """Return what an alert reports as a short label."""
     table = REPAIRED if alert.params.get("event") == "repaired" else EVENTS
     return words(table.get(alert.type, alert.type))
 
@@ -115,9 +115,9 @@ def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[s
 
 
 def level_of(alert: AlertEntry) -> float | None:
-    """Return the price of the level an alert was measured against.
+    """Return the price of the level that an alert was measured against.
 
-    None for poor extremes and naked POCs recorded by versions that did not name it.
+    None for poor extremes and naked POCs recorded by versions that did not store it.
     """
     level = _number(alert, "level")
     return _number(alert, _LEVEL_PARAMS.get(alert.ref, "")) if level is None else level
@@ -129,6 +129,6 @@ def _number(alert: AlertEntry, name: str) -> float | None:
 
 
 def _made(alert: AlertEntry, level: float | None, price: PriceText, day: Callable[[str], str]) -> str:
-    """Return the date of a level, with its price unless the sentence already names it."""
+    """Return the date of an alert's level, with its price unless the sentence already names it."""
     made = day(alert.ref)
     return made if level is None or alert.type == "naked-poc" else f"{made} ({price(level)})"

@@ -1,4 +1,4 @@
-"""Alert answers: current ones from the registry, past ones from the store.
+"""Answers about alerts: current ones from the registry, past ones from the database.
 
 An alert is visible to everybody who may see its stream now. An unknown symbol has no alerts and is no error. The list
 of current alerts is at most a second old.
@@ -33,7 +33,7 @@ _MAX_AGE_NS = NANOS_PER_SECOND
 
 
 def alert(row: AlertRow) -> Alert:
-    """Return an alert as the API shows it in the short form."""
+    """Convert an alert's row to the short form of the API."""
     return Alert(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row),
@@ -41,7 +41,7 @@ def alert(row: AlertRow) -> Alert:
 
 
 def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
-    """Return the parameters of an alert with prices as numbers."""
+    """Return the parameters of an alert with prices as JSON numbers."""
     return {
         name: number(value) if name in PRICE_PARAMS and isinstance(value, int) else cast("ParamValue", value)
         for name, value in found.items()
@@ -49,7 +49,7 @@ def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
 
 
 def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
-    """Return an alert with all its details."""
+    """Convert an alert's row to the API's form with all details."""
     return AlertEntry(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row), key=row.key, seq=row.seq, at=iso_timestamp(row.at_ns), session=row.session.value,
@@ -113,7 +113,7 @@ class AlertAnswers:
     def _shown(
         self, scope: Scope, symbol: str | None, meant: Resolution | None, row: AlertRow
     ) -> LiveSource | None:
-        """Return the source of an alert for a caller who asked for a symbol; None if it is not visible."""
+        """Return the source of an alert if the caller may see it and asked for its symbol, else None."""
         try:
             contract = self._universe.contract(row.contract)
         except UnknownName:  # no longer in the universe
@@ -139,7 +139,7 @@ class AlertAnswers:
         ]
 
     def _of(self, channels: Sequence[Channel], generation: int) -> LiveAnswer[AlertsAnswer]:
-        """Return the list shared by all callers who see the same feeds.
+        """Return the list of current alerts, shared by all callers who see the same feeds.
 
         It depends on the feeds only, so its content cannot depend on who asked first.
         """
@@ -169,7 +169,7 @@ class AlertAnswers:
 
 
 def _live_owners(scope: Scope) -> list[int]:
-    """Return the owners of streams that may be visible; `sees` still decides for each row."""
+    """Return the owners whose streams a scope may see. `sees` still decides for each row."""
     shared = any(grant.scope == "live" for grant in scope.grants)
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 

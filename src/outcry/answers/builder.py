@@ -1,6 +1,7 @@
-"""Build the answers about one session. Live and delayed answers differ only in the values of the session's view.
+"""Build the answers about one session, open or completed.
 
-A delayed answer has null in every live-only field.
+The session is given as a view with the same fields in both cases, so live and delayed answers differ only in the values
+of these fields. A delayed answer has null in every live-only field.
 """
 
 from outcry.answers import describe
@@ -11,7 +12,7 @@ from outcry.wire.answers import DISCLAIMER, ContextAnswer, LevelsAnswer, Profile
 
 
 def levels_answer(view: SessionView) -> LevelsAnswer:
-    """Return the answer of `GET /api/levels`."""
+    """Return the answer of `GET /api/levels` for a session."""
     live, tick_e9 = view.live, view.product.tick_e9
     pocs, highs, lows = describe.carried(view.carried(), tick_e9)
     return LevelsAnswer(
@@ -28,7 +29,7 @@ def levels_answer(view: SessionView) -> LevelsAnswer:
 
 
 def context_answer(view: SessionView) -> ContextAnswer:
-    """Return the answer of `GET /api/context`."""
+    """Return the answer of `GET /api/context` for a session."""
     live, tick_e9 = view.live, view.product.tick_e9
     pocs, highs, lows = describe.carried(view.carried(), tick_e9)
     return ContextAnswer(
@@ -46,7 +47,7 @@ def context_answer(view: SessionView) -> ContextAnswer:
 
 
 def profile_answer(view: SessionView) -> ProfileAnswer:
-    """Return the answer of `GET /api/profile`."""
+    """Return the answer of `GET /api/profile` for a session."""
     tick_e9 = view.product.tick_e9
     return ProfileAnswer(
         symbol=view.product.root, tick_size=number(tick_e9), levels=describe.session(view),

@@ -39,7 +39,7 @@ _POINT_32ND_E9 = 31_250_000
 
 
 def notation_of(product: Product) -> Notation:
-    """Return how prices of a product are written."""
+    """Return the price format of a product, such as decimals or 32nds."""
     decimals = len(price_text(product.tick_e9).partition(".")[2])
     if product.sector == "rates" and _POINT_32ND_E9 % product.tick_e9 == 0:
         return Notation(kind="32nds", decimals=decimals, parts=_POINT_32ND_E9 // product.tick_e9)
@@ -56,7 +56,10 @@ class _Profile(TypedDict):
 
 
 class Charts:
-    """Builds chart answers. The ladder-dependent fields of a completed session are computed once."""
+    """Builds the answers for market profile charts.
+
+    The ladder-dependent fields of a completed session are computed once.
+    """
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
@@ -66,9 +69,9 @@ class Charts:
     def answer(
         self, completed: Sequence[SessionView], opened: SessionView | None, count: int, alerts: Sequence[AlertRow]
     ) -> ChartAnswer:  # fmt: skip
-        """Return the newest `count` of the completed sessions and the open one; there must be at least one session.
+        """Return the chart of the newest `count` completed sessions and the open one.
 
-        `alerts` are those of the open session's channel.
+        There must be at least one session. `alerts` are those of the open session's channel.
         """
         views = [view for view in completed if opened is None or view.trade_date != opened.trade_date]
         views += [opened] if opened else []
@@ -105,7 +108,10 @@ class Charts:
         )  # fmt: skip
 
     def _before_the_open(self, view: SessionView) -> ChartSession:
-        """Return a session whose overnight session is open: the hours of its regular session, without levels."""
+        """Return the chart session of a day whose regular session has not opened yet, without levels.
+
+        It has the hours of the regular session and the overnight session so far.
+        """
         regular = self._calendar.session(view.product.root, view.trade_date, SessionKind.RTH)
         opens_ns, closes_ns = (
             (regular.open_ns, regular.close_ns) if regular else (view.close_ns, view.close_ns)
@@ -118,7 +124,7 @@ class Charts:
         )  # fmt: skip
 
     def _profile_of(self, view: SessionView) -> _Profile:
-        """Return the fields that depend on the ladder only; those of a completed session are cached.
+        """Return the chart fields that depend on the ladder only; those of a completed session are cached.
 
         What depends on the caller's access to other sessions must not be cached here.
         """
@@ -133,7 +139,7 @@ class Charts:
         return self._profiles.setdefault(view.stored, profile) if view.stored else profile
 
     def _overnight_of(self, view: SessionView) -> NightProfile | None:
-        """Return the overnight session before a regular one; of some only the range is known."""
+        """Return the overnight session before a regular one. Of some only the range is known, not the profile."""
         stored, live = view.stored_overnight, view.live
         if stored is not None:
             return self._overnights.get(stored) or self._overnights.setdefault(
@@ -179,7 +185,7 @@ class Charts:
 
 
 def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
-    """Return POC and value area after each bracket."""
+    """Return the POC and value area at the end of each bracket."""
     points: list[PathPoint] = []
     for bracket in ladder.brackets:
         until = ladder.until(bracket.index)
@@ -196,7 +202,10 @@ def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
 
 
 def _repaired(drawn: Sequence[ChartSession]) -> list[ChartSession]:
-    """Return the sessions with the state of each poor extreme: repaired by a later session of the contract, or open."""
+    """Return the chart's sessions with the state of each poor extreme.
+
+    It is repaired by a later session of the contract, or open.
+    """
     found: list[ChartSession] = []
     highest: dict[str, float] = {}
     lowest: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Convert results of the core to parts of answers: ticks to prices, timestamps to text."""
+"""Convert computed results to parts of answers: ticks to prices, timestamps to text."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -59,7 +59,7 @@ def carried(
 def spent(
     view: LiveView, fired: Sequence[AlertRow], tick_e9: int
 ) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
-    """Return the carried levels used by the open regular session: touched POCs, repaired poor highs and poor lows.
+    """Return the levels that the open regular session has used up: touched POCs, repaired poor highs and lows.
 
     `fired` are the alerts of its channel; they have the times at which POCs were touched.
     """
@@ -84,7 +84,7 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
 
 
 def completeness(found: Iterable[IncompleteSession]) -> Completeness:
-    """Return the rule of completeness, and the sessions of the look-back that are incomplete."""
+    """Return the rule by which sessions count as complete, and the incomplete sessions of the look-back."""
     missing = [
         MissingSession(
             date=str(one.trade_date), recorded=one.recorded,
@@ -119,7 +119,7 @@ def developing(profile: SessionProfile, tick_e9: int) -> Developing:
 
 
 def playbook(view: LiveView, tick_e9: int) -> Playbook:
-    """Return the table of levels and the scenarios, in prices."""
+    """Return the playbook's table of levels and its scenarios, in prices."""
     return Playbook(
         bias=view.bias.bias.value,
         levels=[
@@ -142,7 +142,7 @@ def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
 
 
 def votes(found: Votes) -> BiasVotes:
-    """Return the votes behind the bias."""
+    """Return the votes behind the bias, in the form of an answer."""
     return BiasVotes(
         last=found.last, poc=found.poc, value=found.value, extension=found.extension,
         one_timeframing=found.one_timeframing, total=found.total,
@@ -150,7 +150,7 @@ def votes(found: Votes) -> BiasVotes:
 
 
 def method(ladder: Ladder) -> Method:
-    """Return how the levels of a ladder are computed."""
+    """Return by which method the levels of a ladder are computed."""
     return Method(
         preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
         poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
@@ -195,7 +195,7 @@ def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
 
 
 def session(view: SessionView) -> SessionLevels:
-    """Return all levels of a session; an overnight session has no day type and no open type."""
+    """Return all levels of a session for an answer. An overnight session has no day type and no open type."""
     profile, final, regular = view.profile, view.live is None, view.kind is SessionKind.RTH
     day = day_type(profile, view.average_range) if regular else None
     opened = _open_type(view) if regular else None

@@ -28,7 +28,7 @@ MIN_RENDER_INTERVAL_NS = 2 * NANOS_PER_MS
 
 
 class Watch(Protocol):
-    """Something with a version that answers are built from."""
+    """Data with a version, from which answers are built."""
 
     @property
     def version(self) -> int:
@@ -38,7 +38,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendered(Generic[A_co]):
-    """An answer of one version and its JSON. `made_ns` is of the monotonic clock."""
+    """An answer with its JSON, built from one version of its data. `made_ns` is of the monotonic clock."""
 
     version: int
     answer: A_co
@@ -47,7 +47,7 @@ class Rendered(Generic[A_co]):
 
 
 class LiveAnswer(Generic[A_co]):
-    """An answer that follows changing data. Thread-safe; `make` is never called concurrently.
+    """A cached answer that is rendered again when its data changes. Thread-safe; `make` is never called concurrently.
 
     `make` takes the present (ns UTC) and returns None if there is no such answer now. `lasts_ns` is how long an
     unchanged answer stays valid; None means forever.
@@ -86,10 +86,10 @@ class LiveAnswer(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Generic[A_co]):
-    """An answer and how long it is valid.
+    """The answer to a query, and how long it is valid.
 
-    It is valid until `fresh_until_ns` (ns UTC; None: always) while store and registry do not change. `live_answer` is
-    set if the answer follows a live stream, and returns its newest form.
+    It is valid until `fresh_until_ns` (ns UTC; None: always) while database and registry do not change. `live_answer`
+    is set if the answer follows a live stream, and returns its newest form.
     """
 
     answer: A_co
@@ -104,7 +104,7 @@ class LiveAnswers:
         self._universe = universe
 
     def of(self, build: Callable[[SessionView], A], seen: VisibleChannel) -> LiveAnswer[A]:
-        """Return what a builder makes of a channel's open session, whenever it changes."""
+        """Return the answer that a builder makes of a channel's open session, built again whenever it changes."""
 
         def make(_now_ns: int) -> A | None:
             view = self.view(seen)
@@ -122,7 +122,7 @@ class LiveAnswers:
         return open_session(seen, self._universe.products[seen.channel.key.contract.root])
 
     def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
-        """Return version, JSON, last price and time of `GET /api/levels`; None if the channel is not live."""
+        """Return version, JSON, last price and time of a channel's levels answer; None if the channel is not live."""
         if not seen.channel.availability.answers:
             return None
         made = self.of(levels_answer, seen).render(0)

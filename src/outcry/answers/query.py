@@ -1,4 +1,4 @@
-"""Queries for levels, profiles and history: from the live feed if there is one, else from completed sessions.
+"""Answers queries for levels, profiles and history: from the live feed if there is one, else from completed sessions.
 
 An answer that is not live is `delayed`, and its live-only fields are null. An answer never contains data of a session
 or feed that its caller may not see.
@@ -68,7 +68,7 @@ class SymbolStatus:
 
 
 class Query:
-    """Answers the queries of API and pages. Thread-safe; calls may block on the store."""
+    """Answers the queries of API and pages. Thread-safe; calls may block on the database."""
 
     def __init__(
         self, store: SqlStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
@@ -88,7 +88,7 @@ class Query:
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
-        """Return the store's revision."""
+        """Return the database's revision, a counter of changes."""
         return self._store.revision()
 
     def _revision_seen(self) -> int | None:
@@ -197,7 +197,7 @@ class Query:
         return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def scan(self, scope: Scope, now_ns: int) -> list[ScanRow]:
-        """Return the scan universe with the levels of each product, in the universe's order."""
+        """Return all products with their current levels, in the universe's order."""
         return [self._scanned(scope, state, now_ns) for state in self.symbols(scope, now_ns).answer.symbols]
 
     def _scanned(self, scope: Scope, state: SymbolState, now_ns: int) -> ScanRow:
@@ -217,7 +217,7 @@ class Query:
         )  # fmt: skip
 
     def warm(self, owner: int, root: str, now_ns: int) -> None:
-        """Compute and cache what answers about an owner's product depend on."""
+        """Load an owner's sessions of a product into memory, so that its first answer does not wait."""
         product = self._universe.products.get(root)
         if product is None or product.parent is not None:
             return
@@ -229,7 +229,7 @@ class Query:
         self._state(scope, product, place, now_ns)
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
-        """Return the naked POCs that traded in the open session of a product."""
+        """Return the naked POCs that have traded in the open session of a product."""
         view = self._open_session(scope, ResolvedSymbol(product.root, product, None))
         return list(describe.spent(view.live, (), product.tick_e9)[0]) if view and view.live else []
 
@@ -260,7 +260,7 @@ class Query:
         )  # fmt: skip
 
     def _hours_of(self, product: Product, day: date) -> str:
-        """The regular hours around a day, worked out once a day."""
+        """Return the regular hours of a product around a day, computed once a day."""
         cached = self._hours.get(product.root)
         if cached is None or cached[0] != day:
             near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))

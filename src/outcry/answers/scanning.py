@@ -1,4 +1,4 @@
-"""All products side by side: the current answer of each, and the values its distances are measured with.
+"""The current answer of every product, and the values with which its distances are measured.
 
 The answers equal those of `GET /api/symbols` and `GET /api/levels`.
 """
@@ -12,9 +12,11 @@ from outcry.wire.chart import Notation
 
 @dataclass(frozen=True, slots=True)
 class ScanRow:
-    """One product. `levels` is None without access. `close` is the last price of the last completed session, and
-    `average_range` that of up to twenty regular sessions; None without any. `last_data_at` is the time (ISO 8601 UTC)
-    of the last data of an idle feed. `touched` lists the naked POCs in `levels` that traded in the open session.
+    """One product of the scan, with its current levels.
+
+    `levels` is None without access. `close` is the last price of the last completed session, and `average_range` that
+    of up to twenty regular sessions; None without any. `last_data_at` is the time (ISO 8601 UTC) of the last data of an
+    idle feed. `touched` lists the naked POCs in `levels` that traded in the open session.
     """
 
     state: SymbolState

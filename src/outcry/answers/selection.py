@@ -1,7 +1,7 @@
-"""Select the session that answers a question about a symbol: a live channel's, else the newest completed one.
+"""Select the session that answers a question about a symbol: the live one of a channel, else the newest completed one.
 
-A user's own feed has precedence over a shared one. Without a contract in the symbol, only the front contract answers
-live.
+A channel is the live stream of one contract. A user's own feed has precedence over a shared one. Without a contract in
+the symbol, only the front contract answers live.
 """
 
 from collections.abc import Sequence
@@ -44,13 +44,14 @@ class CompletedSelection:
     calendar: Calendar
 
     def view(self, place: SessionInContext) -> SessionView:
-        """Return one of the sessions as the builders take it."""
+        """Return one of the sessions in the form that the builders of answers take."""
         return completed_session(self.product, place, self.visible, self.calendar, self.state)
 
 
 class Selector:
-    """Resolves symbols of a universe, and selects live channels and completed sessions. Calls may block on the
-    store.
+    """Resolves symbols of a universe, and selects live channels and completed sessions.
+
+    Calls may block on the database.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Selector:
         return ResolvedSymbol(symbol, meant.product, meant.contract)
 
     def live_channel(self, scope: Scope, named: ResolvedSymbol) -> tuple[VisibleChannel | None, str]:
-        """Return the live channel and the state: `live`, or the code of the reason why there is none."""
+        """Return the channel that answers a symbol live, and `live`; or None and the code of why there is none."""
         state = "no_connection"
         for seen in self._registry.channels(scope, named.product.root):
             availability, contract = seen.channel.availability, seen.channel.key.contract
@@ -107,7 +108,7 @@ class Selector:
 
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
-    """Return the code of the reason why a channel is not live; None if it is."""
+    """Return the code of the reason why a channel does not answer a symbol live; None if it does."""
     availability = channel.availability
     if not (availability.live or (named is not None and availability.answers)):
         return availability.reason
@@ -122,10 +123,10 @@ def _why_not(channel: Channel, named: Contract | None) -> str | None:
 def symbol_matches(
     universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None
 ) -> bool:
-    """Return whether a symbol names the contract `actual`, or no contract in particular.
+    """Return whether a requested symbol names the contract `actual`, or no contract in particular.
 
-    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a
-    one-digit year may mean another contract.
+    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a one-digit
+    year may mean another contract.
     """
     if meant is None or meant == actual:
         return True

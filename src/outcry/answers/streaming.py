@@ -1,4 +1,4 @@
-"""Events of the event stream, encoded once for all readers, and the alerts a reader has missed.
+"""Events of the event stream, encoded once for all readers, and the alerts that a reader has missed.
 
 A reader receives an alert only if its scope sees the alert's feed; this is decided for each row.
 """
@@ -30,7 +30,7 @@ LiveBytes = tuple[int, bytes, float, str]
 
 
 def event(name: str, data: bytes, seq: int | None = None) -> bytes:
-    """Return one server-sent event; `data` is JSON without line breaks."""
+    """Encode one server-sent event; `data` is JSON without line breaks."""
     mark = b"" if seq is None else b"id: %d\n" % seq
     return b"event: %s\n%sdata: %s\n\n" % (name.encode(), mark, data)
 
@@ -91,7 +91,7 @@ def alert_event(row: AlertRow) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RequestedSymbol:
-    """A symbol requested by a reader, with its product and the contract if it names one."""
+    """A symbol that a reader of the event stream requested, with its product and the contract if it names one."""
 
     symbol: str
     root: str
@@ -143,7 +143,7 @@ class AlertTail:
     def current(
         self, scope: Scope, wanted: AlertFilter, upto: int | None = None
     ) -> tuple[list[AlertRow], int]:
-        """Return the alerts of the current trade date up to `upto`, newest first, and `upto`.
+        """Return the alerts of the current trade date with a `seq` up to `upto`, newest first, and `upto`.
 
         Without `upto` it is the newest alert's `seq`.
         """

@@ -1,4 +1,4 @@
-"""Positions in an auction: the value area relative to the prior one, and TPOs around the POC.
+"""Where the value area lies relative to the prior one, and TPOs around the POC.
 
 Prices and counts are only compared and added.
 """
@@ -14,7 +14,7 @@ ValueRelation = Literal[
 
 
 def value_relation(vah: float, val: float, prior_vah: float, prior_val: float) -> ValueRelation:
-    """Return the position of the value area relative to the prior one."""
+    """Return how the value area lies relative to the prior one, such as higher or overlapping."""
     if val > prior_vah:
         return "higher"
     if vah < prior_val:

@@ -18,7 +18,7 @@ MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """How many of all products were prepared."""
+    """Result of preparing answers: how many of all products were prepared."""
 
     done: int
     of: int

@@ -54,7 +54,7 @@ def _price(row: AlertRow) -> str:
 
 
 def _traded(row: AlertRow) -> str:
-    """Say where price met the level: at a trade, or within a bar that may have closed elsewhere."""
+    """Return where price met the level, in words: at a trade, or within a bar that may have closed elsewhere."""
     if row.params.get("observed") == "bar":
         return f"{row.symbol} reached{_level(row, 'reached')} within a bar"
     return f"{row.symbol} traded at {_price(row)}"

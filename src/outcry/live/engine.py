@@ -1,4 +1,4 @@
-"""The engine runs the streams of all feeds, and stores alerts, snapshots and completed sessions.
+"""The engine runs the live streams of all feeds, and stores alerts, snapshots and completed sessions.
 
 An alert enters the registry only after it is recorded. A feed that fails is reopened with increasing delays, and
 abandoned only if the user must act. Everything that may block runs off the event loop. A stream that another process
@@ -53,7 +53,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The instruments, their calendar, the clock and the users.
+    """What the engine knows of the market: the instruments, their calendar, the clock and the users.
 
     scope_of: what a user may see besides their own recordings. fan_out: who receives alerts that are recorded now.
     """
@@ -122,7 +122,7 @@ class Engine:
         self._tasks.start("sync", self._recorder.keep_synced())
 
     async def acquire(self, names: Iterable[str]) -> None:
-        """Acquire streams of another process by recovering them from their logs.
+        """Acquire streams that another process owned, by recovering them from their logs.
 
         Pending sessions are stored in the background, because another process may still be storing them.
         """
@@ -131,7 +131,7 @@ class Engine:
                 self._tasks.start(f"store {runner.name}", self._recorder.store_pending(runner))
 
     async def _recover_all(self, names: Iterable[str]) -> Sequence[Runner]:
-        """Recover streams; they are `connecting` until their feed is back.
+        """Recover streams from their logs; they count as `connecting` until their feed delivers.
 
         All are recovered before any is used, because the front contract is chosen among them.
         """
@@ -147,7 +147,7 @@ class Engine:
         return acquired
 
     async def release(self, names: Iterable[str]) -> None:
-        """Save and release streams that another process will acquire."""
+        """Save and release streams, so that another process can acquire them."""
         named = list(names)
         await self._feeds.end(named)
         runners = [self.runners[name] for name in named if name in self.runners]
@@ -159,7 +159,7 @@ class Engine:
 
     @property
     def here(self) -> set[str]:
-        """Names of the streams of this process, including those that are being recovered for a feed."""
+        """Return the names of the streams of this process, including those being recovered for a feed."""
         return {*self.runners, *self._feeds.names}
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
@@ -167,12 +167,12 @@ class Engine:
         return self._feeds.contracts_of(owner, feed)
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """Return the status of a stream; None if it has not begun."""
+        """Return the status of a stream; None if the stream does not exist here."""
         runner = self.runners.get(key.text)
         return status_of(runner) if runner else None
 
     async def progress(self, key: StreamKey) -> StreamProgress:
-        """Return the progress of a stream, after everything up to it is persisted.
+        """Return how far a stream's data reaches, after everything up to there is persisted.
 
         A feed that starts there delivers nothing older. Raises `LogTakenOver`.
         """
@@ -188,7 +188,7 @@ class Engine:
         return progress
 
     def follows(self, key: StreamKey) -> bool:
-        """Return whether a feed follows a stream."""
+        """Return whether a feed currently delivers a stream."""
         return key.text in self._feeds.followed
 
     def history(self, key: StreamKey) -> str:
@@ -218,12 +218,12 @@ class Engine:
         return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
 
     def retire(self, key: StreamKey) -> None:
-        """Remove a stream from the registry if no feed follows it. Its sessions are stored when they end."""
+        """Remove a stream from the registry if no feed delivers it. Its sessions are stored when they end."""
         if key.text not in self._feeds.followed and self._registry.shows(key):
             self._registry.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason why a stream is not followed."""
+        """Set the reason why no feed delivers a stream."""
         runner = self.runners.get(key.text)
         if runner is not None and key.text not in self._feeds.followed and runner.health.refusal != code:
             runner.refused(code, asyncio.get_running_loop().time())
@@ -240,7 +240,7 @@ class Engine:
         self._reference_thread.shutdown()
 
     async def patiently(self, work: Callable[[], T]) -> T:
-        """Run a blocking call to the log or the store off the event loop, repeated while the store is busy."""
+        """Run a blocking call to the log or the database off the event loop; repeat it while the database is busy."""
         return await self._recovery.patiently(work)
 
     async def drained(self) -> None:
@@ -256,14 +256,14 @@ class Engine:
         return self._feeds.attach_contract(owner, feed, contract)
 
     def counted(self) -> dict[str, int]:
-        """Count the rows taken since the start, and those set aside, by reason."""
+        """Return the number of rows accepted since the start, and of rows rejected, by reason."""
         total = IntakeCounts()
         for runner in list(self.runners.values()):
             total.add(runner.intake.counts)
         return asdict(total)
 
     def taken_over(self, key: StreamKey) -> None:
-        """Release a stream that another process has acquired."""
+        """Release a stream, because another process has acquired it."""
         self._report(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
         self._streams.drop(key)
         self.on_taken_over(key)

@@ -1,7 +1,8 @@
 """The registry of live streams: the current state and the newest alerts of each stream, in the memory of this process.
 
-A stream is live only while its feed is connected, caught up and not stale, and a session is open by the feed's clock.
-One user's feed never answers another user's key. An alert enters the registry only after it is recorded.
+A channel is the entry of one stream. A stream is live only while its feed is connected, caught up and not stale, and a
+session is open by the feed's clock. One user's feed never answers another user's key. An alert enters the registry only
+after it is recorded.
 """
 
 import threading
@@ -31,7 +32,7 @@ _OF_A_LIVE_FEED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a stream answers live, and if not, why.
+    """Whether a stream can be answered live, and if not, why.
 
     reason: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
     `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or the code of a feed's
@@ -45,7 +46,7 @@ class Availability:
 
     @property
     def answers(self) -> bool:
-        """Whether the stream answers a request for its contract; the contract need not be the front one."""
+        """Whether requests for the stream's contract get a live answer; it need not be the front contract."""
         return self.live or self.reason == "not_front"
 
     @property
@@ -58,7 +59,7 @@ class Availability:
 
 
 class Channel:
-    """One stream in the registry. `version` increases with every change of its answers.
+    """The entry of one stream in the registry. `version` increases with every change of its answers.
 
     peek: computes the view, None before the session's first trade. It is called once per version, under the stream's
     lock.
@@ -78,7 +79,7 @@ class Channel:
         self._seen: tuple[int, LiveView | None] = (-1, None)
 
     def view(self) -> LiveView | None:
-        """Return the view of the current session. Safe from any thread."""
+        """Return the view of the stream's current session. Safe from any thread."""
         version = self.version  # read first: a change during the computation is then computed again
         if self._seen[0] != version:
             self._seen = (version, self._peek())
@@ -87,14 +88,17 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class VisibleChannel:
-    """A channel that a caller may see, and where the caller's access comes from."""
+    """A channel that a caller may see, with the reason why: the caller's own feed or a shared one."""
 
     channel: Channel
     source: LiveSource
 
 
 class Registry:
-    """All channels and the newest alerts. The engine's thread writes, any thread reads."""
+    """All live streams of the process as channels, and their newest alerts.
+
+    The engine's thread writes, any thread reads.
+    """
 
     def __init__(self) -> None:
         #: By owner and root, because a caller sees only their own feeds and the operator's.
@@ -111,17 +115,17 @@ class Registry:
     # -- for the engine
 
     def put(self, channel: Channel) -> None:
-        """Add a channel."""
+        """Add the channel of a stream."""
         roots = self._channels.setdefault(channel.key.owner, {})
         roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
         self._moved(channel.key)
 
     def shows(self, key: StreamKey) -> bool:
-        """Return whether a stream has a channel."""
+        """Return whether a stream is in the registry."""
         return self.channel(key) is not None
 
     def drop(self, key: StreamKey) -> None:
-        """Remove a channel and its alerts."""
+        """Remove a stream's channel and its alerts."""
         with self._lock:
             others = (
                 row
@@ -133,7 +137,10 @@ class Registry:
             self._moved(key)
 
     def set_availability(self, channel: Channel, availability: Availability) -> None:
-        """Set a channel's availability. Listeners are called if its reason or trade date changed."""
+        """Set whether a channel is live, and why not.
+
+        Listeners are called if the reason or the trade date changed.
+        """
         before, channel.availability = channel.availability, availability
         if (before.live, before.reason, before.trade_date) != (
             availability.live,
@@ -158,7 +165,7 @@ class Registry:
             listener()
 
     def post_known(self, alerts: Sequence[AlertRow]) -> None:
-        """Add alerts that earlier processes recorded, in order of `seq`, without those that are present."""
+        """Add alerts that earlier processes recorded, in order of `seq`, unless they are in the registry already."""
         with self._lock:
             shown = {row.seq for row in self._alerts}
             whole = sorted(
@@ -209,7 +216,7 @@ class Registry:
                         yield VisibleChannel(channel, source)
 
     def find(self, scope: Scope, root: str, contract: Contract | None) -> VisibleChannel | None:
-        """Return the channel that answers live, the user's own before a shared one; of `contract` if it is given."""
+        """Return the channel that answers live for a product, or for `contract`; the user's own before a shared one."""
         return next(
             (
                 seen
@@ -240,7 +247,7 @@ class Registry:
         ]
 
     def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
-        """Return the alerts after a `seq`, in order, and whether all of them are in memory."""
+        """Return the alerts after a `seq`, in order, and whether the registry still has all of them."""
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)
@@ -249,7 +256,7 @@ class Registry:
 
 
 def live_source(scope: Scope, key: StreamKey) -> LiveSource | None:
-    """Return how a scope may see a stream; None if it may not.
+    """Return whether a scope sees a stream as its own or as shared; None if it may not see the stream.
 
     The user's own feed is personal. The operator's feed is shared if it is granted live.
     """
