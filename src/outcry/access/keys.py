@@ -282,17 +282,10 @@ class Licences(RevisionCache):
         super().__init__(store.revision)
         self._store = store
         self._grants: tuple[Grant, ...] = ()
-        self._scopes: dict[tuple[int, int, Tier], Scope] = {}
 
     def scope(self, row: KeyRow) -> Scope:
-        """Return what a key may see, from memory. Until the grants change, it is the same object."""
-        scopes = self._scopes
-        place = (row.user_id, row.id, row.tier)
-        scope = scopes.get(place)
-        if scope is None:
-            # On the dictionary read above: if the grants are reloaded meanwhile, the entry goes to the old one.
-            scope = scopes.setdefault(place, resolve(*place, self._grants))
-        return scope
+        """Return what a key may see, from memory."""
+        return resolve(row.user_id, row.id, row.tier, self._grants)
 
     def of_user(self, user_id: int) -> Scope:
         """Return what a user may see regardless of key and tier.
@@ -326,5 +319,5 @@ class Licences(RevisionCache):
         )
         changed = grants != self._grants
         if changed:
-            self._grants, self._scopes = grants, {}
+            self._grants = grants
         return changed

@@ -5,6 +5,7 @@ which paths exist. Every request within the limit counts, even if it fails later
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from time import monotonic_ns
 from typing import Any
 
@@ -73,7 +74,6 @@ class Dispatcher:
         self._fast_path = fast_path
         self._timeout_s = timeout_s
         self._ingest = ingest
-        self._questions: dict[tuple[str, bytes], Prepared] = {}
         self.cache = AnswerCache(timeout_s)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -173,7 +173,7 @@ class Dispatcher:
         self, request: Request, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
     ) -> Reply:
         """Answer from the cache or the query service, with an entity tag."""
-        terms, ask = self._question(endpoint, request.query)
+        terms, ask = _question(endpoint, request.query)
         entry, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
         if request.if_none_match is not None and names_etag(request.if_none_match, encoded.etag):
             headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
@@ -181,20 +181,6 @@ class Dispatcher:
         if request.plain and not self._pages:
             self._fast_path.learn_request(request, caller, entry, endpoint.path)
         return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
-
-    def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
-        """Parse the query string into the question for an endpoint.
-
-        The result is cached, because clients repeat requests.
-        """
-        known = self._questions.get((endpoint.path, query))
-        if known is None:
-            known = endpoint.prepare(read_query(query, endpoint.names))
-            if len(query) <= _LONGEST_REMEMBERED:
-                if len(self._questions) >= _MOST_REMEMBERED:
-                    self._questions.clear()
-                self._questions[endpoint.path, query] = known
-        return known
 
     async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
         """Return a cache entry and its encoded answer; compute them if they are missing or outdated."""
@@ -206,6 +192,17 @@ class Dispatcher:
         if entry and encoded:
             return entry, encoded
         return await self.cache.fetch(place, revision, _computation(self._query, scope, ask, now_ns))
+
+
+def _question(endpoint: Endpoint, query: bytes) -> Prepared:
+    """Parse the query string into the question for an endpoint. A long one is not remembered."""
+    return (_parsed if len(query) <= _LONGEST_REMEMBERED else _parsed.__wrapped__)(endpoint.path, query)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _parsed(path: str, query: bytes) -> Prepared:
+    endpoint = _ROUTES[path]
+    return endpoint.prepare(read_query(query, endpoint.names))
 
 
 def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], Computed]:

@@ -168,22 +168,19 @@ class Edge:
 
 def fixed_headers(caller: Caller) -> Headers:
     """Return the headers that every response to a caller carries. Do not modify the list."""
-    return _fixed(caller.tier, caller.limit, caller.session is not None)
+    return _fixed(caller.tier, caller.limit, caller.session is not None)[0]
 
 
 def fixed_bytes(caller: Caller) -> bytes:
     """Return `fixed_headers` encoded."""
-    return _fixed_bytes(caller.tier, caller.limit, caller.session is not None)
+    return _fixed(caller.tier, caller.limit, caller.session is not None)[1]
 
 
 @cache
-def _fixed(tier: ApiTier, limit: int, by_cookie: bool) -> Headers:  # noqa: FBT001 - a cache's key
-    return [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *tier_headers(tier, limit)]
-
-
-@cache
-def _fixed_bytes(tier: ApiTier, limit: int, by_cookie: bool) -> bytes:  # noqa: FBT001 - a cache's key
-    return header_bytes(_fixed(tier, limit, by_cookie))
+def _fixed(tier: ApiTier, limit: int, by_cookie: bool) -> tuple[Headers, bytes]:  # noqa: FBT001 - a cache's key
+    """Return the headers as a list and encoded."""
+    headers = [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *tier_headers(tier, limit)]
+    return headers, header_bytes(headers)
 
 
 def route_of(scope: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ Catalogues are read once at start. An id without a message falls back to the mes
 """
 
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from gettext import NullTranslations
 from pathlib import Path
 from typing import Any, cast
@@ -22,16 +23,12 @@ class Catalogue:
     def __init__(self, texts: Mapping[str, NullTranslations]) -> None:
         self._texts = texts
         self.languages = (ENGLISH, *sorted(set(texts) - {ENGLISH}))
-        self._chosen: dict[str, str] = {}
+        # a limited number, because an attacker may send many different headers
+        self._best = lru_cache(256)(partial(best_language, offered=self.languages))
 
     def choose(self, accept_language: str) -> str:
-        """Choose the language of a response by the client's `Accept-Language`."""
-        known = self._chosen.get(accept_language)
-        if known is None:
-            known = best_language(accept_language, self.languages)
-            if len(self._chosen) < 256:  # browsers send few different headers; an attacker may send many
-                self._chosen[accept_language] = known
-        return known
+        """Return the language of the response."""
+        return self._best(accept_language)
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
         """Return the message of an id in a language, with the values of `details` filled in."""

@@ -58,9 +58,6 @@ class EdgeProtocol(HttpToolsProtocol):
     fast_path: FastPathCache | None
     open_connections: Connections
     whole = True
-    #: uvicorn's default headers, encoded; it replaces them every second for all connections.
-    dated: list[tuple[bytes, bytes]] | None = None
-    dated_head = b""
 
     def __init__(
         self,
@@ -260,10 +257,7 @@ class EdgeProtocol(HttpToolsProtocol):
         if cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
         end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-        if self.dated is not cycle.default_headers:
-            shared = type(self)
-            shared.dated, shared.dated_head = cycle.default_headers, header_bytes(cycle.default_headers)
-        parts = (STATUS_LINE[status], self.dated_head, *head, end, body)
+        parts = (STATUS_LINE[status], header_bytes(cycle.default_headers), *head, end, body)
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
