@@ -40,7 +40,10 @@ class PushedConnections:
         self._registry = registry
 
     def connections(self, user_id: int, others: Collection[str] = ()) -> Sequence[ConnectionRow]:
-        """See `Connections`. Feeds named in `others` are left out. `since_ns`: the feed's newest reported time."""
+        """Return the feeds that a user's programs push, as connections, oldest first.
+
+        Feeds named in `others` are left out. `since_ns`: the feed's newest reported time.
+        """
         feeds: dict[str, list[Channel]] = {}
         for seen in self._registry.channels(Scope(user_id, ())):
             if seen.channel.key.owner == user_id and seen.channel.key.feed not in others:

@@ -42,21 +42,24 @@ class BrokerConnections:
         self._attempts = SignInAttempts()
 
     def brokers(self) -> Sequence[Broker]:
-        """See `Connections`."""
+        """Return all brokers, including those only an agent can connect (`Broker.hosted`)."""
         return [adapter.broker for adapter in self._parts.adapters.values()]
 
     def connectable(self, broker: Broker) -> bool:
-        """See `Connections`."""
+        """Return whether this service may connect a broker: it is installed and allows servers."""
         return not self._parts.rules.refusal(broker)
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
-        """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
+        """Return a user's connections, oldest first.
+
+        Pushed feeds come last; their rows have `PUSHED` as broker.
+        """
         own = self._store.rows(user_id)
         brokers = {row.broker for row in own} | self._runs.connected_brokers(user_id)
         return [*own, *self._pushed.connections(user_id, brokers)]
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
-        """See `Connections`."""
+        """Return the number of connections per phase over all users, without pushed feeds."""
         return Counter(row.phase for row in self._store.rows())
 
     def reserved(self, user_id: int) -> Collection[str]:
@@ -72,7 +75,7 @@ class BrokerConnections:
         roots: Sequence[str],
         now_ns: int,
     ) -> int:
-        """See `Connections`."""
+        """Create a connection for these products and return its id. Raises `ConnectionRefused`."""
         found = next((one for one in self.brokers() if one.id == broker), None)
         if found is None:
             raise ConnectionRefused("unknown_broker", "broker")
@@ -91,7 +94,7 @@ class BrokerConnections:
         return number
 
     def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
-        """See `Connections`."""
+        """Replace all credentials of a connection and reconnect; return False if the user has no such connection."""
         row = self._own(user_id, connection_id)
         if row is None:
             return False
@@ -104,7 +107,7 @@ class BrokerConnections:
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
 
     def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """See `Connections`."""
+        """Change products and label; return False if there is no such connection. Raises `ConnectionRefused`."""
         row = self._own(user_id, connection_id)
         if row is None or not self._store.change(connection_id, self._roots(roots), label):
             return False
@@ -112,12 +115,15 @@ class BrokerConnections:
         return True
 
     def pause(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """See `Connections`."""
+        """Pause a connection until it is resumed; return False if there is no such connection."""
         row = self._own(user_id, connection_id)
         return row is not None and self._sign(row, Sign.PAUSED, "paused", now_ns)
 
     def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """See `Connections`. A running connection is restarted."""
+        """Reconnect a paused or failed connection; return False if there is no such connection.
+
+        A running connection is restarted.
+        """
         row = self._own(user_id, connection_id)
         if row is None:
             return False
@@ -125,14 +131,14 @@ class BrokerConnections:
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """See `Connections`."""
+        """Remove a connection and its credentials, and keep the data it received."""
         if self._own(user_id, connection_id) is None or not self._store.remove(connection_id):
             return False
         self._runs.wake()
         return True
 
     async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
-        """See `Connections`."""
+        """Check which parts of a connection work, within 30 s; return None if there is no such connection."""
         row = await asyncio.to_thread(self._own, user_id, connection_id)
         return None if row is None else await self._runs.check(row)
 

@@ -31,7 +31,7 @@ class SqlConnectionStore:
         self._database = database
 
     def rows(self, user_id: int | None = None) -> Sequence[ConnectionRow]:
-        """See `ConnectionStore`."""
+        """Return a user's connections, or those of all enabled users, oldest first."""
         query = select(_CONNECTIONS).order_by(_CONNECTIONS.c.id)
         if user_id is not None:
             query = query.where(_CONNECTIONS.c.user_id == user_id)
@@ -41,7 +41,7 @@ class SqlConnectionStore:
             return [read_connection(row) for row in connection.execute(query).mappings()]
 
     def add(self, row: ConnectionRow, seal: EntrySealer, now_ns: int) -> int:
-        """See `ConnectionStore`."""
+        """Store a connection (`row.id` is 0) with the credentials that `seal` encrypts for its id; return the id."""
         values = {name: getattr(row, name) for name in ("user_id", "broker", "label", "code", "hint")}
         values |= {"phase": row.phase.value, "roots": " ".join(row.symbols)}
         values |= {"since_ns": row.since_ns, "created_ns": now_ns}
@@ -57,7 +57,7 @@ class SqlConnectionStore:
         self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
         anew: bool = False,
     ) -> bool:  # fmt: skip
-        """See `ConnectionStore`."""
+        """Change the phase and code of a connection; return False if the phase is no longer `old`."""
         column = _CONNECTIONS.c
         same = (column.phase == new.value) & (column.code == code)
         since = [(column.since_ns >= now_ns, column.since_ns + 1)] if anew else [(same, column.since_ns)]
@@ -70,13 +70,13 @@ class SqlConnectionStore:
             return connection.execute(query).rowcount == 1
 
     def change(self, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """See `ConnectionStore`."""
+        """Change products and label; return False if there is no such connection."""
         query = update(_CONNECTIONS).where(_CONNECTIONS.c.id == connection_id)
         with self._database.write("people") as connection:
             return connection.execute(query.values(roots=" ".join(roots), label=label)).rowcount == 1
 
     def renew(self, connection_id: int, hint: str, seal: EntrySealer) -> bool:
-        """See `ConnectionStore`."""
+        """Replace the credentials under the next version; return False if there is no such connection."""
         named = update(_CONNECTIONS).where(_CONNECTIONS.c.id == connection_id)
         version = select(_CREDENTIALS.c.version).where(_CREDENTIALS.c.connection_id == connection_id)
         with self._database.write("people") as connection:
@@ -90,14 +90,14 @@ class SqlConnectionStore:
         return True
 
     def entries(self, connection_id: int) -> SealedEntries | None:
-        """See `ConnectionStore`."""
+        """Return the encrypted credentials of a connection; None if it has none."""
         query = select(_CREDENTIALS).where(_CREDENTIALS.c.connection_id == connection_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
         return None if row is None else read_entries(row)
 
     def remove(self, connection_id: int) -> bool:
-        """See `ConnectionStore`."""
+        """Delete a connection and overwrite its credentials; return False if there is no such connection."""
         with self._database.write("people") as connection:
             shred(connection, connection_id)
             query = _CONNECTIONS.delete().where(_CONNECTIONS.c.id == connection_id)

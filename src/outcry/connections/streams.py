@@ -62,5 +62,5 @@ class ConnectionRunner(Protocol):
         ...
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """See `Connections.check`. May raise `StoreBusy`."""
+        """Check which parts of a connection work, within 30 s; return the findings. May raise `StoreBusy`."""
         ...

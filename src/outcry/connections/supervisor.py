@@ -107,16 +107,16 @@ class ConnectionSupervisor:
         return self._owned is None or partition_of_feed(row.user_id, row.broker) in self._owned
 
     def wake(self) -> None:
-        """See `ConnectionRunner`."""
+        """Read the changed store at once instead of at the next interval. Thread-safe."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
     def connected_brokers(self, user_id: int) -> set[str]:
-        """See `ConnectionRunner`."""
+        """Return the brokers of a user whose streams still belong to a connection, even one just removed."""
         return {row.broker for row in list(self._rows.values()) if row.user_id == user_id}
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """See `ConnectionRunner`."""
+        """Check which parts of a connection work, within 30 s; return the findings. May raise `StoreBusy`."""
         parts = self._parts
         if row.id in self._runs:
             return check_running(self._statuses(row), self._streams.history)

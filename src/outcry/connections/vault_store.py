@@ -23,13 +23,13 @@ class SqlVaultStore:
         self._database = database
 
     def vault_keys(self) -> Sequence[VaultKeyRow]:
-        """See `VaultStore`."""
+        """Return every key-encryption key ever used, oldest first."""
         query = select(_KEYS).order_by(_KEYS.c.made_ns, _KEYS.c.kid)
         with self._database.reading() as connection:
             return [VaultKeyRow(**row) for row in connection.execute(query).mappings()]
 
     def add_vault_key(self, kid: str, canary: bytes, now_ns: int) -> bool:
-        """See `VaultStore`."""
+        """Store a key-encryption key's name and canary; return False if the name is already stored."""
         known = select(func.count()).where(_KEYS.c.kid == kid)
         with self._database.write("people") as connection:
             if connection.execute(known).scalar_one():
@@ -38,13 +38,13 @@ class SqlVaultStore:
             return True
 
     def uses(self) -> Mapping[str, int]:
-        """See `VaultStore`."""
+        """Return the number of connections encrypted under each key; unused keys are left out."""
         query = select(_CREDENTIALS.c.kid, func.count()).group_by(_CREDENTIALS.c.kid)
         with self._database.reading() as connection:
             return {row.kid: row[1] for row in connection.execute(query)}
 
     def not_under(self, kid: str, after_id: int, limit: int) -> Sequence[tuple[ConnectionRow, SealedEntries]]:
-        """See `VaultStore`."""
+        """Return connections with an id above `after_id` whose credentials use another key, ordered by id."""
         query = (
             select(_CONNECTIONS, _CREDENTIALS)
             .join_from(_CONNECTIONS, _CREDENTIALS)
@@ -57,7 +57,7 @@ class SqlVaultStore:
             return [(read_connection(row), read_entries(row)) for row in rows]
 
     def rewrap(self, old: SealedEntries, new: SealedEntries) -> bool:
-        """See `VaultStore`."""
+        """Replace the encrypted credentials `old` by `new`; return False if `old` is no longer stored."""
         column = _CREDENTIALS.c
         query = update(_CREDENTIALS).where(
             column.connection_id == old.connection_id, column.version == old.version, column.kid == old.kid
@@ -66,7 +66,7 @@ class SqlVaultStore:
             return connection.execute(query.values(kid=new.kid, wrapped=new.wrapped)).rowcount == 1
 
     def retire(self, kid: str, now_ns: int) -> bool:
-        """See `VaultStore`."""
+        """Mark a key as retired, so that it encrypts nothing again; return False if credentials still use it."""
         used = select(func.count()).where(_CREDENTIALS.c.kid == kid)
         query = update(_KEYS).where(_KEYS.c.kid == kid, _KEYS.c.retired_ns.is_(None))
         # It takes the write lock before it reads. Storing credentials does too, and reads the keys under that lock.
@@ -77,7 +77,7 @@ class SqlVaultStore:
             return True
 
     def forget_under(self, kids: Sequence[str], code: str, now_ns: int) -> int:
-        """See `VaultStore`."""
+        """Delete the credentials under these keys, retire the keys and ask the owners to sign in again."""
         under = select(_CREDENTIALS.c.connection_id).where(_CREDENTIALS.c.kid.in_(kids))
         again = {"phase": ConnectionPhase.NEEDS_SIGN_IN.value, "code": code, "since_ns": now_ns}
         with self._database.write("people") as connection:
