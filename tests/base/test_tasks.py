@@ -124,6 +124,17 @@ def test_stopping_waits_for_cleanups_and_does_not_interrupt_them() -> None:
     assert ended == [11]
 
 
+def test_a_task_that_stops_its_component_is_not_cancelled() -> None:
+    async def work() -> None:
+        tasks = BackgroundTasks()
+        other = tasks.start("other", forever())
+        task = tasks.start("last", tasks.stop())
+        await task
+        assert (task.cancelled(), other.cancelled(), len(tasks)) == (False, True, 0)
+
+    run_in_virtual_time(work())
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_repeating_ends_though_its_action_loses_the_cancellation(fails: bool) -> None:
     async def action() -> None:

@@ -112,12 +112,12 @@ async def repeat(
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]], again_s: float | None = None) -> None:
-    """Cancel tasks and wait until they have ended. Their results and errors are not raised.
+    """Cancel tasks and wait until they have ended, except the current task. Results and errors are not raised.
 
     again_s: time after which tasks are cancelled again, for tasks that run other people's code: before Python 3.12,
     `asyncio.wait_for` loses a cancellation that arrives together with its result.
     """
-    under_way = {task for task in tasks if not task.done()}
+    under_way = {task for task in tasks if not task.done() and task is not asyncio.current_task()}
     while under_way:
         for task in under_way:
             task.cancel()

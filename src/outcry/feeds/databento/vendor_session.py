@@ -9,6 +9,7 @@ import asyncio
 import re
 from typing import Protocol
 
+from outcry.base.tasks import BackgroundTasks
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.databento.contract_queue import ContractQueue
@@ -79,7 +80,8 @@ class DatabentoSession:
         self._paused_s: float | None = None
         gateway.on_message, gateway.on_lost = self._receive, self.fail
         self._problem: FeedLost | None = None if gateway.open else FeedLost("disconnected")
-        self._task = self._loop.create_task(self._watch(), name="databento session")
+        self._tasks = BackgroundTasks()
+        self._tasks.start("databento session", self._watch())
 
     @property
     def open(self) -> bool:
@@ -263,7 +265,5 @@ class DatabentoSession:
     async def close(self) -> None:
         """Close the session; may be called again."""
         self.fail(FeedLost("closed"))
-        if self._task is not asyncio.current_task():
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         await self._gateway.over.wait()

@@ -7,6 +7,7 @@ TWS's clock, which follows the vendor's servers. Bars are loaded first, so that 
 import asyncio
 from collections.abc import AsyncGenerator
 
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.ibkr.contracts import IbContractDetails, trade_date_start_ns
 from outcry.feeds.ibkr.history import History, plan_history
 from outcry.feeds.ibkr.tick_subscription import TickSubscription
@@ -53,7 +54,7 @@ class Stream:
         """
         self._since_ns = since_ns
         channel = self._session.subscribe(self._found)
-        refining: asyncio.Task[None] | None = None
+        refining = BackgroundTasks()
         try:
             async for event in join_history_and_live(
                 self._before, self._live(channel), lambda: self._tws_time_ns + _CUT_NS
@@ -64,11 +65,9 @@ class Stream:
                 yield CaughtUp(event.at_ns, self._plan.quality)
                 began = answered_ns or trade_date_start_ns(self._found, event.at_ns)
                 self._owed[:] = [start for start in self._owed if start >= began]
-                refining = asyncio.create_task(self._refine(channel))
+                refining.start("tws refining", self._refine(channel))
         finally:
-            if refining is not None:
-                refining.cancel()
-                await asyncio.wait({refining})
+            await refining.stop()
             self._session.unsubscribe(channel)
 
     async def _live(self, channel: TickSubscription) -> AsyncGenerator[Event, None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outcry.base.clock import Clock
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.ibkr import error_codes
 from outcry.feeds.ibkr.contracts import ContractQuery, IbContractDetails
@@ -56,7 +57,7 @@ class IbkrSession:
         #: The pending request for the time, shared by all callers.
         self._time: asyncio.Future[int] | None = None
         self._heard_s = 0.0
-        self._watch: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
 
     # -- connection
 
@@ -74,7 +75,7 @@ class IbkrSession:
             await self._tws.close()
             raise
         self._heard_s = asyncio.get_running_loop().time()
-        self._watch = asyncio.create_task(self._beat())
+        self._tasks.start("tws heartbeats", self._beat())
 
     @property
     def open(self) -> bool:
@@ -84,9 +85,7 @@ class IbkrSession:
     async def close(self) -> None:
         """Close the connection."""
         self._fail(FeedLost("closed", "the feed was closed"))
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        await self._tasks.stop()
         await self._tws.close()
 
     async def _beat(self) -> None:

@@ -20,6 +20,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from websockets.exceptions import ConnectionClosed
 
 from outcry.base.clock import Clock
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.massive.protocol import (
     WELL,
     Answer,
@@ -85,8 +86,8 @@ class Socket:
             secure=scheme == "wss",
             custom_json=self,
         )
-        self._running = asyncio.create_task(self._run())
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._running = self._tasks.start("massive reader", self._run())
 
     # -- the library's JSON module, with which it reads the greeting and the login reply itself
 
@@ -109,7 +110,7 @@ class Socket:
 
     async def signed_in(self) -> None:
         """Wait for the login reply. Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
-        answered = asyncio.create_task(self._signed_in.wait())
+        answered = asyncio.ensure_future(self._signed_in.wait())
         try:
             async with asyncio.timeout(SIGN_IN_S / self._speedup):
                 await asyncio.wait({answered, self._running}, return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +123,7 @@ class Socket:
         if problem is not None:
             await self.close()
             raise problem
-        self._beating = asyncio.create_task(self._beat())
+        self._tasks.start("massive heartbeats", self._beat())
 
     async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
         """Wait until a subscription is confirmed, which lasts as long as the connection.
@@ -143,14 +144,10 @@ class Socket:
     async def close(self) -> None:
         """Close the connection."""
         self.board.fail(FeedLost("closed"))
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait({self._beating})
         if self._client.websocket is not None:
             await self._client.close()
             await asyncio.wait({self._running}, timeout=1)
-        self._running.cancel()
-        await asyncio.wait({self._running})
+        await self._tasks.stop()
         await asyncio.sleep(0)  # the library's reconnect loop needs one more step to end
 
     async def _run(self) -> None:

@@ -24,6 +24,8 @@ from websockets.exceptions import WebSocketException
 
 from outcry.base.clock import Clock
 from outcry.base.http_client import system_resolution
+from outcry.base.log_events import discard
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.projectx.protocol import parse_volume_counter, trade_rows
 from outcry.feeds.redirects import redirect_refused, refusing_redirects
 from outcry.feeds.response_body import read_body
@@ -67,15 +69,10 @@ class _Transport(WebsocketTransport):
             await self._handshake(connection)
             self._ws = self.connection = connection
             self.received_s = asyncio.get_running_loop().time()
-            keeping = asyncio.create_task(self._keepalive(connection))
-            try:
+            async with BackgroundTasks(discard) as tasks:  # the reader reports the lost connection
+                tasks.start("projectx keep-alive", self._keepalive(connection))
                 await self._set_state(ConnectionState.connected)
                 await self._process(connection)
-            finally:
-                keeping.cancel()
-                await asyncio.wait({keeping})
-                if not keeping.cancelled():
-                    keeping.exception()  # retrieve it: the reader reports the lost connection
 
     async def _negotiate(self) -> None:
         """Request the connection id. The client's own negotiation would follow redirects, even to another host."""
@@ -130,8 +127,8 @@ class Hub:
         self._client.on("GatewayLogout", self._on_logout)
         self._client.on_open(self._on_open)
         self._client.on_error(_nothing)  # each subscription handles its own error
-        self._run_task = asyncio.create_task(self._run())
-        self._heartbeat_task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._run_task = self._tasks.start("projectx hub", self._run())
 
     @property
     def open(self) -> bool:
@@ -143,7 +140,7 @@ class Hub:
 
         Raises `CredentialsRejected` for a rejected token, `FeedLost` and `TimeoutError`.
         """
-        ready = asyncio.create_task(self._ready.wait())
+        ready = asyncio.ensure_future(self._ready.wait())
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S / self._speedup):
                 await asyncio.wait({ready, self._run_task}, return_when=asyncio.FIRST_COMPLETED)
@@ -157,7 +154,7 @@ class Hub:
         if self.board.problem is not None:
             await self.close()
             raise self.board.problem
-        self._heartbeat_task = asyncio.create_task(self._send_heartbeats())
+        self._tasks.start("projectx heartbeats", self._send_heartbeats())
 
     async def subscribed(self, contract_id: str, channel: StreamChannel) -> None:
         """Subscribe to a contract and wait for the confirmation; the subscription lasts as long as the connection."""
@@ -189,11 +186,7 @@ class Hub:
     async def close(self) -> None:
         """Close the connection."""
         self.board.fail(FeedLost("closed"))
-        if self._heartbeat_task is not None:
-            self._heartbeat_task.cancel()
-            await asyncio.wait({self._heartbeat_task})
-        self._run_task.cancel()
-        await asyncio.wait({self._run_task})
+        await self._tasks.stop()
 
     # -- messages
 

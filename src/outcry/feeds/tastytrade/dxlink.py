@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from outcry import __version__
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tastytrade.channel import FeedChannel, Message, error_of
 from outcry.feeds.tastytrade.rest import QuoteToken
@@ -53,7 +54,7 @@ class DxLinkConnection:
         self._failure: FeedLost | None = None
         self._heartbeat_s = float(KEEPALIVE_TIMEOUT_S)
         self._received_s = self._sent_s = asyncio.get_running_loop().time()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks()
 
     @property
     def open(self) -> bool:
@@ -73,8 +74,8 @@ class DxLinkConnection:
 
     def start(self) -> None:
         """Start reading and sending heartbeats; call it after the handshake."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._read()), loop.create_task(self._send_heartbeats())]
+        self._tasks.start("dxlink reader", self._read())
+        self._tasks.start("dxlink heartbeats", self._send_heartbeats())
 
     async def channel(self) -> FeedChannel:
         """Open a new channel, ready for subscriptions. Raises `FeedLost`."""
@@ -131,11 +132,7 @@ class DxLinkConnection:
     async def close(self) -> None:
         """Close the connection; may be called again."""
         self._fail(FeedLost("closed", "the connection was closed"))
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.stop()
         await self._ws.close()
 
     # -- reading and heartbeats

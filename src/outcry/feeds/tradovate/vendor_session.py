@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from outcry.base.clock import Clock
+from outcry.base.tasks import BackgroundTasks
 from outcry.feeds.inbox import copy_error
 from outcry.feeds.number_parsing import parse_lots
 from outcry.feeds.tradovate import protocol
@@ -72,9 +73,10 @@ class TradovateSession:
         self.heartbeat_clock = HeartbeatClock(clock, speedup)
         self._received_s = asyncio.get_running_loop().time()
         self._opened = asyncio.get_running_loop().create_future()
-        self._tasks = [
-            asyncio.ensure_future(work) for work in (self._read(), self._send_heartbeats(), self._renew())
-        ]
+        self._tasks = BackgroundTasks()
+        self._tasks.start("tradovate reader", self._read())
+        self._tasks.start("tradovate heartbeats", self._send_heartbeats())
+        self._tasks.start("tradovate token", self._renew())
 
     # -- lifecycle
 
@@ -99,10 +101,7 @@ class TradovateSession:
     async def close(self) -> None:
         """Close the socket and end all tasks."""
         self._lose(FeedLost("closed"))
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S / self._speedup):
                 await self._socket.close()
