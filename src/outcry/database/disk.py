@@ -96,10 +96,9 @@ class Disk:
             self._over.set()
 
     def _watch(self) -> None:
-        while True:
+        self.look()
+        while not self._over.wait(_INTERVAL_S):
             self.look()
-            if self._over.wait(_INTERVAL_S):
-                break
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -50,7 +50,7 @@ class Peers:
             return
         self._wanted[state.subject] = state
         if self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._divide())
+            self._asking = asyncio.ensure_future(self._divide())
         await asyncio.shield(self._asking)
 
     async def answer(self, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.calls import Answerer, BusDown, CallRefused, NobodyServes
 from outcry.cluster.nats.link import Link, bus_errors
 from outcry.cluster.nats.subscribing import subscribed
@@ -53,14 +54,14 @@ class NatsCalls:
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
         """Answer calls to a name until the block ends; unanswered callers then receive `NobodyServes`."""
-        under_way: dict[asyncio.Task[None], Msg] = {}
+        tasks, under_way = BackgroundTasks(self._report), dict[asyncio.Task[None], Msg]()
         ended = False
 
         async def take(message: Msg) -> None:
             if ended:
                 await self._reply(message, b"", _Kind.GONE)
                 return
-            task = asyncio.get_running_loop().create_task(self._answer(name, answer, message))
+            task = tasks.start(name, self._answer(name, answer, message))
             under_way[task] = message
             task.add_done_callback(under_way.pop)
 
@@ -70,9 +71,7 @@ class NatsCalls:
             finally:
                 ended = True
                 unanswered = list(under_way.items())
-                for task, _ in unanswered:
-                    task.cancel()
-                await asyncio.gather(*under_way, return_exceptions=True)
+                await tasks.stop()
                 for task, message in unanswered:
                     if task.cancelled():
                         await self._reply(message, b"", _Kind.GONE)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from outcry.base.log_events import LogEvent, Report
-from outcry.base.tasks import is_set_within
+from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.live.partitions import Turn
 
 #: The server releases a partition whose owner has sent no request for this long.
@@ -28,12 +28,16 @@ _BARRED_S = 1.0
 
 
 class LeaseCallbacks(NamedTuple):
-    """Functions that a lease calls. `give_back`: release the partition at the server, after `lost` has ended."""
+    """Functions that a lease calls, and the tasks in which it acquires partitions.
+
+    give_back: release the partition at the server, after `lost` has ended.
+    """
 
     gained: Turn
     lost: Turn
     give_back: Callable[["PartitionLease"], Awaitable[None]]
     report: Report
+    tasks: BackgroundTasks
 
 
 class PartitionLease:
@@ -108,7 +112,7 @@ class PartitionLease:
         """Start to acquire the partition unless that is under way; with `leaving`, release it."""
         if self.tenure is None:
             self._over.clear()
-            self.tenure = asyncio.get_running_loop().create_task(self._sit(duties))
+            self.tenure = duties.tasks.start(f"partition {self.number}", self._sit(duties))
 
     async def _sit(self, duties: LeaseCallbacks) -> None:
         try:

@@ -60,6 +60,7 @@ class NatsPartitions:
         self._lacking_s = math.inf
         self._ended = False
         self._duties: LeaseCallbacks | None = None
+        self._tenures = BackgroundTasks(report)
 
     @property
     def owned(self) -> frozenset[int]:
@@ -71,7 +72,7 @@ class NatsPartitions:
 
         `lost` is also called if `gained` raised or was cancelled; their errors are logged.
         """
-        self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report)
+        self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report, self._tenures)
         self._ended = False
         self._to_prepare.set()
         self._link.on_back.append(self._back)
@@ -97,12 +98,10 @@ class NatsPartitions:
         Other processes request them already, because this one is no longer counted.
         """
         self._ended = True
-        tenures: list[asyncio.Task[None]] = []
         for seat in self._seats:
             if seat.tenure is not None:
                 seat.leave()
-                tenures.append(seat.tenure)
-        await asyncio.gather(*tenures, return_exceptions=True)
+        await self._tenures.settle()
 
     async def _keep_seats(self) -> None:
         await self._link.up()

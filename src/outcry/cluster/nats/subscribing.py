@@ -24,7 +24,7 @@ async def subscribed(
     once, and messages arrive after the connection is established. At the end, `take` still receives the messages that
     the server has already sent.
     """
-    beginning = asyncio.get_running_loop().create_task(_subscribe(link, subject, take))
+    beginning = asyncio.ensure_future(_subscribe(link, subject, take))
     try:
         if link.connected:
             await asyncio.wait((beginning,))
