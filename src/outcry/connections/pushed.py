@@ -40,7 +40,7 @@ class PushedConnections:
         self._registry = registry
 
     def connections(self, user_id: int, others: Collection[str] = ()) -> Sequence[ConnectionRow]:
-        """Return the feeds that a user's programs push, as connections, oldest first.
+        """Return the feeds that a user's programs push, as connections, sorted by name.
 
         Feeds named in `others` are left out. `since_ns`: the feed's newest reported time.
         """

@@ -106,7 +106,7 @@ def _moved(path: Path, at: int, torn: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive valid frames: bytes `start` to `end` of a file, entries `first` to `until` (exclusive)."""
+    """A run of consecutive valid frames: bytes `start` to `end` of a file, entries `first` to `until` (exclusive)."""
 
     start: int
     end: int
