@@ -4,11 +4,7 @@ An entry is valid for one scope (what a caller may see), at one revision of the 
 Errors are not cached. The answer of a live session is cached once for all callers; the entries of their scopes refer to
 it.
 
-Answers are cached here only. Other modules cache parts of a request's handling:
-
-- `auth.Authenticator` caches the caller of a key, for one generation.
-- `api.dispatch` caches parsed query strings.
-- `fastpath.FastPathCache` caches the bytes of whole requests. They refer to entries here and end with them.
+Answers are cached here only. Decision record 0058 lists all caches on a request's way and when each ends.
 """
 
 import asyncio
