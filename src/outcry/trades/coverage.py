@@ -10,6 +10,8 @@ from outcry.market.calendar import Session
 from outcry.market.units import NANOS_PER_MINUTE
 
 GRACE_NS = 5 * NANOS_PER_MINUTE
+#: More gaps than this are merged into one.
+_MAX_GAPS = 256
 
 #: Start and end (ns UTC) of a time for which a recording is complete.
 Span = tuple[int, int]
@@ -43,3 +45,33 @@ def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
                 found.append((at, first))
             at = max(at, last)
     return found
+
+
+def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
+    """Merge gaps that touch. Too many gaps become a single one, and nothing between them counts as complete."""
+    found: list[Span] = []
+    for first_ns, last_ns in sorted(gaps):
+        if found and first_ns <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last_ns))
+        else:
+            found.append((first_ns, last_ns))
+    return found if len(found) <= _MAX_GAPS else [(found[0][0], max(last for _, last in found))]
+
+
+def without_gaps(span: Span, gaps: Iterable[Span]) -> list[Span]:
+    """Return the parts of a span outside gaps.
+
+    They are cut so far apart that `joined` cannot close a gap.
+    """
+    spans = [span]
+    for gap_from_ns, gap_to_ns in gaps:
+        spans = [
+            part
+            for start_ns, end_ns in spans
+            for part in (
+                (start_ns, min(end_ns, gap_from_ns, gap_to_ns - GRACE_NS - 1)),
+                (max(start_ns, gap_to_ns), end_ns),
+            )
+            if part[0] < part[1]
+        ]
+    return spans
