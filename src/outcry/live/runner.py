@@ -1,37 +1,22 @@
-"""Runs one stream: reads a feed's events, logs and applies them, and shows the result in the registry.
-
-A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
-replayed sessions then agree.
-"""
+"""Runs one stream: reads a feed's events, logs and applies them, and shows the result in the registry."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import Executor
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from datetime import date
 from typing import cast
 
 import numpy as np
 
-from outcry.base.clock import Clock
 from outcry.live import entries
-from outcry.live.alert_queue import AlertQueue
-from outcry.live.alert_row import alert_row
 from outcry.live.columns import columns_of
 from outcry.live.gap_tracker import GapTracker
-from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
-from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
+from outcry.live.health import Phase, Sign
+from outcry.live.history_start import answered_begin_ns, begin_ns
 from outcry.live.intake import MAX_AHEAD_NS, Intake, SessionRows, TradingPeriod
-from outcry.live.logged import LoggedStream
-from outcry.live.model import AlertRow, StreamKey, TradeLog
-from outcry.live.registry import Availability, Channel, Registry
-from outcry.live.stream import Outcome
-from outcry.market.alerts.machine import Fired
-from outcry.market.calendar import Calendar, Session, SessionKind
-from outcry.market.opening import Opening
+from outcry.live.live_stream import LiveStream, StreamServices
+from outcry.live.model import StreamKey
 from outcry.trades import feed as ports
-from outcry.trades.records import Quality, Rows
+from outcry.trades.records import Rows
 from outcry.trades.session_index import SessionIndex
 from outcry.trades.validation import fault_of
 from outcry.trades.volume_gap_check import VolumeGapCheck
@@ -44,30 +29,11 @@ _AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
 _EVENTS_PER_WAIT = 256
 #: The longest time a stream uses the event loop without a pause, as far as one event can be split.
 _LONGEST_TURN_S = 0.004
-#: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
-_UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
 #: Reasons that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
 
 
-@dataclass(frozen=True, slots=True)
-class StreamServices:
-    """The functions that every runner of an engine uses.
-
-    opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
-    returns True once it is stored. alerts: takes the alerts of streams.
-    """
-
-    log: TradeLog
-    registry: Registry
-    clock: Clock
-    calendar: Calendar
-    opening: Openings
-    store: Callable[["Runner", str], Awaitable[bool]]
-    alerts: AlertQueue
-
-
-class Runner:
+class Runner(LiveStream):
     """Runs one stream: receives a feed's rows, logs them, and stores completed sessions.
 
     Call it on the event loop; only the view is computed on other threads. index: the calendar of the product. life:
@@ -77,122 +43,14 @@ class Runner:
     def __init__(
         self, key: StreamKey, tick_e9: int, index: SessionIndex, life: TradingPeriod, services: StreamServices
     ) -> None:
-        self.key, self._life, self._services = key, life, services
-        self.name = key.text
-        self._tick_e9 = tick_e9
-        self.stream = LoggedStream(key.text, tick_e9, services.log)
-        self.channel = Channel(key, simulated=False, peek=self.stream.view)
+        super().__init__(key, tick_e9, life, services)
         self._gaps = GapTracker(self.stream, services.calendar, key.contract.root)
         self.intake = Intake(tick_e9, index, self._day, life)
-        self.health = Health()
-        self.saved_position = 0
-        #: When this process acquired the stream.
-        self.since_ns = services.clock.now_ns()
-        self._store_lock = asyncio.Lock()
         #: Minutes known from bars alone, for a feed that is about to start.
         self.barred_ns: tuple[int, ...] = ()
-        #: The code of the last loss, and whether the feed refused the login.
-        self.lost_code = ""
-        self.login_refused = False
-        self._beat_ns = 0
+        #: When this stream last let other tasks run (time of the event loop).
         self._since_s = 0.0
-        self._drifts = self._unlogged = False
         self._volume, self._lots = VolumeGapCheck(), 0
-        self._days: dict[date, entries.Day] = {}
-
-    # -- state
-
-    def _applied(self, outcome: Outcome) -> None:
-        """Update the registry after an entry was applied, and queue the alerts that it fired."""
-        self.channel.version += 1
-        if outcome.fired:
-            rows = [self._alert_row(opening, fired) for opening, fired in outcome.fired]
-            self._services.alerts.add(self.name, self.stream.position, rows)
-
-    def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
-        """Return the alert as stored, with its recording time if that is not the present.
-
-        For a feed with its own clock, at any speed, that is the feed's current time. A simulated market includes the
-        time before this process started, and an alert of that time counts as recorded when it fired.
-        """
-        stream = self.stream
-        row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
-        if stream.simulated and row.at_ns < self.since_ns:
-            return replace(row, recorded_ns=row.at_ns)
-        return replace(row, recorded_ns=self.market_ns) if stream.own_clock else row
-
-    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
-        """Restore the stream from a snapshot and its log, which is read on `thread`.
-
-        Sessions that had ended but were not stored stay pending. Raises `LogDamaged`, `OSError`.
-        """
-        if snapshot is not None and self.stream.restore(*snapshot):
-            self.saved_position = snapshot[0]
-        async with aclosing(self.stream.replay(thread)) as outcomes:
-            async for outcome in outcomes:
-                self._applied(outcome)
-        self.channel.simulated = self.stream.simulated
-        self.channel.version += 1
-
-    @property
-    def market_ns(self) -> int:
-        """The time by the feed's clock (ns UTC): the present, or the time that a replay or simulation has reached."""
-        if self.stream.own_clock:
-            return max(self._beat_ns, self.stream.time_ns)
-        return self._services.clock.now_ns()
-
-    @property
-    def expired(self) -> bool:
-        """Whether the contract does not trade any more."""
-        return self.market_ns >= self._life[1]
-
-    @property
-    def quality(self) -> Quality:
-        """The worst quality of the data that the current or last session is computed from."""
-        current = self.stream.current
-        ladder = current.ladder() if current else None
-        return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
-
-    @property
-    def ended(self) -> bool:
-        """Whether the feed reported that it has ended for good."""
-        return self.health.phase is Phase.ENDED
-
-    def update_availability(self, now_s: float) -> None:
-        """Determine whether the stream answers live, and update the registry. now_s: time of the event loop."""
-        market_ns = self.market_ns
-        root = self.key.contract.root
-        current = self.stream.current
-        trade_date = self._services.calendar.trade_date_at(root, market_ns)
-        if trade_date is None and current is not None:
-            trade_date = current.opening.trade_date
-        reason = self._reason(now_s, market_ns)
-        self._services.registry.set_availability(
-            self.channel, Availability(reason == "live", reason, market_ns, trade_date)
-        )
-
-    def _reason(self, now_s: float, market_ns: int) -> str:
-        """Return the stable code of why the stream is not answered live; `live` if it is."""
-        trouble = self.health.trouble(now_s)
-        if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
-            return "log_stalled"
-        if trouble:
-            return trouble
-        session = self._services.calendar.session_at(self.key.contract.root, market_ns)
-        current = self.stream.current
-        if session is None:
-            return "closed"
-        if current is None or current.empty or current.opening.open_ns != session.open_ns:
-            return "no_trades"
-        if self.stream.degraded:
-            return "degraded"
-        if self.stream.lacks_beginning(current.opening):
-            return "incomplete"
-        if self.health.market_stale(market_ns, self.stream.latest_ns):
-            return "stale_market"
-        if current.opening.prior is None:
-            return "no_prior"
-        return "live" if current.opening.front else "not_front"
 
     # -- the feed
 
@@ -261,10 +119,6 @@ class Runner:
             if not self.ended:
                 health.take(Sign.BROKE)
             self.update_availability(loop.time())
-
-    async def persisted(self) -> None:
-        """Wait until the log has persisted every entry. Raises `LogTakenOver`."""
-        await self.stream.persisted()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
         """Raise `FeedLost` for an event with an impossible time, because it would end current sessions.
@@ -380,42 +234,6 @@ class Runner:
         if self.stream.due_ns <= at_ns:
             self.log(entries.Mark(at_ns))
 
-    async def _pass_deadlines(self, at_ns: int) -> None:
-        """Store each session and trade date that has been over for five minutes at a given time (ns UTC)."""
-        while self.stream.deadline_ns <= at_ns:
-            for what in self.log(entries.Mark(self.stream.deadline_ns)):
-                await self._store(what)
-
-    async def _store(self, what: str) -> None:
-        """Store a completed session or trade date once; concurrent callers wait until it is stored."""
-        async with self._store_lock:
-            if what not in self.stream.pending or not await self._services.store(self, what):
-                return
-            current = self.stream.current
-            if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
-                opening = await self._services.opening(self.key, current.opening.session, None)
-                if opening != current.opening:
-                    self.log(entries.Opened(opening.dump()))
-            self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
-
-    async def _open(self, session: Session) -> None:
-        """Open the session that a row belongs to, if that session comes after the current one."""
-        current = self.stream.current
-        if current is not None and session.open_ns <= current.opening.open_ns:
-            return
-        night: tuple[int, int] | None = None
-        if (
-            current is not None
-            and current.opening.kind is SessionKind.ETH
-            and current.opening.trade_date == session.trade_date
-            and not self.stream.lacks_beginning(current.opening)
-        ):
-            ladder = current.ladder()
-            night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
-        opening = await self._services.opening(self.key, session, night)
-        self.health.session_changed()
-        self.log(entries.Opened(opening.dump()))
-
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
             self._log_gap(self._gaps.after_interruption(caps, before_ns, event.at_ns))
@@ -441,76 +259,6 @@ class Runner:
         hole = self._volume.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
             self._log_gap(self._gaps.new(*hole, "volume counter"))
-
-    def _day(self, trade_date: date) -> entries.Day:
-        if trade_date not in self._days:
-            (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
-            self._days = {
-                trade_date: entries.Day(str(trade_date), found.close_ns),
-                **dict(list(self._days.items())[:3]),
-            }
-        return self._days[trade_date]
-
-    # -- supervision
-
-    async def store_pending(self) -> None:
-        """Store sessions and trade dates that could not be stored when they ended."""
-        for what in list(self.stream.pending):
-            await self._store(what)
-
-    def lost_for_s(self, now_s: float) -> float:
-        """Return for how long (seconds) nothing was received from a lost feed; 0 if it is not lost."""
-        return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
-
-    def drifted(self) -> int | None:
-        """Return how far (ns) the feed's clock differs from ours when that first exceeds the limit, else None."""
-        drift_ns = self.health.drift_ns
-        latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
-        drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
-        first = drifts and not self._drifts
-        self._drifts = drifts
-        return drift_ns if first else None
-
-    def log_trouble(self) -> str | None:
-        """Return why the log has stalled if that is new, an empty text if it works again, None if nothing changed."""
-        problem = self._services.log.stalled(self.name)
-        if (problem is not None) == self._unlogged:
-            return None
-        self._unlogged = problem is not None
-        return problem or ""
-
-    def asked(self) -> None:
-        """Clear an earlier refusal, because the feed is about to be opened again."""
-        if self.health.phase is Phase.REFUSED:
-            self.health.take(Sign.OPENED)
-        self.lost_code, self.login_refused = "", False
-
-    def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
-        """Record that the feed refuses this stream, or that no process follows it.
-
-        code: the reason; login: whether the login failed.
-        """
-        self.health.refusal, self.login_refused = code, login
-        if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes
-            self.health.take(Sign.REFUSED)
-        self.update_availability(now_s)
-
-    # -- one entry
-
-    def log(self, entry: entries.LogEntry) -> list[str]:
-        """Log an entry, apply it and pass on the alerts it fired; return the sessions and trade dates it ended.
-
-        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
-        """
-        outcome = self.stream.log(entry)
-        self._applied(outcome)
-        return outcome.ended
-
-    def _begin_day(self, day: entries.Day) -> None:
-        """Start a new log file with the first row of a trade date."""
-        stream = self.stream
-        if stream.cut_before(day):
-            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
 
     def _log_trades(self, day: entries.Day, rows: Rows) -> None:
         columns = columns_of(rows, self._tick_e9, self.stream.lag_ns)

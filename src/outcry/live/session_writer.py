@@ -11,9 +11,9 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.archive import Archive
+from outcry.live.live_stream import LiveStream
 from outcry.live.model import LogTakenOver, TradeLog
 from outcry.live.recorder import RETRY_S
-from outcry.live.runner import Runner
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.tape import TapeDamaged, TapeInUse
 
@@ -32,22 +32,22 @@ class SessionWriter:
         """Stop the thread."""
         self._thread.shutdown()
 
-    async def store(self, runner: Runner, what: str) -> bool:
+    async def store(self, live: LiveStream, what: str) -> bool:
         """Store every session and trade date of a stream that has ended; return False if that must be repeated.
 
         Raises `LogTakenOver`.
         """
-        stream = runner.stream
+        stream = live.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
         days = {day for day, _ in stream.days}
-        await runner.persisted()
+        await live.persisted()
 
         def work() -> None:
-            frames = self._log.read(runner.name, 0)
+            frames = self._log.read(live.name, 0)
             entries = [log.decode(frame) for frame in frames if frame.first < position]
             of_days = log.of_days(entries, days)
             self._archive.store(
-                runner.key, of_days, covered, settled_ns, lambda: self._log.check_ownership(runner.name)
+                live.key, of_days, covered, settled_ns, lambda: self._log.check_ownership(live.name)
             )
 
         loop = asyncio.get_running_loop()
@@ -57,27 +57,27 @@ class SessionWriter:
                 await loop.run_in_executor(self._thread, work)
             except (StoreBusy, TapeInUse) as problem:
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
-                    self._report_problem(LogEvent.SESSION_NOT_STORED_YET, runner, what, problem)
+                    self._report_problem(LogEvent.SESSION_NOT_STORED_YET, live, what, problem)
                     return False
                 await asyncio.sleep(RETRY_S / self._speedup)
             except LogTakenOver:
-                runner.stream.close()
+                live.stream.close()
                 raise
             except FileRefused as problem:  # it will never be accepted, so it is not retried
-                self._report_problem(LogEvent.SESSION_REJECTED, runner, what, problem)
+                self._report_problem(LogEvent.SESSION_REJECTED, live, what, problem)
                 return True
             except OSError as problem:  # a full disk: retry, because the next session refers to this one
                 if not reported:
-                    self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
+                    self._report_problem(LogEvent.SESSION_STORE_FAILED, live, what, problem)
                 reported = True
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
                     return False
                 await asyncio.sleep(RETRY_S / self._speedup)
             except TapeDamaged as problem:
-                self._report_problem(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
+                self._report_problem(LogEvent.SESSION_STORE_FAILED, live, what, problem)
                 return False
             else:
                 return True
 
-    def _report_problem(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
-        self._report(event, stream=runner.name, what=what, problem=str(problem))
+    def _report_problem(self, event: LogEvent, live: LiveStream, what: str, problem: Exception) -> None:
+        self._report(event, stream=live.name, what=what, problem=str(problem))

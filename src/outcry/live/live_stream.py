@@ -1,0 +1,278 @@
+"""A stream with its log and fold: its sessions, the health of its feed, and the availability that readers see.
+
+A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
+replayed sessions then agree.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import date
+
+from outcry.base.clock import Clock
+from outcry.live import entries
+from outcry.live.alert_queue import AlertQueue
+from outcry.live.alert_row import alert_row
+from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
+from outcry.live.history_start import Openings
+from outcry.live.intake import TradingPeriod
+from outcry.live.logged import LoggedStream
+from outcry.live.model import AlertRow, StreamKey, TradeLog
+from outcry.live.registry import Availability, Channel, Registry
+from outcry.live.stream import Outcome
+from outcry.market.alerts.machine import Fired
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.opening import Opening
+from outcry.trades.records import Quality
+
+#: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
+_UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
+
+
+@dataclass(frozen=True, slots=True)
+class StreamServices:
+    """The functions that every runner of an engine uses.
+
+    opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
+    returns True once it is stored. alerts: takes the alerts of streams.
+    """
+
+    log: TradeLog
+    registry: Registry
+    clock: Clock
+    calendar: Calendar
+    opening: Openings
+    store: Callable[["LiveStream", str], Awaitable[bool]]
+    alerts: AlertQueue
+
+
+class LiveStream:
+    """A stream whose changes readers see in the registry. Call it on the event loop.
+
+    tick_e9: the tick of the product (price in 10⁻⁹). life: when the contract can trade (ns UTC).
+    """
+
+    def __init__(self, key: StreamKey, tick_e9: int, life: TradingPeriod, services: StreamServices) -> None:
+        self.key, self.name = key, key.text
+        self._tick_e9, self._life, self._services = tick_e9, life, services
+        self.stream = LoggedStream(key.text, tick_e9, services.log)
+        self.channel = Channel(key, simulated=False, peek=self.stream.view)
+        self.health = Health()
+        self.saved_position = 0
+        #: When this process acquired the stream.
+        self.since_ns = services.clock.now_ns()
+        #: The code of the last loss, and whether the feed refused the login.
+        self.lost_code = ""
+        self.login_refused = False
+        #: The newest time (ns UTC) that the feed has reported without a trade.
+        self._beat_ns = 0
+        self._drifts = self._unlogged = False
+        self._store_lock = asyncio.Lock()
+        #: Trade dates used last.
+        self._days: dict[date, entries.Day] = {}
+
+    # -- entries
+
+    def log(self, entry: entries.LogEntry) -> list[str]:
+        """Log an entry, apply it and pass on the alerts it fired; return the sessions and trade dates it ended.
+
+        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
+        """
+        outcome = self.stream.log(entry)
+        self._applied(outcome)
+        return outcome.ended
+
+    async def persisted(self) -> None:
+        """Wait until the log has persisted every entry. Raises `LogTakenOver`."""
+        await self.stream.persisted()
+
+    def _applied(self, outcome: Outcome) -> None:
+        """Update the registry after an entry was applied, and queue the alerts that it fired."""
+        self.channel.version += 1
+        if outcome.fired:
+            rows = [self._alert_row(opening, fired) for opening, fired in outcome.fired]
+            self._services.alerts.add(self.name, self.stream.position, rows)
+
+    def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
+        """Return the alert as stored, with its recording time if that is not the present.
+
+        For a feed with its own clock, at any speed, that is the feed's current time. A simulated market includes the
+        time before this process started, and an alert of that time counts as recorded when it fired.
+        """
+        stream = self.stream
+        row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
+        if stream.simulated and row.at_ns < self.since_ns:
+            return replace(row, recorded_ns=row.at_ns)
+        return replace(row, recorded_ns=self.market_ns) if stream.own_clock else row
+
+    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
+        """Restore the stream from a snapshot and its log, which is read on `thread`.
+
+        Sessions that had ended but were not stored stay pending. Raises `LogDamaged`, `OSError`.
+        """
+        if snapshot is not None and self.stream.restore(*snapshot):
+            self.saved_position = snapshot[0]
+        async with aclosing(self.stream.replay(thread)) as outcomes:
+            async for outcome in outcomes:
+                self._applied(outcome)
+        self.channel.simulated = self.stream.simulated
+        self.channel.version += 1
+
+    @property
+    def market_ns(self) -> int:
+        """The time by the feed's clock (ns UTC): the present, or the time that a replay or simulation has reached."""
+        if self.stream.own_clock:
+            return max(self._beat_ns, self.stream.time_ns)
+        return self._services.clock.now_ns()
+
+    @property
+    def expired(self) -> bool:
+        """Whether the contract does not trade any more."""
+        return self.market_ns >= self._life[1]
+
+    @property
+    def quality(self) -> Quality:
+        """The worst quality of the data that the current or last session is computed from."""
+        current = self.stream.current
+        ladder = current.ladder() if current else None
+        return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
+
+    @property
+    def ended(self) -> bool:
+        """Whether the feed reported that it has ended for good."""
+        return self.health.phase is Phase.ENDED
+
+    def update_availability(self, now_s: float) -> None:
+        """Determine whether the stream answers live, and update the registry. now_s: time of the event loop."""
+        market_ns = self.market_ns
+        root = self.key.contract.root
+        current = self.stream.current
+        trade_date = self._services.calendar.trade_date_at(root, market_ns)
+        if trade_date is None and current is not None:
+            trade_date = current.opening.trade_date
+        reason = self._reason(now_s, market_ns)
+        self._services.registry.set_availability(
+            self.channel, Availability(reason == "live", reason, market_ns, trade_date)
+        )
+
+    def _reason(self, now_s: float, market_ns: int) -> str:
+        """Return the stable code of why the stream is not answered live; `live` if it is."""
+        trouble = self.health.trouble(now_s)
+        if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
+            return "log_stalled"
+        if trouble:
+            return trouble
+        session = self._services.calendar.session_at(self.key.contract.root, market_ns)
+        current = self.stream.current
+        if session is None:
+            return "closed"
+        if current is None or current.empty or current.opening.open_ns != session.open_ns:
+            return "no_trades"
+        if self.stream.degraded:
+            return "degraded"
+        if self.stream.lacks_beginning(current.opening):
+            return "incomplete"
+        if self.health.market_stale(market_ns, self.stream.latest_ns):
+            return "stale_market"
+        if current.opening.prior is None:
+            return "no_prior"
+        return "live" if current.opening.front else "not_front"
+
+    # -- sessions and trade dates
+
+    async def _pass_deadlines(self, at_ns: int) -> None:
+        """Store each session and trade date that has been over for five minutes at a given time (ns UTC)."""
+        while self.stream.deadline_ns <= at_ns:
+            for what in self.log(entries.Mark(self.stream.deadline_ns)):
+                await self._store(what)
+
+    async def _store(self, what: str) -> None:
+        """Store a completed session or trade date once; concurrent callers wait until it is stored."""
+        async with self._store_lock:
+            if what not in self.stream.pending or not await self._services.store(self, what):
+                return
+            current = self.stream.current
+            if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
+                opening = await self._services.opening(self.key, current.opening.session, None)
+                if opening != current.opening:
+                    self.log(entries.Opened(opening.dump()))
+            self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
+
+    async def _open(self, session: Session) -> None:
+        """Open the session that a row belongs to, if that session comes after the current one."""
+        current = self.stream.current
+        if current is not None and session.open_ns <= current.opening.open_ns:
+            return
+        night: tuple[int, int] | None = None
+        if (
+            current is not None
+            and current.opening.kind is SessionKind.ETH
+            and current.opening.trade_date == session.trade_date
+            and not self.stream.lacks_beginning(current.opening)
+        ):
+            ladder = current.ladder()
+            night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
+        opening = await self._services.opening(self.key, session, night)
+        self.health.session_changed()
+        self.log(entries.Opened(opening.dump()))
+
+    async def store_pending(self) -> None:
+        """Store sessions and trade dates that could not be stored when they ended."""
+        for what in list(self.stream.pending):
+            await self._store(what)
+
+    def _day(self, trade_date: date) -> entries.Day:
+        if trade_date not in self._days:
+            (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
+            self._days = {
+                trade_date: entries.Day(str(trade_date), found.close_ns),
+                **dict(list(self._days.items())[:3]),
+            }
+        return self._days[trade_date]
+
+    def _begin_day(self, day: entries.Day) -> None:
+        """Start a new log file with the first row of a trade date."""
+        stream = self.stream
+        if stream.cut_before(day):
+            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
+
+    # -- the feed's health
+
+    def lost_for_s(self, now_s: float) -> float:
+        """Return for how long (seconds) nothing was received from a lost feed; 0 if it is not lost."""
+        return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
+
+    def drifted(self) -> int | None:
+        """Return how far (ns) the feed's clock differs from ours when that first exceeds the limit, else None."""
+        drift_ns = self.health.drift_ns
+        latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
+        drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
+        first = drifts and not self._drifts
+        self._drifts = drifts
+        return drift_ns if first else None
+
+    def log_trouble(self) -> str | None:
+        """Return why the log has stalled if that is new, an empty text if it works again, None if nothing changed."""
+        problem = self._services.log.stalled(self.name)
+        if (problem is not None) == self._unlogged:
+            return None
+        self._unlogged = problem is not None
+        return problem or ""
+
+    def asked(self) -> None:
+        """Clear an earlier refusal, because the feed is about to be opened again."""
+        if self.health.phase is Phase.REFUSED:
+            self.health.take(Sign.OPENED)
+        self.lost_code, self.login_refused = "", False
+
+    def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
+        """Record that the feed refuses this stream, or that no process follows it.
+
+        code: the reason; login: whether the login failed.
+        """
+        self.health.refusal, self.login_refused = code, login
+        if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes
+            self.health.take(Sign.REFUSED)
+        self.update_availability(now_s)
