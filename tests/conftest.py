@@ -15,7 +15,7 @@ from sqlalchemy import Engine, PoolProxiedConnection
 from outcry.database.database import open_engine, sqlite_url
 from outcry.database.migrate import current, migrate
 
-pytest_plugins = ["tests.installations"]
+pytest_plugins = ["tests.installations", "tests.recordings.file_readers"]
 
 # Temporary files are in memory if there is room, because a disk takes 5 to 20 ms for each flush, and tests flush
 # thousands of times. Set TMPDIR to place them elsewhere.

@@ -1,4 +1,4 @@
-"""Whom an address stands for."""
+"""Networks by which client addresses are counted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The agent's file: what is refused before anybody is asked, in words that say what to do and hold no secret."""
+"""Configuration of the agent: errors are found before any connection, say what to do and contain no secret."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The agent with feeds that break, repeat, refuse and lie, against a service on a real socket."""
+"""The agent with feeds that break, repeat, refuse and send wrong data, and a service on a real socket."""
 
 import asyncio
 import errno

@@ -1,7 +1,7 @@
-"""Processes that follow one feed, at owners that die, fall silent or whose answers are lost: each trade counts once.
+"""Processes that follow one feed, with owners that die, hang or lose answers: each trade counts once.
 
-What happens is drawn from a seed. Many trades are alike in everything and share an instant, some processes have read on
-where others have not, and pushes are small, so that whatever dies, dies in the middle.
+Events are drawn from a seed. Many trades are identical and share a timestamp, processes have read to different
+positions, and pushes are small, so that faults interrupt them.
 """
 
 import asyncio

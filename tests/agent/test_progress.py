@@ -1,4 +1,4 @@
-"""What the way out shows of a service, queue by queue and on the whole."""
+"""Progress of sending to a service, by queue and in total."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A pusher against services that lie, dawdle, point elsewhere, or are not who they say they are."""
+"""A pusher with services that answer wrongly, slowly, with redirects, or without the expected identity."""
 
 import re
 import socket

@@ -1,6 +1,6 @@
-"""A queue of the spool between a feed and a service that comes and goes: what is sent, when, and what never is lost.
+"""One queue of the spool between a feed and a service with interruptions: what is sent, when, and no losses.
 
-Trades here are told apart by their price: the `n`-th is priced `n` and happens `n` seconds after the start.
+Trades are distinguished by their price: the `n`-th has price `n` and happens `n` seconds after the start.
 """
 
 import errno

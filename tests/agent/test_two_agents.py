@@ -1,4 +1,4 @@
-"""Two processes follow one feed of the operator's, and bring it to owners that die: each trade counts once."""
+"""Two processes follow one feed of the operator and push it to owners that die: each trade counts once."""
 
 from contextlib import ExitStack
 from dataclasses import replace

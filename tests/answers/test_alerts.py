@@ -1,4 +1,4 @@
-"""Alerts of today and of the past: whose, of what, in which order; and the sentences that tell of them."""
+"""Current and past alerts: visibility, filters, order, and their sentences."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a chart is given of the session open now, and how prices of a product are written."""
+"""Chart data of the open session, and price formats of products."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""Who sees what: owners, grants, embargo, rolls, names; over sessions imported from hand-written files."""
+"""Visibility of answers: owners, grants, embargo, rolls, symbols; with sessions imported from hand-written files."""
 
 from collections.abc import Callable
 from datetime import date

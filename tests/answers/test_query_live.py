@@ -1,4 +1,4 @@
-"""What is answered from a live feed, to whom, when not, and how often it is worked out.
+"""Answers from a live feed: who receives them, when there is none, and how often one is computed.
 
 Expected prices are those of `tests.sample_live_session`, times a tick of 0.25.
 """

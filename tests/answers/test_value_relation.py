@@ -1,4 +1,4 @@
-"""Where value lies against prior value, and how many prints lie on each side of the POC."""
+"""Position of value relative to prior value, and the number of prints on each side of the POC."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The server's secret: made once, and never replaced where anything rests on it."""
+"""The server's secret: created once, and never replaced while data depends on it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""First answers are prepared before anybody asks, the newest first, and never for longer than the start may take."""
+"""First answers are computed at the start, newest first, within the time limit of the start."""
 
 import io
 import json

@@ -1,5 +1,4 @@
-"""`outcry session` and `outcry sessions`, called as functions: their lines, their refusals, their exit
-statuses."""
+"""`outcry session` and `outcry sessions`, called as functions: output, errors and exit statuses."""
 
 import os
 from datetime import date

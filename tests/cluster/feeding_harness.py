@@ -141,9 +141,9 @@ class LocalCalls:
 class WiredCalls:
     """The same over a real NATS server, with a link of the process's own."""
 
-    def __init__(self, urls: str, told: list[str]) -> None:
+    def __init__(self, urls: str, reports: list[str]) -> None:
         def tell(event: str, **details: object) -> None:
-            told.append(f"{event} {details}")
+            reports.append(f"{event} {details}")
 
         self.link = Link(urls, tell)
         self._calls = NatsCalls(self.link, tell)
@@ -240,7 +240,7 @@ class FeedsProcess:
         installation: Installation,
         calls: Calls,
         parts: FeedFactory,
-        told: list[str],
+        reports: list[str],
         spools: Path,
         speedup: float = SPEEDUP,
     ) -> None:
@@ -249,7 +249,7 @@ class FeedsProcess:
         self.streams = RemoteStreams(
             self.spool, StreamOwnerClient(calls),
             Traded(installation.reference.universe, installation.reference.calendar, installation.clock),
-            installation.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), speedup,
+            installation.registry, lambda: True, lambda event, **details: reports.append(f"{event} {details}"), speedup,
         )  # fmt: skip
         self.supervisor = ConnectionSupervisor(self.streams, parts, several=True)
         self._tasks: list[asyncio.Task[None]] = []
@@ -273,7 +273,7 @@ class FeedsProcess:
 
 
 @dataclass
-class Cluster(brokers.Stage):
+class Cluster(brokers.BrokerHarness):
     """One user and one connection, as `brokers.Stage`, of several processes. `feeds`: those that bring it."""
 
     bus: Bus = field(default_factory=Bus)
@@ -291,7 +291,7 @@ class Cluster(brokers.Stage):
         """A process's way to the others."""
         if not self.urls:
             return LocalCalls(self.bus)
-        self.wired.append(await WiredCalls(self.urls, self.told).open())
+        self.wired.append(await WiredCalls(self.urls, self.reports).open())
         return self.wired[-1]
 
     async def begin_engine(self) -> None:
@@ -309,7 +309,7 @@ class Cluster(brokers.Stage):
             stores,
             market,
             installation.registry,
-            lambda event, **details: self.told.append(f"{event} {details}"),
+            lambda event, **details: self.reports.append(f"{event} {details}"),
             speedup=SPEEDUP,
         )
         self.owner = EngineProcess(self.engine, installation, await self.calls(), self.reserved)
@@ -329,7 +329,7 @@ class Cluster(brokers.Stage):
             self.installation,
             await self.calls(),
             self.parts,
-            self.told,
+            self.reports,
             Path(self.installation.settings.data) / "spools",
         )
         self.feeds.append(process)
@@ -360,29 +360,29 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
     connections; nothing is connected yet."""
     peer = peer or PunctualPeer()
     async with brokers.opened(folder, peer) as (installation, clock, tapes):
-        stage = _stage(installation, peer, clock, tapes)
-        stage.urls = urls
-        stage.web = await stage.calls()
-        web = RemoteConnections(stage.web)  # type: ignore[arg-type]
-        stage.connections = BrokerConnections(stage.parts, web, installation.registry)  # type: ignore[arg-type]
-        await stage.begin_engine()
+        harness = _build_harness(installation, peer, clock, tapes)
+        harness.urls = urls
+        harness.web = await harness.calls()
+        web = RemoteConnections(harness.web)  # type: ignore[arg-type]
+        harness.connections = BrokerConnections(harness.parts, web, installation.registry)  # type: ignore[arg-type]
+        await harness.begin_engine()
         for _ in range(2):
-            await stage.begin_feeds()
-        await stage.hand.give(stage.feeds[0].seat)
+            await harness.begin_feeds()
+        await harness.hand.give(harness.feeds[0].seat)
         try:
-            async with brokers.running(brokers._beat(stage), brokers._watch(stage), web.run()):
-                yield stage
+            async with brokers.running(brokers._beat(harness), brokers._watch(harness), web.run()):
+                yield harness
         finally:
-            for process in stage.feeds:
+            for process in harness.feeds:
                 with suppress(asyncio.CancelledError):
                     await process.stop()
-            assert stage.owner is not None
-            await stage.owner.stop()
-            for calls in stage.wired:
+            assert harness.owner is not None
+            await harness.owner.stop()
+            for calls in harness.wired:
                 await calls.cut()
 
 
-def _stage(installation: Installation, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
+def _build_harness(installation: Installation, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]
     adapter: BrokerAdapter = peer.adapter
     parts = FeedFactory(
         SqlConnectionStore(installation.database), installation.vault, {adapter.broker.id: adapter},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.engines.jetstream import JetStream
 from tests.cluster.feeding_harness import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
-from tests.feeds.broker_harness import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
+from tests.feeds.broker_harness import ES, MINUTE, NQ, OPEN_NS, SECOND, BrokerHarness, open_broker_harness
 from tests.timeouts import within
 
 from outcry.access.licences import OPERATOR
@@ -42,24 +42,24 @@ def run(
     folder: Path, work: Callable[[Cluster], Awaitable[None]], peer: PunctualPeer | None = None, urls: str = ""
 ) -> None:
     async def whole() -> None:
-        async with clustered(folder, peer, urls) as stage:
-            await within(work(stage), 180)
+        async with clustered(folder, peer, urls) as harness:
+            await within(work(harness), 180)
 
     asyncio.run(whole())
 
 
-def said(stage: Stage) -> list[tuple[str, str, int, int]]:
+def said(harness: BrokerHarness) -> list[tuple[str, str, int, int]]:
     """Every alert there is, in order of contract and time."""
-    rows = stage.installation.alerts.alerts([stage.user])
+    rows = harness.installation.alerts.alerts([harness.user])
     return sorted((row.contract, row.key, row.at_ns, row.price_e9) for row in rows)
 
 
-def folded(stage: Stage) -> list[tuple[str, str, bytes]]:
+def folded(harness: BrokerHarness) -> list[tuple[str, str, bytes]]:
     """Both sessions of the day of both products, as stored."""
     found = []
     for contract in (ES, NQ):
         for kind in SessionKind:
-            session = stage.session(contract, kind)
+            session = harness.session(contract, kind)
             assert session is not None
             found.append((contract.key, kind.value, bytes(session.profile)))
     return found
@@ -70,40 +70,40 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
     """What one process by itself makes of the day."""
 
     async def whole() -> tuple[list, list]:
-        async with staged(tmp_path_factory.mktemp("embedded"), PunctualPeer) as stage:
-            stage.connect()
-            await stage.until_phase(LIVE)
-            await stage.close_the_day()
-            stage.equals_the_tape()
-            return said(stage), folded(stage)
+        async with open_broker_harness(tmp_path_factory.mktemp("embedded"), PunctualPeer) as harness:
+            harness.connect()
+            await harness.until_phase(LIVE)
+            await harness.close_the_day()
+            harness.equals_the_tape()
+            return said(harness), folded(harness)
 
     return asyncio.run(within(whole(), 180))
 
 
-async def kill_all_day(stage: Cluster, chance: random.Random, moments: int) -> None:
+async def kill_all_day(harness: Cluster, chance: random.Random, moments: int) -> None:
     """The engine or the process that brings the feed dies, or hands over, at so many moments of the day."""
-    stage.connect()
-    await stage.until_phase(LIVE)
+    harness.connect()
+    await harness.until_phase(LIVE)
     for _ in range(moments):
-        await stage.play(stage.peer.now_ns + chance.randrange(5, 180) * SECOND)
-        await chance.choice([stage.kill_engine, stage.kill_feeds, stage.move])()
+        await harness.play(harness.peer.now_ns + chance.randrange(5, 180) * SECOND)
+        await chance.choice([harness.kill_engine, harness.kill_feeds, harness.move])()
         if chance.random() < 0.3:
-            await stage.peer.drop()
+            await harness.peer.drop()
         for _ in range(chance.randrange(8)):
             await asyncio.sleep(0)
-    await stage.caught()
-    await stage.until_phase(LIVE, 40)
-    await stage.close_the_day()
-    stage.equals_the_tape()
+    await harness.caught()
+    await harness.until_phase(LIVE, 40)
+    await harness.close_the_day()
+    harness.equals_the_tape()
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_the_day_is_the_tape_whoever_is_killed(
     tmp_path: Path, embedded: tuple[list, list], seed: int
 ) -> None:
-    async def work(stage: Cluster) -> None:
-        await kill_all_day(stage, random.Random(seed), 40)
-        assert (said(stage), folded(stage)) == embedded
+    async def work(harness: Cluster) -> None:
+        await kill_all_day(harness, random.Random(seed), 40)
+        assert (said(harness), folded(harness)) == embedded
 
     run(tmp_path, work)
 
@@ -111,9 +111,9 @@ def test_the_day_is_the_tape_whoever_is_killed(
 def test_the_day_is_the_tape_over_a_real_bus(
     tmp_path: Path, embedded: tuple[list, list], jetstream: JetStream
 ) -> None:
-    async def work(stage: Cluster) -> None:
-        await kill_all_day(stage, random.Random(3), 12)
-        assert (said(stage), folded(stage)) == embedded
+    async def work(harness: Cluster) -> None:
+        await kill_all_day(harness, random.Random(3), 12)
+        assert (said(harness), folded(harness)) == embedded
 
     run(tmp_path, work, urls=jetstream.urls)
 
@@ -123,36 +123,38 @@ def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_
     newest trade."""
     peer = PunctualPeer()
 
-    async def work(stage: Cluster) -> None:
-        stage.connect()
-        await stage.until_phase(LIVE)
+    async def work(harness: Cluster) -> None:
+        harness.connect()
+        await harness.until_phase(LIVE)
         begins_ns = OPEN_NS - (41 * 60 + 15) * MINUTE  # the overnight of the day before: from 16:15 on
         assert [since_ns for _, since_ns in peer.asked] == [begins_ns] * 2
-        await stage.play(stage.peer.now_ns + 5 * MINUTE)
-        await stage.caught()
-        known = {c: rows["ts_event"][rows["ts_event"] < stage.peer.now_ns] for c, rows in stage.tapes.items()}
-        await stage.move()
-        await stage.until(lambda: len(peer.asked) == 4, "the other process asks")
+        await harness.play(harness.peer.now_ns + 5 * MINUTE)
+        await harness.caught()
+        known = {
+            c: rows["ts_event"][rows["ts_event"] < harness.peer.now_ns] for c, rows in harness.tapes.items()
+        }
+        await harness.move()
+        await harness.until(lambda: len(peer.asked) == 4, "the other process asks")
         newest = {contract: int(times[-1]) for contract, times in known.items()}
         assert {contract: since_ns + 2 * SECOND for contract, since_ns in peer.asked[2:]} == newest
-        await stage.until_phase(LIVE)
-        assert stage.peer.logins == 2
-        assert not stage.feeds[0].spool.queues  # nothing is left where it ran before
+        await harness.until_phase(LIVE)
+        assert harness.peer.logins == 2
+        assert not harness.feeds[0].spool.queues  # nothing is left where it ran before
 
     run(tmp_path, work, peer)
 
 
 def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connection(tmp_path: Path) -> None:
-    async def work(stage: Cluster) -> None:
-        stage.connect(["ES"])
-        await stage.until_phase(LIVE)
-        assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
-        shown = stage.installation.registry
-        await stage.until(
-            lambda: [key.contract for key in shown.keys(stage.user)] == [NQ], "NQ alone is shown"
+    async def work(harness: Cluster) -> None:
+        harness.connect(["ES"])
+        await harness.until_phase(LIVE)
+        assert harness.connections.choose(harness.user, harness.id, ["NQ"], "other")
+        shown = harness.installation.registry
+        await harness.until(
+            lambda: [key.contract for key in shown.keys(harness.user)] == [NQ], "NQ alone is shown"
         )
-        await stage.until_phase(LIVE)
-        found = await stage.connections.check(stage.user, stage.id)
+        await harness.until_phase(LIVE)
+        found = await harness.connections.check(harness.user, harness.id)
         assert found is not None
         assert [(one.step, one.contract, one.passed) for one in found] == [
             (CheckStep.SIGN_IN, "", True),
@@ -160,38 +162,38 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
             (CheckStep.HISTORY, NQ.key, True),
             (CheckStep.LIVE, NQ.key, True),
         ]
-        logins = stage.peer.logins
+        logins = harness.peer.logins
         given = {"key": "memory-of-another"}
-        assert stage.connections.renew(stage.user, stage.id, given, stage.clock.now_ns())
-        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
-        assert stage.peer.logins == logins + 2  # asked twice, as a vendor's first no may be a hiccup
-        (channel,) = [seen.channel for seen in shown.channels(stage.scope)]
-        await stage.until(lambda: channel.availability.reason == stage.row.code, "the stream says why")
-        assert stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
-        await stage.until_phase(LIVE)
-        assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
-        await stage.until(lambda: not stage.peer.calls, "the vendor is left alone")
-        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
-        stage.id = 0
-        await stage.until(lambda: not shown.keys(stage.user), "nothing is shown")
-        assert not [said for said in stage.told if "failed" in said or "un" in said.split(" ")[0]]
+        assert harness.connections.renew(harness.user, harness.id, given, harness.clock.now_ns())
+        await harness.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        assert harness.peer.logins == logins + 2  # asked twice, as a vendor's first no may be a hiccup
+        (channel,) = [seen.channel for seen in shown.channels(harness.scope)]
+        await harness.until(lambda: channel.availability.reason == harness.row.code, "the stream says why")
+        assert harness.connections.renew(harness.user, harness.id, harness.peer.given, harness.clock.now_ns())
+        await harness.until_phase(LIVE)
+        assert harness.connections.pause(harness.user, harness.id, harness.clock.now_ns())
+        await harness.until(lambda: not harness.peer.calls, "the vendor is left alone")
+        assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
+        harness.id = 0
+        await harness.until(lambda: not shown.keys(harness.user), "nothing is shown")
+        assert not [said for said in harness.reports if "failed" in said or "un" in said.split(" ")[0]]
 
     run(tmp_path, work)
 
 
 def test_with_the_bus_away_from_the_pages_the_store_says_it_all_the_same(tmp_path: Path) -> None:
-    async def work(stage: Cluster) -> None:
-        assert stage.web is not None
-        await stage.web.cut()
-        stage.connect()
-        await stage.until_phase(LIVE)
-        logins = stage.peer.logins
-        assert stage.connections.resume(
-            stage.user, stage.id, stage.clock.now_ns()
+    async def work(harness: Cluster) -> None:
+        assert harness.web is not None
+        await harness.web.cut()
+        harness.connect()
+        await harness.until_phase(LIVE)
+        logins = harness.peer.logins
+        assert harness.connections.resume(
+            harness.user, harness.id, harness.clock.now_ns()
         )  # one that runs begins anew
-        await stage.until(lambda: stage.peer.logins == logins + 1, "it signs in anew")
-        await stage.until_phase(LIVE)
-        found = await stage.connections.check(stage.user, stage.id)
+        await harness.until(lambda: harness.peer.logins == logins + 1, "it signs in anew")
+        await harness.until_phase(LIVE)
+        found = await harness.connections.check(harness.user, harness.id)
         assert found is not None
         assert [(one.passed, one.code) for one in found] == [(False, "unreachable")]
 
@@ -201,17 +203,17 @@ def test_with_the_bus_away_from_the_pages_the_store_says_it_all_the_same(tmp_pat
 def test_a_contract_that_is_gone_while_nobody_ran_the_connection_is_retired_by_who_comes_next(
     tmp_path: Path,
 ) -> None:
-    async def work(stage: Cluster) -> None:
-        stage.connect()
-        await stage.until_phase(LIVE)
-        victim = stage.bringing
-        stage.feeds.remove(victim)
+    async def work(harness: Cluster) -> None:
+        harness.connect()
+        await harness.until_phase(LIVE)
+        victim = harness.bringing
+        harness.feeds.remove(victim)
         await victim.kill()
-        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
-        stage.id = 0
-        assert len(stage.installation.registry.keys(stage.user)) == 2
-        await stage.hand.give(stage.feeds[0].seat)
-        await stage.until(lambda: not stage.installation.registry.keys(stage.user), "nothing is shown")
+        assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
+        harness.id = 0
+        assert len(harness.installation.registry.keys(harness.user)) == 2
+        await harness.hand.give(harness.feeds[0].seat)
+        await harness.until(lambda: not harness.installation.registry.keys(harness.user), "nothing is shown")
 
     run(tmp_path, work)
 
@@ -223,12 +225,12 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
     def push(first: int = 0, session: str = "a" * 20, again: Again | None = None) -> Push:
         return Push(session, ES, caps, first, (Heartbeat(OPEN_NS),), again)
 
-    async def work(stage: Cluster) -> None:
-        stage.reserved[stage.user] = {"memory"}
+    async def work(harness: Cluster) -> None:
+        harness.reserved[harness.user] = {"memory"}
         intake = ForwardingIntake(
-            stage.installation.reference.universe, StreamOwnerClient(LocalCalls(stage.bus))
+            harness.installation.reference.universe, StreamOwnerClient(LocalCalls(harness.bus))
         )
-        assert await intake.take(stage.user, "mine", push()) == 1
+        assert await intake.take(harness.user, "mine", push()) == 1
         for feed, reason in (
             ("memory", "connected"),
             ("simulator", "feed"),
@@ -236,24 +238,24 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
             ("A!", "feed"),
         ):
             with pytest.raises(InvalidRequest) as refused:
-                await intake.take(stage.user, feed, push())
+                await intake.take(harness.user, feed, push())
             assert refused.value.details == {"reason": reason}
         with pytest.raises(InvalidRequest) as refused:
-            await intake.take(stage.user, "mine", push(7))
+            await intake.take(harness.user, "mine", push(7))
         assert refused.value.details == {"reason": "hole", "next": 1}
-        assert await intake.take(stage.user, "memory", push(), Origin.RUNNER) == 1
+        assert await intake.take(harness.user, "memory", push(), Origin.RUNNER) == 1
         # whoever alone runs a feed need not wait for who did before, who is told so, and may not come back at once
-        assert await intake.take(stage.user, "memory", push(session="b" * 20), Origin.RUNNER) == 1
+        assert await intake.take(harness.user, "memory", push(session="b" * 20), Origin.RUNNER) == 1
         with pytest.raises(InvalidRequest) as refused:
-            await intake.take(stage.user, "memory", push(1), Origin.RUNNER)
+            await intake.take(harness.user, "memory", push(1), Origin.RUNNER)
         assert refused.value.details == {"reason": "replaced"}
         with pytest.raises(InvalidRequest) as refused:
             await intake.take(OPERATOR, "scid", push(1), Origin.PROCESS)
         assert refused.value.details == {"reason": "hole", "next": 0}
-        assert stage.owner is not None
-        await stage.owner._served.aclose()
+        assert harness.owner is not None
+        await harness.owner._served.aclose()
         with pytest.raises(StoreUnavailable):
-            await intake.take(stage.user, "mine", push(1))
+            await intake.take(harness.user, "mine", push(1))
 
     run(tmp_path, work)
 
@@ -294,43 +296,43 @@ def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
     """Every trade once, in order, whoever brought it: 60 trades, one a second, the third of three deaths after 50."""
     monkeypatch.setattr(push_queue, "SILENCE_S", 0.5)
 
-    async def work(stage: Cluster) -> None:
+    async def work(harness: Cluster) -> None:
         written: list[Rows] = []
         came = asyncio.Condition()
 
         async def write(second: int) -> None:
             row = np.zeros(1, LIVE_TRADE)
-            row["ts_event"] = row["ts_recv"] = stage.peer.now_ns - (120 - second) * SECOND
+            row["ts_event"] = row["ts_recv"] = harness.peer.now_ns - (120 - second) * SECOND
             row["price"], row["size"], row["side"] = 6_700_000_000_000 + second * 250_000_000, 1, b"N"
             async with came:
                 written.append(row)
                 came.notify_all()
 
         def feeding() -> list[FeedsProcess]:
-            refused = {one: one.streams.sender.refused.get(key, "") for one in stage.feeds}
+            refused = {one: one.streams.sender.refused.get(key, "") for one in harness.feeds}
             assert set(refused.values()) <= {"", "occupied"}
-            lines = {one: one.spool.queues.get(key) for one in stage.feeds}
+            lines = {one: one.spool.queues.get(key) for one in harness.feeds}
             return [one for one, line in lines.items() if not refused[one] and line is not None and line.next]
 
         key = StreamKey(OPERATOR, "scid", ES)
         await write(0)
-        for process in stage.feeds:
+        for process in harness.feeds:
             process.streams.attach(OPERATOR, Written(written, came))
         for second in range(1, 60):
             await write(second)
             await asyncio.sleep(0.01)
             if second in {20, 35, 50}:
-                await stage.until(lambda: len(feeding()) == 1, "one feeds, the other waits")
+                await harness.until(lambda: len(feeding()) == 1, "one feeds, the other waits")
                 (victim,) = feeding()
-                stage.feeds.remove(victim)
+                harness.feeds.remove(victim)
                 await victim.kill()
-                another = await stage.begin_feeds()
+                another = await harness.begin_feeds()
                 another.streams.attach(OPERATOR, Written(written, came))
         newest_ns = int(written[-1]["ts_event"][0])
-        await stage.until(
-            lambda: stage.engine.runners[key.text].stream.latest_ns == newest_ns, "all is taken"
+        await harness.until(
+            lambda: harness.engine.runners[key.text].stream.latest_ns == newest_ns, "all is taken"
         )
-        logged = [log.decode(frame) for frame in stage.installation.log.read(key.text, 0)]
+        logged = [log.decode(frame) for frame in harness.installation.log.read(key.text, 0)]
         times = [
             at for one in logged if isinstance(one, log.TradeRows) for at in one.rows["ts_event"].tolist()
         ]

@@ -1,4 +1,4 @@
-"""A connection's phases as a table, what its streams say of it, and which contracts it brings."""
+"""Phases of a connection as a table, the summary of its streams, and the contracts it provides."""
 
 from dataclasses import dataclass
 from itertools import product as pairs_of

@@ -1,8 +1,8 @@
-"""The feed state of a levels answer, from a new key to live and back: with the keys, licences, vault, supervisor,
-engine and store that a service has, and a vendor in memory.
+"""Feed state of a levels answer, from a new key to live and back.
 
-It is Wednesday 2026-11-18, 15:00 UTC; regular hours are 14:30 to 21:15, the night session opens at 23:00. The vendor
-has the day before too, so what it brings has a prior session.
+Keys, licences, vault, supervisor, engine and store are real; the vendor is in memory. It is Wednesday 2026-11-18, 15:00
+UTC; regular hours are 14:30 to 21:15, the overnight session opens at 23:00. The vendor also has the previous day, so
+its data has a prior session.
 """
 
 import asyncio
@@ -12,7 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.feeds.broker_harness import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, SPEEDUP, Stage, at, staged
+from tests.feeds.broker_harness import (
+    CLOSE_NS,
+    DAY,
+    ES,
+    MINUTE,
+    NQ,
+    OPEN_NS,
+    SPEEDUP,
+    BrokerHarness,
+    at,
+    open_broker_harness,
+)
 from tests.feeds.memory_vendor import MemoryPeer
 from tests.timeouts import within
 
@@ -39,12 +50,12 @@ NIGHT_NS = at("2026-11-18 23:00:00")
 class Key:
     """A key as its holder uses it. `ask`: the state of ES."""
 
-    def __init__(self, stage: Stage, email: str, tier: Tier = "free") -> None:
-        self._stage = stage
-        self._text = stage.installation.keys.create(email, tier, stage.clock.now_ns())
+    def __init__(self, harness: BrokerHarness, email: str, tier: Tier = "free") -> None:
+        self._build_harness = harness
+        self._text = harness.installation.keys.create(email, tier, harness.clock.now_ns())
 
     def levels(self) -> LevelsAnswer | list[str]:
-        installation, now_ns = self._stage.installation, self._stage.clock.now_ns()
+        installation, now_ns = self._build_harness.installation, self._build_harness.clock.now_ns()
         row = installation.keys.find(self._text, now_ns)
         installation.licences.refresh(now_ns, force=True)
         assert not isinstance(row, str)
@@ -64,7 +75,9 @@ class Key:
         return found.data_source, found.live, found.as_of
 
     async def until(self, state: tuple[str, bool, str | None] | list[str], seconds: float = 60.0) -> None:
-        await self._stage.until(lambda: self.state() == state, f"{state}, but {self.state()}", seconds)
+        await self._build_harness.until(
+            lambda: self.state() == state, f"{state}, but {self.state()}", seconds
+        )
 
 
 LIVE = ("personal", True, None)
@@ -75,7 +88,7 @@ def delayed(day: date) -> tuple[str, bool, str]:
     return "delayed", False, str(day)
 
 
-def operators_session(stage: Stage, day: date) -> None:
+def operators_session(harness: BrokerHarness, day: date) -> None:
     """A regular session of ES of the operator's: one price in each bracket."""
     opened = OPEN_NS - (DAY - day) // timedelta(days=1) * 24 * 60 * MINUTE
     brackets = tuple(
@@ -88,24 +101,24 @@ def operators_session(stage: Stage, day: date) -> None:
         rows=26, volume=26, off_tick=0, out_of_order=0, first_ns=opened, last_ns=opened + 1, received_ns=opened,
         profile=dump(Ladder(brackets, 27_000, (26,), ((27_000, 27_000),), "trades")),
     )  # fmt: skip
-    stage.installation.store.commit_import(0, f"digest {day}", "file", (), [row], stage.clock.now_ns())
+    harness.installation.store.commit_import(0, f"digest {day}", "file", (), [row], harness.clock.now_ns())
 
 
-def a_night_more(stage: Stage) -> None:
+def a_night_more(harness: BrokerHarness) -> None:
     """The vendor's tape goes on into the night session of the next trade date."""
     for contract in (ES, NQ):
-        day = stage.tapes[contract]
+        day = harness.tapes[contract]
         night = np.zeros(600, TRADE)
         night["ts_event"] = NIGHT_NS + np.arange(1, 601) * 10**10
         night["price"], night["size"], night["side"] = day["price"][-1], 1, b"B"
-        stage.tapes[contract] = np.concatenate([day, night])
-        stage.peer.tape(contract, stage.tapes[contract])
+        harness.tapes[contract] = np.concatenate([day, night])
+        harness.peer.tape(contract, harness.tapes[contract])
 
 
-def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
+def run(folder: Path, work: Callable[[BrokerHarness], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with staged(folder, MemoryPeer) as stage:
-            await within(work(stage), 240)
+        async with open_broker_harness(folder, MemoryPeer) as harness:
+            await within(work(harness), 240)
 
     asyncio.run(whole())
 
@@ -114,62 +127,62 @@ def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
 def test_a_new_key_has_nothing_or_the_latest_completed_session_whatever_its_tier(
     tmp_path: Path, tier: Tier
 ) -> None:
-    async def work(stage: Stage) -> None:
-        key = Key(stage, "ann@example.com", tier)
+    async def work(harness: BrokerHarness) -> None:
+        key = Key(harness, "ann@example.com", tier)
         assert key.state() == ["no_connection", "no_completed_session"]
-        operators_session(stage, TUESDAY)  # closed 17 hours and 45 minutes ago
+        operators_session(harness, TUESDAY)  # closed 17 hours and 45 minutes ago
         assert key.state() == ["no_connection", "embargo"]
-        operators_session(stage, MONDAY)
+        operators_session(harness, MONDAY)
         assert key.state() == delayed(MONDAY)
-        stage.peer.now_ns = CLOSE_NS - 1
+        harness.peer.now_ns = CLOSE_NS - 1
         assert key.state() == delayed(MONDAY)
-        stage.peer.now_ns = CLOSE_NS  # a day after Tuesday's
+        harness.peer.now_ns = CLOSE_NS  # a day after Tuesday's
         assert key.state() == delayed(TUESDAY)
 
     run(tmp_path, work)
 
 
 def test_a_broker_connected_makes_the_same_key_live_and_nobody_elses(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        operators_session(stage, MONDAY)
-        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com", "admin")
+    async def work(harness: BrokerHarness) -> None:
+        operators_session(harness, MONDAY)
+        key, bobs = Key(harness, "ann@example.com"), Key(harness, "bob@example.com", "admin")
         assert key.state() == bobs.state() == delayed(MONDAY)
-        stage.connect()
+        harness.connect()
         await key.until(LIVE)
-        assert Key(stage, "ann@example.com", "pro").state() == LIVE  # another key of hers
+        assert Key(harness, "ann@example.com", "pro").state() == LIVE  # another key of hers
         assert bobs.state() == delayed(MONDAY)
 
     run(tmp_path, work)
 
 
 def test_silence_takes_it_back_to_delayed_and_it_returns_by_itself(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key = Key(stage, "ann@example.com")
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key = Key(harness, "ann@example.com")
+        harness.connect()
         await key.until(LIVE)
-        stage.peer.freeze(on=True)
+        harness.peer.freeze(on=True)
         # what it brought of Tuesday is her own by now, and no embargo applies to that
         await key.until(delayed(TUESDAY))
-        stage.peer.freeze(on=False)
+        harness.peer.freeze(on=False)
         await key.until(LIVE)
 
     run(tmp_path, work)
 
 
 def test_a_connection_that_breaks_takes_it_back_to_delayed_until_it_has_caught_up(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key = Key(stage, "ann@example.com")
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key = Key(harness, "ann@example.com")
+        harness.connect()
         await key.until(LIVE)
-        stage.peer.freeze(on=True)  # it does not come back at once
-        await stage.peer.drop()
+        harness.peer.freeze(on=True)  # it does not come back at once
+        await harness.peer.drop()
         await key.until(delayed(TUESDAY))
         before = key.levels()
         assert isinstance(before, LevelsAnswer)
-        await stage.peer.advance(stage.peer.now_ns + 5 * MINUTE)
-        stage.peer.freeze(on=False)
+        await harness.peer.advance(harness.peer.now_ns + 5 * MINUTE)
+        harness.peer.freeze(on=False)
         await key.until(LIVE)
-        await stage.caught()
+        await harness.caught()
         after = key.levels()
         assert isinstance(after, LevelsAnswer)
         assert after.last_price is not None
@@ -178,26 +191,26 @@ def test_a_connection_that_breaks_takes_it_back_to_delayed_until_it_has_caught_u
 
 
 def test_a_login_refused_leaves_it_delayed_until_its_owner_signs_in_again(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key = Key(stage, "ann@example.com")
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key = Key(harness, "ann@example.com")
+        harness.connect()
         await key.until(LIVE)
-        await stage.peer.expire(on=True)
-        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        await harness.peer.expire(on=True)
+        await harness.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
         await key.until(delayed(TUESDAY))
-        await stage.peer.expire(on=False)
-        assert stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
+        await harness.peer.expire(on=False)
+        assert harness.connections.renew(harness.user, harness.id, harness.peer.given, harness.clock.now_ns())
         await key.until(LIVE)
 
     run(tmp_path, work)
 
 
 def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
-        stage.peer.given = {"key": "memory-mistyped"}
-        stage.connect()
-        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+    async def work(harness: BrokerHarness) -> None:
+        key, bobs = Key(harness, "ann@example.com"), Key(harness, "bob@example.com")
+        harness.peer.given = {"key": "memory-mistyped"}
+        harness.connect()
+        await harness.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
         await key.until(["login_refused", "no_completed_session"])
         assert bobs.state() == ["no_connection", "no_completed_session"]
 
@@ -205,64 +218,64 @@ def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Pa
 
 
 def test_a_disabled_account_is_not_signed_in_anywhere_until_it_is_enabled(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key, people = Key(stage, "ann@example.com"), SqlIdentityStore(stage.installation.database)
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key, people = Key(harness, "ann@example.com"), SqlIdentityStore(harness.installation.database)
+        harness.connect()
         await key.until(LIVE)
-        assert people.change_user(stage.user, disabled_ns=stage.clock.now_ns())
-        await stage.until(lambda: not stage.peer.calls, "the session at the vendor ended")
-        assert people.change_user(stage.user, disabled_ns=0)
+        assert people.change_user(harness.user, disabled_ns=harness.clock.now_ns())
+        await harness.until(lambda: not harness.peer.calls, "the session at the vendor ended")
+        assert people.change_user(harness.user, disabled_ns=0)
         await key.until(LIVE)
 
     run(tmp_path, work)
 
 
 def test_a_pause_and_its_end(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key = Key(stage, "ann@example.com")
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key = Key(harness, "ann@example.com")
+        harness.connect()
         await key.until(LIVE)
-        assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
+        assert harness.connections.pause(harness.user, harness.id, harness.clock.now_ns())
         await key.until(delayed(TUESDAY))
-        assert stage.row.phase in RESTING
-        assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
+        assert harness.row.phase in RESTING
+        assert harness.connections.resume(harness.user, harness.id, harness.clock.now_ns())
         await key.until(LIVE)
 
     run(tmp_path, work)
 
 
 def test_the_close_the_night_a_disconnect_and_a_new_connection(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
-        a_night_more(stage)
-        stage.connect()
+    async def work(harness: BrokerHarness) -> None:
+        key, bobs = Key(harness, "ann@example.com"), Key(harness, "bob@example.com")
+        a_night_more(harness)
+        harness.connect()
         await key.until(LIVE)
-        await stage.play(CLOSE_NS + MINUTE, 2 * MINUTE)
+        await harness.play(CLOSE_NS + MINUTE, 2 * MINUTE)
         # closed, but for five minutes not completed: the day before answers
         await key.until(delayed(TUESDAY))
-        await stage.play(CLOSE_NS + 6 * MINUTE, MINUTE)
+        await harness.play(CLOSE_NS + 6 * MINUTE, MINUTE)
         await key.until(delayed(DAY), 40)
-        await stage.play(NIGHT_NS - MINUTE, 10 * MINUTE)
+        await harness.play(NIGHT_NS - MINUTE, 10 * MINUTE)
         assert key.state() == delayed(DAY)
-        await stage.play(NIGHT_NS + 2 * MINUTE, MINUTE)
+        await harness.play(NIGHT_NS + 2 * MINUTE, MINUTE)
         await key.until(LIVE)  # the night session, measured against the day
-        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
         await key.until(delayed(DAY))  # what it brought stays hers
         assert bobs.state() == ["no_connection", "no_completed_session"]
-        await stage.until(lambda: not stage.connections.connections(stage.user), "nothing connected")
-        stage.connect()
+        await harness.until(lambda: not harness.connections.connections(harness.user), "nothing connected")
+        harness.connect()
         await key.until(LIVE)
 
     run(tmp_path, work)
 
 
 def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: Path) -> None:
-    async def work(stage: Stage) -> None:
-        installation, now_ns = stage.installation, stage.clock.now_ns
-        ann, bob = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
-        wanted = contract_selector(installation.reference.universe, ("ES", "NQ"), stage.clock)
-        context = AdapterContext(installation.reference.universe, stage.clock, wanted, {}, SPEEDUP)
-        stage.engine.attach(0, stage.peer.adapter.feed(stage.peer.given, context))
+    async def work(harness: BrokerHarness) -> None:
+        installation, now_ns = harness.installation, harness.clock.now_ns
+        ann, bob = Key(harness, "ann@example.com"), Key(harness, "bob@example.com")
+        wanted = contract_selector(installation.reference.universe, ("ES", "NQ"), harness.clock)
+        context = AdapterContext(installation.reference.universe, harness.clock, wanted, {}, SPEEDUP)
+        harness.engine.attach(0, harness.peer.adapter.feed(harness.peer.given, context))
         row = installation.keys.list()[0]
         number = installation.store.add_grant(LIVE_GRANT, now_ns())
         await ann.until(SHARED)
@@ -274,11 +287,11 @@ def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: P
             GrantRow(0, f"user:{row.user_id}", "live", ("ES",), None, None, 0, None), now_ns()
         )
         assert (ann.state(), bob.state()) == (SHARED, ["no_connection", "embargo"])
-        stage.connect()
+        harness.connect()
         await ann.until(LIVE)
-        assert stage.connections.pause(stage.user, stage.id, now_ns())
+        assert harness.connections.pause(harness.user, harness.id, now_ns())
         await ann.until(SHARED)
-        assert stage.connections.resume(stage.user, stage.id, now_ns())
+        assert harness.connections.resume(harness.user, harness.id, now_ns())
         await ann.until(LIVE)
 
     run(tmp_path, work)

@@ -1,4 +1,4 @@
-"""The vault: what was sealed opens in its own place and nowhere else, whatever is moved, altered or exchanged."""
+"""The vault decrypts a credential for its own record only, however records are moved, altered or exchanged."""
 
 import json
 import secrets

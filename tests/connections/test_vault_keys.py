@@ -1,5 +1,4 @@
-"""The vault's keys: made once, tried at each start, never replaced where anything is sealed under them, and exchanged
-while services run."""
+"""The vault's keys: created once, checked at each start, never replaced while in use, and rotated during operation."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -135,11 +135,11 @@ def test_what_is_stored_in_the_end_is_the_tape(tmp_path: Path) -> None:
         peer.tape(ES, rows)
         await peer.start()
         try:
-            await play(peer, clock)
+            await harness(peer, clock)
         finally:
             await peer.stop()
 
-    async def play(peer: IbkrPeer, clock: PeerClock) -> None:
+    async def harness(peer: IbkrPeer, clock: PeerClock) -> None:
         with served(tmp_path / "data", clock) as (installation, url):
             key = installation.keys.create("ann@example.com", "free", 0, role="ingest")
             desk = Desk(tmp_path / "spool", url, key, peer, clock)

@@ -1,5 +1,4 @@
-"""A whole house with one connection to a fake vendor: engine, store, vault and supervisor as they are, and a clock that
-the vendor's present sets."""
+"""Complete service with one connection to a fake vendor: real engine, store, vault, supervisor; vendor's clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from support.vendors.bars import bars_by_hand
 from support.vendors.peer import FakePeer
+from tests.feeds.feed_harness import PeerClock
 
 from outcry.access.licences import Scope
 from outcry.app.installation import Installation, open_installation
@@ -94,18 +94,7 @@ def in_window(rows: Rows, from_ns: int, to_ns: int) -> Rows:
 
 
 @dataclass
-class PeerClock:
-    """The present as the vendor has it, and how far ours is off."""
-
-    peer: FakePeer
-    off_ns: int = 0
-
-    def now_ns(self) -> int:
-        return self.peer.now_ns + self.off_ns
-
-
-@dataclass
-class Stage:
+class BrokerHarness:
     """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed; `answered`:
     whether both products stood live, whenever that changed."""
 
@@ -115,7 +104,7 @@ class Stage:
     engine: Engine
     connections: BrokerConnections
     user: int
-    told: list[str]
+    reports: list[str]
     tapes: dict[Contract, Rows]
     id: int = 0
     seen: list[tuple[ConnectionPhase, str]] = field(default_factory=list[tuple[ConnectionPhase, str]])
@@ -175,7 +164,7 @@ class Stage:
             ]
             assert loop.time() < end_s, (
                 f"{what} did not come to be: {self.connections.connections(self.user)} {state}; seen {self.seen}; "
-                f"told {self.told[-8:]}"
+                f"reports {self.reports[-8:]}"
             )
             await asyncio.sleep(0.01)
 
@@ -260,7 +249,7 @@ class Stage:
             got = in_window(self.recorded(contract, kind, Quality.TICKS), BREAK[1], OPEN_NS)
             assert _alike(got) == _alike(in_window(truth, BREAK[1], OPEN_NS)), which
             return
-        assert session.complete, (*which, self.engine.runners, self.told[-5:])
+        assert session.complete, (*which, self.engine.runners, self.reports[-5:])
         if kind is SessionKind.ETH and session.quality is Quality.BARS_1M:
             quality = Quality.BARS_1M
         assert session.quality is quality, (*which, session.quality)
@@ -313,25 +302,25 @@ async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
+async def open_broker_harness(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[BrokerHarness]:
     """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
     peer = make()
     async with opened(folder, peer) as (installation, clock, tapes):
-        stage, supervisor = _stage(installation, peer, clock, tapes)
-        await stage.engine.start()
+        harness, supervisor = _build_harness(installation, peer, clock, tapes)
+        await harness.engine.start()
         await supervisor.start()
         try:
-            async with running(_beat(stage), _watch(stage)):
-                yield stage
+            async with running(_beat(harness), _watch(harness)):
+                yield harness
         finally:
             await supervisor.stop()
-            await stage.engine.stop()
+            await harness.engine.stop()
 
 
-def _stage(
+def _build_harness(
     installation: Installation, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
-) -> tuple[Stage, ConnectionSupervisor]:
-    told: list[str] = []
+) -> tuple[BrokerHarness, ConnectionSupervisor]:
+    reports: list[str] = []
     reference = installation.reference
     market = Market(
         reference.universe, reference.calendar, clock, installation.licences.of_user,
@@ -343,7 +332,7 @@ def _stage(
         stores,
         market,
         installation.registry,
-        lambda event, **details: told.append(f"{event} {details}"),
+        lambda event, **details: reports.append(f"{event} {details}"),
         speedup=SPEEDUP,
     )
     broker = peer.adapter.broker.id
@@ -354,25 +343,25 @@ def _stage(
     supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, installation.registry)
     user = installation.store.ensure_user("ann@example.com", clock.now_ns())
-    return Stage(installation, peer, clock, engine, connections, user, told, tapes), supervisor
+    return BrokerHarness(installation, peer, clock, engine, connections, user, reports, tapes), supervisor
 
 
-async def _beat(stage: Stage) -> None:
+async def _beat(harness: BrokerHarness) -> None:
     """A vendor is heard of also while nothing trades."""
     while True:
         with suppress(ConnectionError):
-            await stage.peer.advance(stage.peer.now_ns)
+            await harness.peer.advance(harness.peer.now_ns)
         await asyncio.sleep(0.1)
 
 
-async def _watch(stage: Stage) -> None:
+async def _watch(harness: BrokerHarness) -> None:
     while True:
-        if stage.id:
-            row = stage.row
-            if not stage.seen or stage.seen[-1] != (row.phase, row.code):
-                stage.seen.append((row.phase, row.code))
-            runners = list(stage.engine.runners.values())
-            stands = len(runners) > 1 and all(runner.channel.availability.live for runner in runners)
-            if not stage.answered or stage.answered[-1] is not stands:
-                stage.answered.append(stands)
+        if harness.id:
+            row = harness.row
+            if not harness.seen or harness.seen[-1] != (row.phase, row.code):
+                harness.seen.append((row.phase, row.code))
+            runners = list(harness.engine.runners.values())
+            all_live = len(runners) > 1 and all(runner.channel.availability.live for runner in runners)
+            if not harness.answered or harness.answered[-1] is not all_live:
+                harness.answered.append(all_live)
         await asyncio.sleep(0.005)

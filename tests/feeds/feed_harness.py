@@ -1,4 +1,4 @@
-"""A stream of an adapter, read beside the test; and what is left when all is closed."""
+"""Harness that reads an adapter's stream concurrently with the test and checks for leaks at the end."""
 
 import asyncio
 import logging
@@ -43,6 +43,8 @@ def tape(seed: int, step_ns: int, *, first_ns: int, end_ns: int) -> Rows:
 
 @dataclass
 class PeerClock:
+    """Clock of the vendor, and the offset of our own from it."""
+
     peer: FakePeer
     off_ns: int = 0
 
@@ -51,7 +53,7 @@ class PeerClock:
 
 
 @dataclass
-class Following:
+class StreamReader:
     """Events of one stream as they come, and what ended it."""
 
     events: list[Event] = field(default_factory=list[Event])
@@ -77,7 +79,7 @@ class Following:
 
 
 @dataclass
-class Desk:
+class FeedHarness:
     """A feed on a fake vendor."""
 
     peer: FakePeer
@@ -85,17 +87,17 @@ class Desk:
     clock: PeerClock
     tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
-    def follow(self, contract: Contract, since_ns: int) -> Following:
-        following = Following()
-        self.tasks.append(asyncio.create_task(following.read(self.feed, contract, Cursor(since_ns))))
-        return following
+    def follow(self, contract: Contract, since_ns: int) -> StreamReader:
+        reader = StreamReader()
+        self.tasks.append(asyncio.create_task(reader.read(self.feed, contract, Cursor(since_ns))))
+        return reader
 
     async def ended(self, contract: Contract = ES, since_ns: int = NOW_NS) -> FeedLost:
         """What a stream ends with."""
-        following = self.follow(contract, since_ns)
-        await until(lambda: following.problem is not None, "an end")
-        assert isinstance(following.problem, FeedLost)
-        return following.problem
+        reader = self.follow(contract, since_ns)
+        await until(lambda: reader.problem is not None, "an end")
+        assert isinstance(reader.problem, FeedLost)
+        return reader.problem
 
 
 async def until(met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
@@ -106,19 +108,19 @@ async def until(met: Callable[[], bool], what: str, seconds: float = 60.0) -> No
 
 
 @asynccontextmanager
-async def desk(
+async def open_feed(
     peer: FakePeer,
     given: Mapping[str, str] | None = None,
     wanted: Sequence[Contract] = (ES, NQ),
     places: Mapping[str, str] | None = None,
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[FeedHarness]:
     """The peer started, and a feed of it; at the end no task, socket or thread is left of either."""
     before = asyncio.all_tasks()
     await peer.start()
     clock = PeerClock(peer)
     context = AdapterContext(load_reference().universe, clock, lambda: wanted, places or peer.places, SPEEDUP)
     feed = peer.adapter.feed(given or peer.given, context)
-    made = Desk(peer, feed, clock)
+    made = FeedHarness(peer, feed, clock)
     try:
         yield made
     finally:
@@ -140,33 +142,33 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
         assert not thread.is_alive(), thread
 
 
-class _Keeping(logging.Handler):
+class _LogCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(f"{record.name} {self.format(record)}")
+        self.lines.append(f"{record.name} {self.format(record)}")
 
 
 @contextmanager
 def all_logs() -> Generator[list[str]]:
     """Whatever anything logs, at the finest level there is."""
-    keeping, root = _Keeping(), logging.getLogger()
+    collector, root = _LogCollector(), logging.getLogger()
     names = [name for name in logging.root.manager.loggerDict if not name.startswith("_")]
     levels = {logger: logger.level for logger in (root, *map(logging.getLogger, names))}
     for logger in levels:
         logger.setLevel(logging.DEBUG)
-    root.addHandler(keeping)
+    root.addHandler(collector)
     try:
-        yield keeping.said
+        yield collector.lines
     finally:
-        root.removeHandler(keeping)
+        root.removeHandler(collector)
         for logger, level in levels.items():
             logger.setLevel(level)
 
 
-def told(problem: BaseException) -> str:
+def error_text(problem: BaseException) -> str:
     """All that an exception and those behind it say."""
     parts: list[str] = []
     seen: BaseException | None = problem

@@ -1,4 +1,4 @@
-"""A TWS, a feed of it by the real library, and readers of its streams, for tests of Interactive Brokers."""
+"""Harness of Interactive Brokers: a fake TWS, a feed through the real library, and readers of its streams."""
 
 import asyncio
 import threading
@@ -58,7 +58,7 @@ def walk(from_ns: int, to_ns: int, step_s: int, seed: int = 1) -> list[Row]:
     return found
 
 
-def told(rows: Rows) -> list[Row]:
+def trade_rows(rows: Rows) -> list[Row]:
     columns = (rows[name].tolist() for name in ("ts_event", "price", "size"))
     return list(zip(*columns, strict=True))
 
@@ -90,11 +90,11 @@ class Reader:
 
     def rows(self) -> list[Row]:
         """All trades, those in the place of bars among them, in order of time."""
-        found = [row for event in self.of(Trades, Replaced) for row in told(event.rows)]
+        found = [row for event in self.of(Trades, Replaced) for row in trade_rows(event.rows)]
         return sorted(found, key=lambda row: row[0])
 
 
-class Play:
+class IbkrHarness:
     """A TWS, a feed of it, and the readers of its streams."""
 
     def __init__(self, peer: IbkrPeer) -> None:
@@ -134,20 +134,20 @@ class Play:
 
 
 @asynccontextmanager
-async def playing() -> AsyncIterator[Play]:
+async def open_harness() -> AsyncIterator[IbkrHarness]:
     """A TWS at `NOW`. What is left over in the end is seen."""
     before = asyncio.all_tasks()
     threads = threading.active_count()
     peer = IbkrPeer()
     peer.now_ns = NOW
     await peer.start()
-    play = Play(peer)
+    harness = IbkrHarness(peer)
     try:
-        yield play
+        yield harness
     finally:
-        for reader in play.readers:
-            await play.leave(reader)
-        for feed in play.feeds:
+        for reader in harness.readers:
+            await harness.leave(reader)
+        for feed in harness.feeds:
             await feed.close()
         await peer.stop()
         await asyncio.sleep(0)
@@ -155,11 +155,11 @@ async def playing() -> AsyncIterator[Play]:
         await no_more_threads_than(threads)
 
 
-def run(work: Callable[[Play], Awaitable[None]]) -> None:
+def run(work: Callable[[IbkrHarness], Awaitable[None]]) -> None:
     """Play something, in a loop of its own."""
 
     async def whole() -> None:
-        async with playing() as play:
-            await within(work(play), 180)
+        async with open_harness() as harness:
+            await within(work(harness), 180)
 
     asyncio.run(whole())

@@ -1,4 +1,4 @@
-"""A vendor without a socket: what the rest of the house makes of faults, apart from any protocol."""
+"""In-memory vendor without sockets, for faults that do not depend on a protocol."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""A vendor behind a front that redirects to another host, and the other host, which records what reaches it."""
+"""Vendor whose requests are redirected to another host, which records everything that it receives."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A feed of the fake tastytrade, read beside a test, and a tape for it."""
+"""Harness of tastytrade: the fake vendor, its feed and tape, and readers of its streams."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,7 @@ from support.vendors.tastytrade_peer import (
     REFRESH_TOKEN,
     TastytradePeer,
 )
+from tests.feeds.feed_harness import PeerClock
 from tests.timeouts import within
 
 from outcry.connections.broker_adapter import AdapterContext
@@ -46,15 +47,7 @@ class FixedPeer:
 
 
 @dataclass
-class PeerClock:
-    peer: TastytradePeer | FixedPeer
-
-    def now_ns(self) -> int:
-        return self.peer.now_ns
-
-
-@dataclass
-class Desk:
+class TastytradeHarness:
     """A vendor, and a feed of it."""
 
     peer: TastytradePeer
@@ -99,7 +92,7 @@ class Reader:
     async def caught_up(self) -> None:
         await self.until(lambda r: any(isinstance(e, CaughtUp) for e in r.events), "caught up")
 
-    async def lost(self) -> FeedLost:
+    async def end_of_stream(self) -> FeedLost:
         await self.until(lambda r: r.problem is not None, "the end")
         assert isinstance(self.problem, FeedLost)
         return self.problem
@@ -117,8 +110,8 @@ class Reader:
             await self._task
 
 
-def played(
-    work: Callable[[Desk], Awaitable[None]],
+def run_with_vendor(
+    work: Callable[[TastytradeHarness], Awaitable[None]],
     make: Callable[[], TastytradePeer] = TastytradePeer,
     tapes: dict[Contract, Rows] | None = None,
     seconds: float = 120,
@@ -126,13 +119,13 @@ def played(
     """Run a test with a vendor at 15:00, and see that it leaves nothing behind."""
 
     @asynccontextmanager
-    async def desk() -> AsyncIterator[Desk]:
+    async def open_harness() -> AsyncIterator[TastytradeHarness]:
         peer = make()
         for contract, rows in (tapes or {ES: walk(ES, 1), NQ: walk(NQ, 2)}).items():
             peer.tape(contract, rows)
         peer.now_ns = NOW
         await peer.start()
-        made = Desk(peer)
+        made = TastytradeHarness(peer)
         try:
             yield made
         finally:
@@ -142,7 +135,7 @@ def played(
         assert peer.complaints == []
 
     async def whole() -> None:
-        async with desk() as made:
+        async with open_harness() as made:
             await within(work(made), seconds)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left

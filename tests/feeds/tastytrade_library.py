@@ -1,8 +1,9 @@
-"""What the library most used for tastytrade makes of a vendor: run as a program of its own, for it leaves streams
-unclosed and loads much. Says `ready` once subscribed, then what it has read, as JSON.
+"""Reads a vendor with the most used library for tastytrade, for comparison.
 
-Arguments: the REST interface's address, the first candle's start (Unix seconds), how many candles, how many sales.
-Entries are in `TT_SECRET` and `TT_REFRESH`, where the library looks for them.
+It is a program of its own, because the library leaves streams unclosed and loads much. It prints `ready` once
+subscribed, and then everything it has read, as JSON. Arguments: the REST interface's URL, the first candle's start
+(Unix seconds), the number of candles and of sales. The credentials are in `TT_SECRET` and `TT_REFRESH`, where the
+library looks for them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Databento's adapter against the vendor on loopback: what it sends is the tape, and what goes wrong is said."""
+"""Databento's adapter with the fake vendor on loopback: the events equal the tape, and faults are reported."""
 
 import asyncio
 import logging
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from support.vendors.databento_peer import KEY, DatabentoPeer
+from tests.feeds.feed_harness import PeerClock
 from tests.timeouts import no_more_threads_than, within
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
@@ -75,14 +76,6 @@ def tape(contract: Contract, *, before_ns: int = 40 * HOUR, after_ns: int = 10 *
 
 
 @dataclass
-class PeerClock:
-    peer: DatabentoPeer
-
-    def now_ns(self) -> int:
-        return self.peer.now_ns
-
-
-@dataclass
 class Reading:
     """What a stream has sent, and how it ended."""
 
@@ -119,7 +112,7 @@ async def until(met: Callable[[], bool], what: str) -> None:
 
 
 @dataclass
-class Stage:
+class DatabentoHarness:
     """A vendor at `NOW_NS`, and one feed connected to it."""
 
     peer: DatabentoPeer
@@ -131,16 +124,16 @@ class Stage:
         self.tasks.append(asyncio.create_task(read(self.feed, contract, since_ns, reading)))
         return reading
 
-    async def play(self, to_ns: int, step_ns: int = 5 * SECOND) -> None:
+    async def advance_to(self, to_ns: int, step_ns: int = 5 * SECOND) -> None:
         while self.peer.now_ns < to_ns:
             await self.peer.advance(min(self.peer.now_ns + step_ns, to_ns))
             await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
-async def staged(
+async def open_harness(
     universe: Universe, wanted: Sequence[Contract] = (ES,), *, speedup: float = SPEEDUP, key: str = KEY
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[DatabentoHarness]:
     before, threads = asyncio.all_tasks(), threading.active_count()
     peer = DatabentoPeer()
     peer.now_ns = NOW_NS
@@ -148,15 +141,15 @@ async def staged(
         peer.tape(contract, tape(contract))
     await peer.start()
     context = AdapterContext(universe, PeerClock(peer), lambda: wanted, peer.places, speedup)
-    stage = Stage(peer, ADAPTER.feed({"key": key}, context))
+    harness = DatabentoHarness(peer, ADAPTER.feed({"key": key}, context))
     beats = asyncio.create_task(beat(peer))
     try:
-        yield stage
+        yield harness
     finally:
-        for task in stage.tasks:
+        for task in harness.tasks:
             task.cancel()
-        await asyncio.gather(*stage.tasks, return_exceptions=True)
-        await stage.feed.close()
+        await asyncio.gather(*harness.tasks, return_exceptions=True)
+        await harness.feed.close()
         beats.cancel()
         await asyncio.gather(beats, return_exceptions=True)
         await peer.stop()
@@ -171,7 +164,7 @@ async def beat(peer: DatabentoPeer) -> None:
         await asyncio.sleep(0.1)
 
 
-def play(work: Awaitable[None]) -> None:
+def run(work: Awaitable[None]) -> None:
     async def whole() -> None:
         await within(work, 180)
 
@@ -313,11 +306,11 @@ def test_history_replay_and_live_are_the_tape(universe: Universe) -> None:
     """Two days back from the historical service, the last day from the replay, then live: row for row, once."""
 
     async def work() -> None:
-        async with staged(universe, (ES, ZT)) as stage:
+        async with open_harness(universe, (ES, ZT)) as harness:
             since_ns = NOW_NS - 39 * HOUR
-            readings = {contract: stage.read(contract, since_ns) for contract in (ES, ZT)}
+            readings = {contract: harness.read(contract, since_ns) for contract in (ES, ZT)}
             await until(lambda: all(one.current for one in readings.values()), "caught up")
-            await stage.play(NOW_NS + 5 * MINUTE)
+            await harness.advance_to(NOW_NS + 5 * MINUTE)
             for contract, reading in readings.items():
                 truth = window(tape(contract), since_ns, NOW_NS + 5 * MINUTE)
                 await until(lambda r=reading, t=truth: len(r.rows) >= len(t), "all rows")
@@ -327,93 +320,93 @@ def test_history_replay_and_live_are_the_tape(universe: Universe) -> None:
                 assert reading.of(Status)[0] == Status(subscribed=True, code="subscribed")
                 assert [event.quality for event in reading.of(CaughtUp)] == [Quality.TICKS]
                 assert not reading.of(Gap)
-            assert stage.peer.logins == 1
-            (session,) = stage.peer.sessions
+            assert harness.peer.logins == 1
+            (session,) = harness.peer.sessions
             assert {ask.symbols for ask in session} == {"ESZ6", "ZTZ6"}
 
-    play(work())
+    run(work())
 
 
 def test_only_what_the_replay_does_not_have_is_paid_for(universe: Universe) -> None:
     """What is asked of the historical service begins at the cursor and ends where the replay begins."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            recent = stage.read(ES, NOW_NS - 20 * HOUR)
+        async with open_harness(universe) as harness:
+            recent = harness.read(ES, NOW_NS - 20 * HOUR)
             await until(lambda: recent.current, "caught up")
-            assert stage.peer.fetched == []
-            old = stage.read(ES, NOW_NS - 39 * HOUR)
+            assert harness.peer.fetched == []
+            old = harness.read(ES, NOW_NS - 39 * HOUR)
             await until(lambda: old.current, "caught up")
-            ((symbol, start_ns, end_ns),) = stage.peer.fetched
+            ((symbol, start_ns, end_ns),) = harness.peer.fetched
             assert symbol == "ESZ6"
             assert NOW_NS - 39 * HOUR - 2 * SECOND <= start_ns <= NOW_NS - 39 * HOUR
             assert NOW_NS - 24 * HOUR < end_ns < NOW_NS - 23 * HOUR
 
-    play(work())
+    run(work())
 
 
 def test_more_than_five_days_is_a_gap(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - 7 * 24 * HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - 7 * 24 * HOUR)
             await until(lambda: reading.current, "caught up")
             assert reading.events[0] == Gap(NOW_NS - 7 * 24 * HOUR, NOW_NS - 5 * 24 * HOUR, "not_kept")
             assert same(reading.rows, window(tape(ES), 0, NOW_NS))
 
-    play(work())
+    run(work())
 
 
 def test_history_the_account_has_no_right_to_is_a_gap_and_the_rest_comes(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.history_error = (403, "license_not_found")
+        async with open_harness(universe) as harness:
+            harness.peer.history_error = (403, "license_not_found")
             since_ns = NOW_NS - 39 * HOUR
-            reading = stage.read(ES, since_ns)
+            reading = harness.read(ES, since_ns)
             await until(lambda: reading.current, "caught up")
             (gap,) = reading.of(Gap)
             assert (gap.from_ns, gap.why) == (since_ns, "not_kept")
             assert same(reading.rows, window(tape(ES), gap.to_ns, NOW_NS))
 
-    play(work())
+    run(work())
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "rate_limited"), (503, "vendor_error")])
 def test_history_that_cannot_be_had_now_is_tried_again(universe: Universe, status: int, code: str) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.history_error = (status, "busy")
-            reading = stage.read(ES, NOW_NS - 39 * HOUR)
+        async with open_harness(universe) as harness:
+            harness.peer.history_error = (status, "busy")
+            reading = harness.read(ES, NOW_NS - 39 * HOUR)
             await until(lambda: reading.problem is not None, "lost")
             assert reading.problem is not None
             assert (reading.problem.code, reading.problem.retry) == (code, True)
 
-    play(work())
+    run(work())
 
 
 def test_a_replay_that_keeps_less_is_made_up_for_by_history(universe: Universe) -> None:
     """After a weekend the gateway keeps five hours: it is asked for less until it agrees, and nothing is missing."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.replay_keeps_ns, stage.peer.ages_out = 5 * HOUR, True
+        async with open_harness(universe) as harness:
+            harness.peer.replay_keeps_ns, harness.peer.ages_out = 5 * HOUR, True
             since_ns = NOW_NS - 30 * HOUR
             for _ in range(6):
-                reading = stage.read(ES, since_ns)
+                reading = harness.read(ES, since_ns)
                 await until(lambda r=reading: r.current or r.problem is not None, "an end")
                 if reading.current:
                     break
             assert reading.current
             assert same(reading.rows, window(tape(ES), since_ns, NOW_NS))
 
-    play(work())
+    run(work())
 
 
 def test_heartbeats_never_pass_what_is_to_come(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            readings = [stage.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
+        async with open_harness(universe, (ES, NQ)) as harness:
+            readings = [harness.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
             await until(lambda: all(one.current for one in readings), "caught up")
-            await stage.play(NOW_NS + 3 * MINUTE, SECOND)
+            await harness.advance_to(NOW_NS + 3 * MINUTE, SECOND)
             await until(lambda: all(len(one.rows) > 20 for one in readings), "rows")
             for reading in readings:
                 assert reading.of(Heartbeat)[-1].at_ns > NOW_NS + 2 * MINUTE
@@ -424,7 +417,7 @@ def test_heartbeats_never_pass_what_is_to_come(universe: Universe) -> None:
                     elif isinstance(event, Trades):
                         assert int(event.rows["ts_event"].min()) >= newest_ns - SECOND
 
-    play(work())
+    run(work())
 
 
 # -- what goes wrong
@@ -432,103 +425,103 @@ def test_heartbeats_never_pass_what_is_to_come(universe: Universe) -> None:
 
 def test_a_wrong_key_is_refused_twice_and_not_tried_again(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe, key=KEY[:-1] + "x") as stage:
+        async with open_harness(universe, key=KEY[:-1] + "x") as harness:
             codes: list[tuple[str, type]] = []
             for _ in range(4):
-                reading = stage.read(ES, NOW_NS - HOUR)
+                reading = harness.read(ES, NOW_NS - HOUR)
                 await until(lambda r=reading: r.problem is not None, "refused")
                 codes.append((str(reading.problem and reading.problem.code), type(reading.problem)))
             assert codes == [("login_refused", FeedLost), *[("login_refused", LoginRefused)] * 3]
-            assert stage.peer.refusals == 2
+            assert harness.peer.refusals == 2
 
-    play(work())
+    run(work())
 
 
 def test_an_account_without_a_licence_is_refused(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.login_error = "A live data license is required for GLBX.MDP3"
-            reading = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            harness.peer.login_error = "A live data license is required for GLBX.MDP3"
+            reading = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: reading.problem is not None, "refused")
             assert isinstance(reading.problem, FeedRefused)
             assert reading.problem.code == "not_entitled"
 
-    play(work())
+    run(work())
 
 
 def test_too_many_connections_are_tried_once_more(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.login_error = "Open connection limit exceeded"
-            first = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            harness.peer.login_error = "Open connection limit exceeded"
+            first = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: first.problem is not None, "lost")
-            second = stage.read(ES, NOW_NS - HOUR)
+            second = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: second.problem is not None, "refused")
             assert first.problem
             assert second.problem
             assert (first.problem.code, first.problem.retry) == ("rate_limited", True)
             assert (second.problem.code, second.problem.retry) == ("too_many_sessions", False)
 
-    play(work())
+    run(work())
 
 
 def test_a_contract_the_gateway_does_not_know_is_refused_alone(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            del stage.peer._tapes["NQZ6"]
-            readings = [stage.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
+        async with open_harness(universe, (ES, NQ)) as harness:
+            del harness.peer._tapes["NQZ6"]
+            readings = [harness.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
             await until(lambda: readings[0].current and readings[1].problem is not None, "both")
             assert isinstance(readings[1].problem, FeedRefused)
             assert readings[1].problem.code == "unknown_contract"
-            await stage.play(NOW_NS + MINUTE)
+            await harness.advance_to(NOW_NS + MINUTE)
             truth = window(tape(ES), NOW_NS - HOUR, NOW_NS + MINUTE)
             await until(lambda: len(readings[0].rows) >= len(truth), "all rows")
             assert same(readings[0].rows, truth)
 
-    play(work())
+    run(work())
 
 
 def test_after_a_break_all_find_their_place_on_one_connection(universe: Universe) -> None:
     """Readers come back one after another; what was traded meanwhile waits for them."""
 
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            readings = {contract: stage.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)}
+        async with open_harness(universe, (ES, NQ)) as harness:
+            readings = {contract: harness.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)}
             await until(lambda: all(one.current for one in readings.values()), "caught up")
-            await stage.play(NOW_NS + MINUTE)
-            await stage.peer.drop()
+            await harness.advance_to(NOW_NS + MINUTE)
+            await harness.peer.drop()
             await until(lambda: all(one.problem is not None for one in readings.values()), "lost")
             assert {one.problem and one.problem.code for one in readings.values()} == {"disconnected"}
-            await stage.play(NOW_NS + 2 * MINUTE)
+            await harness.advance_to(NOW_NS + 2 * MINUTE)
             for contract in (ES, NQ):
                 since_ns = int(readings[contract].rows["ts_event"][-1]) - 2 * SECOND
-                again = stage.read(contract, since_ns)
+                again = harness.read(contract, since_ns)
                 await until(lambda r=again: r.current, "caught up")
-                await stage.play(stage.peer.now_ns + MINUTE)
-                truth = window(tape(contract), since_ns, stage.peer.now_ns)
+                await harness.advance_to(harness.peer.now_ns + MINUTE)
+                truth = window(tape(contract), since_ns, harness.peer.now_ns)
                 await until(lambda r=again, t=truth: len(r.rows) >= len(t), "all rows")
                 assert same(again.rows, truth)
-            assert (stage.peer.logins, len(stage.peer.callers)) == (2, 1)
+            assert (harness.peer.logins, len(harness.peer.callers)) == (2, 1)
 
-    play(work())
+    run(work())
 
 
 def test_a_connection_that_breaks_before_it_began_is_made_anew(universe: Universe) -> None:
     """It waits for a second contract, and is cut off meanwhile."""
 
     async def work() -> None:
-        async with staged(universe, (ES, NQ), speedup=1.0) as stage:
-            reading = stage.read(ES, NOW_NS - HOUR)
-            await until(lambda: stage.peer.logins == 1, "signed in")
-            await stage.peer.drop()
+        async with open_harness(universe, (ES, NQ), speedup=1.0) as harness:
+            reading = harness.read(ES, NOW_NS - HOUR)
+            await until(lambda: harness.peer.logins == 1, "signed in")
+            await harness.peer.drop()
             await until(lambda: reading.problem is not None, "lost")
             assert reading.problem is not None
             assert reading.problem.code == "disconnected"
-            again = stage.read(ES, NOW_NS - HOUR)
+            again = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: again.current, "caught up")
-            assert len(stage.peer.sessions) == 1
+            assert len(harness.peer.sessions) == 1
 
-    play(work())
+    run(work())
 
 
 def test_a_place_nobody_comes_back_to_is_given_up(
@@ -538,59 +531,59 @@ def test_a_place_nobody_comes_back_to_is_given_up(
     monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 100)
 
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            readings = [stage.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
+        async with open_harness(universe, (ES, NQ)) as harness:
+            readings = [harness.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
             await until(lambda: all(one.current for one in readings), "caught up")
-            await stage.peer.drop()
+            await harness.peer.drop()
             await until(lambda: all(one.problem is not None for one in readings), "lost")
-            again = stage.read(ES, NOW_NS - HOUR)
+            again = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: again.current, "caught up")
-            await stage.play(NOW_NS + 8 * MINUTE)
+            await harness.advance_to(NOW_NS + 8 * MINUTE)
             truth = window(tape(ES), NOW_NS - HOUR, NOW_NS + 8 * MINUTE)
             await until(lambda: len(again.rows) >= len(truth), "all rows of who is back")
             assert same(again.rows, truth)
-            late = stage.read(NQ, NOW_NS - HOUR)
+            late = harness.read(NQ, NOW_NS - HOUR)
             await until(lambda: late.current, "caught up")
             assert same(late.rows, window(tape(NQ), NOW_NS - HOUR, NOW_NS + 8 * MINUTE))
-            assert len(stage.peer.callers) == 2
+            assert len(harness.peer.callers) == 2
 
-    play(work())
+    run(work())
 
 
 def test_a_contract_opened_later_has_a_connection_of_its_own_and_ends_it(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            first = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe, (ES, NQ)) as harness:
+            first = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: first.current, "caught up")
-            await stage.play(NOW_NS + MINUTE)
-            late = stage.read(NQ, NOW_NS - HOUR)
+            await harness.advance_to(NOW_NS + MINUTE)
+            late = harness.read(NQ, NOW_NS - HOUR)
             await until(lambda: late.current, "caught up")
-            await stage.play(NOW_NS + 2 * MINUTE)
+            await harness.advance_to(NOW_NS + 2 * MINUTE)
             for contract, reading in ((ES, first), (NQ, late)):
                 truth = window(tape(contract), NOW_NS - HOUR, NOW_NS + 2 * MINUTE)
                 await until(lambda r=reading, t=truth: len(r.rows) >= len(t), "all rows")
                 assert same(reading.rows, truth)
-            assert len(stage.peer.callers) == 2
-            stage.tasks[-1].cancel()
-            await until(lambda: len(stage.peer.callers) == 1, "hung up")
+            assert len(harness.peer.callers) == 2
+            harness.tasks[-1].cancel()
+            await until(lambda: len(harness.peer.callers) == 1, "hung up")
             assert first.problem is None
 
-    play(work())
+    run(work())
 
 
 def test_a_gateway_that_says_nothing_is_given_up(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: reading.current, "caught up")
-            stage.peer.freeze(on=True)
+            harness.peer.freeze(on=True)
             beats = len(reading.of(Heartbeat))
             await until(lambda: reading.problem is not None, "given up")
             assert reading.problem is not None
             assert reading.problem.code == "link_silent"
             assert len(reading.of(Heartbeat)) - beats <= sessions.HEARTBEAT_S / sessions.PULSE_S + 1
 
-    play(work())
+    run(work())
 
 
 @pytest.mark.parametrize(
@@ -606,29 +599,29 @@ def test_a_fault_that_ends_a_session_is_told_by_its_code(
     universe: Universe, fault: ErrorCode, code: str
 ) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: reading.current, "caught up")
-            stage.peer.fault(fault, "a fault")
+            harness.peer.fault(fault, "a fault")
             await until(lambda: reading.problem is not None, "lost")
             assert reading.problem is not None
             assert (reading.problem.code, reading.problem.retry) == (code, True)
 
-    play(work())
+    run(work())
 
 
 def test_what_cannot_be_read_ends_the_connection(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: reading.current, "caught up")
-            for caller in stage.peer.callers:
+            for caller in harness.peer.callers:
                 caller.writer.write(b"\x00" * 64)
             await until(lambda: reading.problem is not None, "lost")
             assert reading.problem is not None
             assert reading.problem.code == "protocol"
 
-    play(work())
+    run(work())
 
 
 def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
@@ -637,13 +630,13 @@ def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
     monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 300)
 
     async def work() -> None:
-        async with staged(universe, (ES, NQ)) as stage:
-            reading = stage.read(ES, NOW_NS - 19 * HOUR)
-            idle = stage.feed.open(NQ, Cursor(NOW_NS - 19 * HOUR))
+        async with open_harness(universe, (ES, NQ)) as harness:
+            reading = harness.read(ES, NOW_NS - 19 * HOUR)
+            idle = harness.feed.open(NQ, Cursor(NOW_NS - 19 * HOUR))
             first = await anext(idle)
             assert isinstance(first, Status)
             await until(lambda: len(reading.rows) > 0, "the vendor waits for who does not read")
-            await stage.play(NOW_NS + MINUTE)
+            await harness.advance_to(NOW_NS + MINUTE)
             truth = window(tape(ES), NOW_NS - 19 * HOUR, NOW_NS + MINUTE)
             await until(lambda: len(reading.rows) >= len(truth), "all rows of who reads")
             assert same(reading.rows, truth)
@@ -653,38 +646,43 @@ def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
             assert caught.value.code == "seam_overflow"
             assert reading.problem is None
 
-    play(work())
+    run(work())
 
 
 def test_closing_ends_streams(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - HOUR)
             await until(lambda: reading.current, "caught up")
-            await stage.feed.close()
+            await harness.feed.close()
             await until(lambda: reading.problem is not None, "ended")
             assert reading.problem is not None
             assert reading.problem.code == "closed"
 
-    play(work())
+    run(work())
 
 
 def test_a_secret_is_nowhere(universe: Universe, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            reading = stage.read(ES, NOW_NS - 39 * HOUR)
+        async with open_harness(universe) as harness:
+            reading = harness.read(ES, NOW_NS - 39 * HOUR)
             await until(lambda: reading.current, "caught up")
-            stage.peer.login_error = f"Authentication failed for {KEY}"
-            await stage.peer.drop()
+            harness.peer.login_error = f"Authentication failed for {KEY}"
+            await harness.peer.drop()
             await until(lambda: reading.problem is not None, "lost")
-            refused = stage.read(ES, NOW_NS - 39 * HOUR)
+            refused = harness.read(ES, NOW_NS - 39 * HOUR)
             await until(lambda: refused.problem is not None, "refused")
-            for said in (repr(stage.feed), str(reading.problem), str(refused.problem), repr(refused.problem)):
+            for said in (
+                repr(harness.feed),
+                str(reading.problem),
+                str(refused.problem),
+                repr(refused.problem),
+            ):
                 assert KEY not in said
                 assert KEY[-5:] not in said
 
     with caplog.at_level(logging.DEBUG):
-        play(work())
+        run(work())
     assert KEY not in caplog.text
     assert KEY[-5:] not in caplog.text
     assert "Basic" not in caplog.text

@@ -1,4 +1,4 @@
-"""Databento through the whole house, misbehaving."""
+"""Databento: the fault suite."""
 
 from support.vendors.databento_peer import DatabentoPeer
 from tests.feeds.fault_suite import FaultSuite

@@ -1,4 +1,4 @@
-"""The demonstration's past: kept as sessions of their own source, beside whatever is real."""
+"""Past sessions of the demo: a source of their own, separate from real sessions."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""The clock of a demonstration. November 2026: the 21st is a Saturday, the 26th Thanksgiving, the 27th a short day.
+"""Clock of a demo. November 2026: the 21st is a Saturday, the 26th Thanksgiving, the 27th a short day.
 
-New York is five hours behind UTC; the markets shown are shut from 17:00 to 18:00 New York and over the weekend.
+New York is five hours behind UTC; the markets shown are closed from 17:00 to 18:00 New York and over the weekend.
 """
 
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
-"""A pushed feed between a pusher and a reader: order, acknowledgement, backpressure, repeats, silence, other runs.
+"""Pushed feed between a pusher and a reader: order, acknowledgement, backpressure, repeats, idle times, other runs.
 
-Trades here are told apart by their price: the `n`-th is priced `n` and happens `n` seconds after the start.
+Trades are distinguished by their price: the `n`-th has price `n` and happens `n` seconds after the start.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Replay: order, the clock, holes and ends.
+"""Replay: order, clock, gaps and ends.
 
 In winter ES trades from 14:30 to 21:15 UTC (rth), then to 22:00, and again from 23:00.
 """

@@ -1,6 +1,6 @@
-"""A Sierra Chart file followed while it grows: records are laid out by hand, and cut anywhere.
+"""Following a Sierra Chart file while it grows; its records are hand-made and cut anywhere.
 
-The clock of these tests stands where it is put, and a file is looked at as often as the loop allows.
+The clock is set by the tests, and the file is polled as often as the event loop allows.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The seam: history before the cut, live from it on, nothing twice and nothing lost."""
+"""Seam between history and live events: history before the cut, live from it on, without duplicates or losses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""`outcry fetch`: the installed command against the historical service on loopback."""
+"""`outcry fetch`: the installed command with a fake historical service on loopback."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Streams replayed as fast as they are taken stay side by side."""
+"""Streams replayed at full speed advance in step."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a vendor may send to hold everybody up: numbers of a million digits, and bodies that grow when unpacked."""
+"""Vendor answers that could block the service: numbers of a million digits, and bodies that expand on decompression."""
 
 import asyncio
 import gzip

@@ -1,6 +1,6 @@
-"""Interactive Brokers: history, then what is traded, by the real library against a TWS on loopback."""
+"""Interactive Brokers: history and live trades, through the real library and a fake TWS on loopback."""
 
-from tests.feeds.ibkr_harness import ES, MINUTE, NOW, SECOND, Play, Reader, at, run, tape_of, walk
+from tests.feeds.ibkr_harness import ES, MINUTE, NOW, SECOND, IbkrHarness, Reader, at, run, tape_of, walk
 
 from outcry.feeds.ibkr.adapter import ADAPTER
 from outcry.feeds.ibkr.history import plan_history
@@ -12,12 +12,12 @@ def test_bars_come_first_and_trades_take_their_place() -> None:
     """Opened at 15:00 from 13:00 on: bars to the last minute, trades from there, live ones, and at last all of it as
     trades; of the first minute too, which might be known."""
 
-    async def work(play: Play) -> None:
+    async def work(harness: IbkrHarness) -> None:
         trades = walk(at("2026-11-18 12:30:00"), NOW + 10 * MINUTE, 2)
-        play.peer.tape(ES, tape_of(*trades))
+        harness.peer.tape(ES, tape_of(*trades))
         since = at("2026-11-18 13:00:00")
-        reader = play.open(play.feed(), ES, since)
-        await play.until(lambda: reader.caught, "caught up")
+        reader = harness.open(harness.feed(), ES, since)
+        await harness.until(lambda: reader.caught, "caught up")
         assert reader.caught is not None
         assert reader.caught.quality is Quality.BARS_1M
         kinds = [type(event) for event in reader.events if not isinstance(event, Heartbeat)]
@@ -30,9 +30,9 @@ def test_bars_come_first_and_trades_take_their_place() -> None:
         assert bars.rows["volume"][0] == volume
         last = int(bars.rows["ts_event"][-1]) + MINUTE
         assert last <= reader.caught.at_ns < last + 2 * MINUTE
-        await play.until(lambda: reader.of(Replaced) and reader.of(Replaced)[-1].to_ns == last, "trades")
+        await harness.until(lambda: reader.of(Replaced) and reader.of(Replaced)[-1].to_ns == last, "trades")
         assert next(piece.from_ns for piece in reader.of(Replaced)) == first
-        await play.until(lambda: play.peer.now_ns > NOW + 2 * MINUTE, "two minutes")
+        await harness.until(lambda: harness.peer.now_ns > NOW + 2 * MINUTE, "two minutes")
         end = reader.rows()[-1][0]
         assert end > reader.caught.at_ns
         assert reader.rows() == [row for row in trades if since <= row[0] <= end]
@@ -43,7 +43,7 @@ def test_bars_come_first_and_trades_take_their_place() -> None:
 def test_trades_take_the_place_of_bars_through_a_pause_and_a_rush() -> None:
     """Half an hour without a trade, which ends a page, and a minute with more trades than a page holds."""
 
-    async def work(play: Play) -> None:
+    async def work(harness: IbkrHarness) -> None:
         since, pause, on = (at(f"2026-11-18 {time}:00") for time in ("13:00", "13:30", "14:00"))
         busy = at("2026-11-18 14:10:00")
         speedup = [
@@ -51,11 +51,13 @@ def test_trades_take_the_place_of_bars_through_a_pause_and_a_rush() -> None:
         ]
         calm = walk(since, pause, 3) + walk(on, busy, 3) + walk(busy + MINUTE, NOW + 10 * MINUTE, 3)
         trades = sorted(calm + speedup)
-        play.peer.tape(ES, tape_of(*trades))
-        reader = play.open(play.feed(), ES, since)
-        await play.until(lambda: reader.caught, "caught up")
+        harness.peer.tape(ES, tape_of(*trades))
+        reader = harness.open(harness.feed(), ES, since)
+        await harness.until(lambda: reader.caught, "caught up")
         (bars,) = reader.of(Bars)
-        await play.until(lambda: reader.of(Replaced) and _end(reader) == _end_of(bars), "trades for all bars")
+        await harness.until(
+            lambda: reader.of(Replaced) and _end(reader) == _end_of(bars), "trades for all bars"
+        )
         assert all(piece.from_ns % MINUTE == piece.to_ns % MINUTE == 0 for piece in reader.of(Replaced))
         end = reader.rows()[-1][0]
         assert sorted(reader.rows()) == [row for row in trades if row[0] <= end]
@@ -74,10 +76,10 @@ def _end_of(bars: Bars) -> int:
 def test_rows_say_what_they_are() -> None:
     """Backfill before the cut and not after it; no side, for none is told; received by our clock."""
 
-    async def work(play: Play) -> None:
-        play.peer.tape(ES, tape_of(*walk(NOW - 5 * MINUTE, NOW + 5 * MINUTE, 1)))
-        reader = play.open(play.feed(), ES, NOW - 5 * MINUTE)
-        await play.until(lambda: play.peer.now_ns > NOW + MINUTE, "a minute")
+    async def work(harness: IbkrHarness) -> None:
+        harness.peer.tape(ES, tape_of(*walk(NOW - 5 * MINUTE, NOW + 5 * MINUTE, 1)))
+        reader = harness.open(harness.feed(), ES, NOW - 5 * MINUTE)
+        await harness.until(lambda: harness.peer.now_ns > NOW + MINUTE, "a minute")
         assert reader.caught is not None
         assert reader.caught.quality is Quality.TICKS
         assert reader.caught.at_ns % SECOND == 0
@@ -89,7 +91,7 @@ def test_rows_say_what_they_are() -> None:
             assert (event.rows["ts_recv"] >= event.rows["ts_event"]).all()
         beats = [event.at_ns for event in reader.of(Heartbeat)]
         assert beats == sorted(beats)
-        assert beats[-1] <= play.peer.now_ns - SECOND
+        assert beats[-1] <= harness.peer.now_ns - SECOND
 
     run(work)
 
@@ -97,14 +99,14 @@ def test_rows_say_what_they_are() -> None:
 def test_a_page_holds_its_last_second_whole() -> None:
     """2,600 trades in nine seconds, pages of a thousand and the rest of a second: none twice, none left out."""
 
-    async def work(play: Play) -> None:
+    async def work(harness: IbkrHarness) -> None:
         busy = NOW - 2 * MINUTE
         trades = [
             (busy + at_row // 300 * SECOND, (26_800 + at_row % 7) * 250_000_000, 1) for at_row in range(2_600)
         ]
-        play.peer.tape(ES, tape_of(*trades))
-        reader = play.open(play.feed(), ES, NOW - 3 * MINUTE)
-        await play.until(lambda: reader.caught, "caught up")
+        harness.peer.tape(ES, tape_of(*trades))
+        reader = harness.open(harness.feed(), ES, NOW - 3 * MINUTE)
+        await harness.until(lambda: reader.caught, "caught up")
         assert reader.rows() == trades
         assert [len(event.rows) for event in reader.of(Trades)] == [1_200, 1_200, 200]
 
@@ -112,23 +114,23 @@ def test_a_page_holds_its_last_second_whole() -> None:
 
 
 def test_after_a_short_loss_no_bars_are_asked_for() -> None:
-    async def work(play: Play) -> None:
+    async def work(harness: IbkrHarness) -> None:
         trades = walk(NOW - 20 * MINUTE, NOW + 10 * MINUTE, 3)
-        play.peer.tape(ES, tape_of(*trades))
-        feed = play.feed()
-        reader = play.open(feed, ES, NOW - 2 * MINUTE)
-        await play.until(lambda: reader.caught, "caught up")
-        await play.peer.drop()
-        await play.until(lambda: reader.problem, "the loss")
+        harness.peer.tape(ES, tape_of(*trades))
+        feed = harness.feed()
+        reader = harness.open(feed, ES, NOW - 2 * MINUTE)
+        await harness.until(lambda: reader.caught, "caught up")
+        await harness.peer.drop()
+        await harness.until(lambda: reader.problem, "the loss")
         assert isinstance(reader.problem, FeedLost)
         assert reader.problem.code == "disconnected"
         known = reader.rows()
         since = known[-1][0] - 2 * SECOND
-        again = play.open(feed, ES, since)
-        await play.until(lambda: again.caught, "caught up again")
+        again = harness.open(feed, ES, since)
+        await harness.until(lambda: again.caught, "caught up again")
         assert again.caught is not None
         assert again.caught.quality is Quality.TICKS
-        assert all(kind != 20 for kind, _ in play.peer.asked)
+        assert all(kind != 20 for kind, _ in harness.peer.asked)
         together = [row for row in known if row[0] < since] + again.rows()
         assert together == [row for row in trades if NOW - 2 * MINUTE <= row[0] <= together[-1][0]]
 
@@ -136,11 +138,11 @@ def test_after_a_short_loss_no_bars_are_asked_for() -> None:
 
 
 def test_what_is_older_than_is_asked_for_is_a_gap() -> None:
-    async def work(play: Play) -> None:
-        play.peer.tape(ES, tape_of(*walk(NOW - 5 * MINUTE, NOW, 5)))
+    async def work(harness: IbkrHarness) -> None:
+        harness.peer.tape(ES, tape_of(*walk(NOW - 5 * MINUTE, NOW, 5)))
         since = NOW - 20 * 86_400 * SECOND
-        reader = play.open(play.feed(), ES, since)
-        await play.until(lambda: reader.caught, "caught up")
+        reader = harness.open(harness.feed(), ES, since)
+        await harness.until(lambda: reader.caught, "caught up")
         gap = reader.events[0]
         assert isinstance(gap, Gap)
         assert (gap.from_ns, gap.why) == (since, "not_kept")
@@ -162,23 +164,23 @@ def test_trades_that_are_slow_to_come_are_asked_for_again() -> None:
     """History asked for too fast while trades take the place of bars: it rests, and goes on, after a lost link too; and
     another feed goes on from what it is told."""
 
-    async def work(play: Play) -> None:
+    async def work(harness: IbkrHarness) -> None:
         since = at("2026-11-18 14:00:00")
         trades = walk(since, NOW + 10 * MINUTE, 2)
-        play.peer.tape(ES, tape_of(*trades))
-        play.peer.hurried = (since + MINUTE, NOW - 2 * MINUTE)
-        feed = play.feed()
-        reader = play.open(feed, ES, since)
-        await play.until(lambda: reader.caught, "caught up")
-        await play.peer.drop()
-        await play.until(lambda: reader.problem, "lost")
+        harness.peer.tape(ES, tape_of(*trades))
+        harness.peer.hurried = (since + MINUTE, NOW - 2 * MINUTE)
+        feed = harness.feed()
+        reader = harness.open(feed, ES, since)
+        await harness.until(lambda: reader.caught, "caught up")
+        await harness.peer.drop()
+        await harness.until(lambda: reader.problem, "lost")
         assert not reader.of(Replaced)
         (bars,) = reader.of(Bars)
         barred = tuple(bars.rows["ts_event"].tolist())
-        play.peer.hurried = (0, 0)
-        for other, told_of in ((feed, ()), (play.feed(client_id="42"), barred)):
-            again = play.open(other, ES, NOW - 2 * SECOND, told_of)
-            await play.until(lambda again=again: _replaced(again) == len(barred), "trades for all bars")
+        harness.peer.hurried = (0, 0)
+        for other, told_of in ((feed, ()), (harness.feed(client_id="42"), barred)):
+            again = harness.open(other, ES, NOW - 2 * SECOND, told_of)
+            await harness.until(lambda again=again: _replaced(again) == len(barred), "trades for all bars")
 
     run(work)
 

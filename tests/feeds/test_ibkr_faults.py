@@ -1,9 +1,9 @@
-"""Interactive Brokers through the whole house, with a TWS that misbehaves."""
+"""Interactive Brokers: the fault suite, with a misbehaving fake TWS."""
 
 from pathlib import Path
 
 from support.vendors.ibkr_peer import IbkrPeer
-from tests.feeds.broker_harness import BEGIN_NS, MINUTE, Stage, at
+from tests.feeds.broker_harness import BEGIN_NS, MINUTE, BrokerHarness, at
 from tests.feeds.fault_suite import LIVE, FaultSuite, finish, live
 
 from outcry.connections.model import ConnectionPhase
@@ -16,20 +16,20 @@ class TestIbkrFaults(FaultSuite):
     def test_a_login_that_ends(self, tmp_path: Path) -> None:
         """A TWS without its user hangs up, which it does each night too: it is tried until it greets, by itself."""
 
-        async def work(stage: Stage) -> None:
-            await live(stage)
-            await stage.play(BEGIN_NS + MINUTE)
-            refused = stage.peer.refusals
-            stage.forget()
-            await stage.peer.expire(on=True)
-            await stage.until(lambda: stage.peer.refusals - refused > 3, "it was tried again and again")
-            assert stage.row.phase is ConnectionPhase.CONNECTING
-            assert stage.row.code == "disconnected"
-            assert not stage.live
-            await stage.play(BEGIN_NS + 2 * MINUTE)
-            await stage.peer.expire(on=False)
-            await stage.until_phase(LIVE)
-            await finish(stage)
+        async def work(harness: BrokerHarness) -> None:
+            await live(harness)
+            await harness.play(BEGIN_NS + MINUTE)
+            refused = harness.peer.refusals
+            harness.forget()
+            await harness.peer.expire(on=True)
+            await harness.until(lambda: harness.peer.refusals - refused > 3, "it was tried again and again")
+            assert harness.row.phase is ConnectionPhase.CONNECTING
+            assert harness.row.code == "disconnected"
+            assert not harness.live
+            await harness.play(BEGIN_NS + 2 * MINUTE)
+            await harness.peer.expire(on=False)
+            await harness.until_phase(LIVE)
+            await finish(harness)
 
         self.run(tmp_path, work)
 
@@ -37,19 +37,19 @@ class TestIbkrFaults(FaultSuite):
         """The trades of half an hour are refused as asked for too fast; the person pauses and resumes, and then they
         come: the session is one of ticks in the end."""
 
-        async def work(stage: Stage) -> None:
-            peer = stage.peer
+        async def work(harness: BrokerHarness) -> None:
+            peer = harness.peer
             assert isinstance(peer, IbkrPeer)
             peer.hurried = (at("2026-11-17 23:00:00"), BEGIN_NS - 5 * MINUTE)
-            await live(stage)
-            await stage.play(BEGIN_NS + MINUTE)
-            runners = list(stage.engine.runners.values())
+            await live(harness)
+            await harness.play(BEGIN_NS + MINUTE)
+            runners = list(harness.engine.runners.values())
             assert [runner.quality for runner in runners] == [Quality.BARS_1M] * 2
-            assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
-            await stage.until(lambda: not stage.engine._feeds.followed, "the streams ended")
+            assert harness.connections.pause(harness.user, harness.id, harness.clock.now_ns())
+            await harness.until(lambda: not harness.engine._feeds.followed, "the streams ended")
             peer.hurried = (0, 0)
-            assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
-            await stage.until_phase(LIVE)
-            await finish(stage)
+            assert harness.connections.resume(harness.user, harness.id, harness.clock.now_ns())
+            await harness.until_phase(LIVE)
+            await finish(harness)
 
         self.run(tmp_path, work)

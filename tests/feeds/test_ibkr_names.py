@@ -1,4 +1,4 @@
-"""Interactive Brokers: names, entries, prices, messages and the pace of requests, apart from any socket."""
+"""Interactive Brokers: symbols, credentials, prices, messages and request pacing, without sockets."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What waits for the reader of one stream: its bound, its order, and how its loss is told."""
+"""Queue of one stream's reader: its limit, its order, and how it reports losses."""
 
 import asyncio
 

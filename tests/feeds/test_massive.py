@@ -1,4 +1,4 @@
-"""Massive's adapter with the vendor's own client against a vendor on loopback."""
+"""Massive's adapter with the vendor's own client and the fake vendor on loopback."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from tests.feeds.feed_harness import (
     NOW_NS,
     NQ,
     SECOND,
-    Desk,
+    FeedHarness,
     all_logs,
     columns,
-    desk,
+    error_text,
+    open_feed,
     run,
     tape,
-    told,
     until,
 )
 
@@ -77,11 +77,11 @@ def traded(made: MassivePeer, contract: Contract, first_ns: int = SINCE_NS) -> l
     return columns(rows, *WHAT)
 
 
-async def caught_up(at: Desk, contract: Contract = ES, since_ns: int = SINCE_NS):
-    following = at.follow(contract, since_ns)
-    await until(lambda: bool(following.of(CaughtUp)) or following.problem is not None, "caught up")
-    assert following.problem is None, following.problem
-    return following
+async def caught_up(harness: FeedHarness, contract: Contract = ES, since_ns: int = SINCE_NS):
+    reader = harness.follow(contract, since_ns)
+    await until(lambda: bool(reader.of(CaughtUp)) or reader.problem is not None, "caught up")
+    assert reader.problem is None, reader.problem
+    return reader
 
 
 # -- names
@@ -205,8 +205,8 @@ def test_history_and_live_are_the_tape_row_for_row() -> None:
     async def work() -> None:
         made = peer()
         made.page_rows = 97
-        async with desk(made) as at:
-            es, nq = await caught_up(at, ES), await caught_up(at, NQ)
+        async with open_feed(made) as harness:
+            es, nq = await caught_up(harness, ES), await caught_up(harness, NQ)
             assert es.events[0] == Status(subscribed=True, code="subscribed")
             assert es.of(CaughtUp)[0].quality is Quality.TICKS
             before = len(es.trades())
@@ -232,8 +232,8 @@ def test_what_is_traded_while_history_is_read_is_told_once() -> None:
     async def work() -> None:
         made = peer()
         made.page_rows = 60
-        async with desk(made) as at:
-            es = at.follow(ES, SINCE_NS)
+        async with open_feed(made) as harness:
+            es = harness.follow(ES, SINCE_NS)
             for step in range(1, 25):
                 await made.advance(NOW_NS + step * 5 * SECOND)
                 await asyncio.sleep(0.01)
@@ -249,8 +249,8 @@ def test_what_is_traded_while_history_is_read_is_told_once() -> None:
 def test_it_goes_on_from_where_it_broke() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await made.advance(NOW_NS + 30 * SECOND)
             await until(lambda: len(es.trades()) == len(traded(made, ES)), "all of it")
             newest_ns = int(es.trades()["ts_event"].max())
@@ -260,7 +260,7 @@ def test_it_goes_on_from_where_it_broke() -> None:
             assert (es.problem.code, es.problem.retry) == ("disconnected", True)
             await made.advance(NOW_NS + 200 * SECOND)  # nobody listens
             since_ns = newest_ns - 2 * SECOND
-            again = await caught_up(at, ES, since_ns)
+            again = await caught_up(harness, ES, since_ns)
             assert columns(again.trades(), *WHAT) == traded(made, ES, since_ns)
             assert made.logins == 2
 
@@ -270,9 +270,9 @@ def test_it_goes_on_from_where_it_broke() -> None:
 def test_history_older_than_is_kept_is_a_gap() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
+        async with open_feed(made) as harness:
             since_ns = NOW_NS - ADAPTER.caps.reach_ns - HOUR
-            es = await caught_up(at, ES, since_ns)
+            es = await caught_up(harness, ES, since_ns)
             assert es.of(Gap) == [Gap(since_ns, NOW_NS - ADAPTER.caps.reach_ns, "not_kept")]
 
     run(work)
@@ -283,8 +283,8 @@ def test_heartbeats_while_nothing_trades_and_none_while_nothing_comes() -> None:
         made = peer()
         made.tapes.clear()
         made.tape(ES, np.zeros(0, tape(0, SECOND, first_ns=0, end_ns=10 * SECOND).dtype))
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await until(lambda: len(es.of(Heartbeat)) >= 3, "heartbeats")
             assert all(beat.at_ns <= NOW_NS - SECOND for beat in es.of(Heartbeat))
             made.freeze(on=True)
@@ -327,8 +327,8 @@ def test_history_that_does_not_end_is_given_up(
     async def work() -> None:
         made = LeadingOn(step_ns, cursors)
         made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
-        async with desk(made) as at:
-            problem = await at.ended(since_ns=SINCE_NS)
+        async with open_feed(made) as harness:
+            problem = await harness.ended(since_ns=SINCE_NS)
             assert (type(problem), problem.code) == (FeedLost, "protocol")
             assert made.pages == pages
 
@@ -348,8 +348,8 @@ def test_a_time_far_ahead_is_not_taken_for_the_present() -> None:
         made = FarAhead()
         made.now_ns = NOW_NS
         made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             assert [event.at_ns for event in es.of(CaughtUp)] == [NOW_NS + HOUR]
 
     run(work)
@@ -361,12 +361,12 @@ def test_a_time_far_ahead_is_not_taken_for_the_present() -> None:
 def test_a_wrong_key_is_tried_twice_and_no_more() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made, {"key": "not_the_key"}) as at:
-            first = await at.ended()
+        async with open_feed(made, {"key": "not_the_key"}) as harness:
+            first = await harness.ended()
             assert (type(first), first.code) == (FeedLost, "login_refused")
-            second = await at.ended()
+            second = await harness.ended()
             assert (type(second), second.code) == (LoginRefused, "login_refused")
-            assert type(await at.ended()) is LoginRefused
+            assert type(await harness.ended()) is LoginRefused
             assert (made.logins, made.refusals) == (2, 2)
 
     run(work)
@@ -376,8 +376,8 @@ def test_a_key_that_has_ended_while_history_is_read() -> None:
     async def work() -> None:
         made = peer()
         made.failures = [(401, {"status": "ERROR", "error": "Unknown API Key"})]
-        async with desk(made) as at:
-            problem = await at.ended(since_ns=SINCE_NS)
+        async with open_feed(made) as harness:
+            problem = await harness.ended(since_ns=SINCE_NS)
             assert (type(problem), problem.code) == (FeedLost, "login_refused")
 
     run(work)
@@ -387,9 +387,9 @@ def test_a_plan_without_futures_is_not_entitled() -> None:
     async def work() -> None:
         made = peer()
         made.entitled = False
-        async with desk(made) as at:
+        async with open_feed(made) as harness:
             for contract in (ES, NQ):  # the second is refused before anybody asks for it
-                problem = await at.ended(contract)
+                problem = await harness.ended(contract)
                 assert (type(problem), problem.code) == (FeedRefused, "not_entitled")
             assert made.logins == 1
 
@@ -401,12 +401,12 @@ def test_a_fault_that_passes_is_no_refusal() -> None:
 
     async def work() -> None:
         made = peer()
-        async with desk(made, wanted=(ES,)) as at:
-            await caught_up(at, ES)
+        async with open_feed(made, wanted=(ES,)) as harness:
+            await caught_up(harness, ES)
             made.stumbles = 1
-            problem = await at.ended(NQ)
+            problem = await harness.ended(NQ)
             assert (type(problem), problem.code) == (FeedLost, "vendor_error")
-            nq = await caught_up(at, NQ)
+            nq = await caught_up(harness, NQ)
             assert columns(nq.trades(), *WHAT) == traded(made, NQ)
             assert made.logins == 1
 
@@ -426,8 +426,8 @@ def test_history_that_is_refused(status: int, body: dict[str, str], code: str) -
     async def work() -> None:
         made = peer()
         made.failures = [(status, body)]
-        async with desk(made) as at:
-            assert (await at.ended(since_ns=SINCE_NS)).code == code
+        async with open_feed(made) as harness:
+            assert (await harness.ended(since_ns=SINCE_NS)).code == code
 
     run(work)
 
@@ -435,9 +435,9 @@ def test_history_that_is_refused(status: int, body: dict[str, str], code: str) -
 def test_a_contract_it_cannot_have_is_refused_alone() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
-            problem = await at.ended(Contract("ES", 2049, 12))
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
+            problem = await harness.ended(Contract("ES", 2049, 12))
             assert (type(problem), problem.code) == (FeedRefused, "unknown_contract")
             await made.advance(NOW_NS + 30 * SECOND)
             await until(lambda: len(es.trades()) == len(traded(made, ES)), "the other goes on")
@@ -448,8 +448,8 @@ def test_a_contract_it_cannot_have_is_refused_alone() -> None:
 def test_another_program_with_the_same_key() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await made.evict()
             await until(lambda: es.problem is not None, "the end told")
             assert isinstance(es.problem, FeedRefused)
@@ -462,8 +462,8 @@ def test_nobody_there() -> None:
     async def work() -> None:
         made = peer()
         nowhere = {"socket": "ws://127.0.0.1:9", "rest": "http://127.0.0.1:9"}
-        async with desk(made, places=nowhere) as at:
-            assert (await at.ended()).code == "unreachable"
+        async with open_feed(made, places=nowhere) as harness:
+            assert (await harness.ended()).code == "unreachable"
 
     run(work)
 
@@ -472,16 +472,16 @@ def test_nothing_says_the_key(capsys: pytest.CaptureFixture[str]) -> None:
     async def work(given: str, misbehave: Callable[[MassivePeer], None]) -> list[str]:
         made = peer()
         said: list[str] = []
-        async with desk(made, {"key": given}) as at:
-            es = at.follow(ES, SINCE_NS)
+        async with open_feed(made, {"key": given}) as harness:
+            es = harness.follow(ES, SINCE_NS)
             await until(lambda: bool(es.of(CaughtUp)) or es.problem is not None, "something")
             misbehave(made)
-            said += [repr(at.feed), str(at.feed), repr(vars(at.feed)["_link"])]
+            said += [repr(harness.feed), str(harness.feed), repr(vars(harness.feed)["_link"])]
             await made.drop()
             await until(lambda: es.problem is not None, "the end")
             assert es.problem is not None
-            said.append(told(es.problem))
-            said.append(told(await at.ended(Contract("ES", 2049, 12))))
+            said.append(error_text(es.problem))
+            said.append(error_text(await harness.ended(Contract("ES", 2049, 12))))
         return said
 
     for given in (KEY, "another_k3y_that_is_wrong"):

@@ -1,4 +1,4 @@
-"""Massive through the whole house, misbehaving."""
+"""Massive: the fault suite."""
 
 from support.vendors.massive_peer import MassivePeer
 from tests.feeds.fault_suite import FaultSuite

@@ -1,4 +1,4 @@
-"""The suite of faults where no protocol is in the way: engine, supervisor, store and recording alone."""
+"""In-memory vendor: the fault suite without a protocol, for engine, supervisor, store and recording."""
 
 from tests.feeds.fault_suite import FaultSuite
 from tests.feeds.memory_vendor import MemoryPeer

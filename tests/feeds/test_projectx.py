@@ -1,4 +1,4 @@
-"""ProjectX's adapter with a SignalR client against a vendor on loopback."""
+"""ProjectX's adapter with a SignalR client and the fake vendor on loopback."""
 
 import asyncio
 from decimal import Decimal
@@ -11,14 +11,14 @@ from tests.feeds.feed_harness import (
     NOW_NS,
     NQ,
     SECOND,
-    Desk,
-    Following,
+    FeedHarness,
+    StreamReader,
     all_logs,
     columns,
-    desk,
+    error_text,
+    open_feed,
     run,
     tape,
-    told,
     until,
 )
 
@@ -69,11 +69,11 @@ def traded(made: ProjectXPeer, contract: Contract, first_ns: int, end_ns: int) -
     return rows[(rows["ts_event"] >= first_ns) & (rows["ts_event"] < end_ns)]
 
 
-async def caught_up(at: Desk, contract: Contract = ES, since_ns: int = SINCE_NS) -> Following:
-    following = at.follow(contract, since_ns)
-    await until(lambda: bool(following.of(CaughtUp)) or following.problem is not None, "caught up")
-    assert following.problem is None, following.problem
-    return following
+async def caught_up(harness: FeedHarness, contract: Contract = ES, since_ns: int = SINCE_NS) -> StreamReader:
+    reader = harness.follow(contract, since_ns)
+    await until(lambda: bool(reader.of(CaughtUp)) or reader.problem is not None, "caught up")
+    assert reader.problem is None, reader.problem
+    return reader
 
 
 async def play(made: ProjectXPeer, seconds: int, step: int = 1) -> None:
@@ -82,7 +82,9 @@ async def play(made: ProjectXPeer, seconds: int, step: int = 1) -> None:
         await asyncio.sleep(0.005)
 
 
-def equals_the_tape(made: ProjectXPeer, contract: Contract, one: Following, since_ns: int = SINCE_NS) -> int:
+def equals_the_tape(
+    made: ProjectXPeer, contract: Contract, one: StreamReader, since_ns: int = SINCE_NS
+) -> int:
     """Bars up to a whole second and trades from it on are the tape; give that second."""
     rows = one.trades()
     bars = one.bars()
@@ -269,8 +271,8 @@ def test_why_a_login_is_refused(number: int, code: str) -> None:
 def test_bars_then_trades_are_the_tape() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es, nq = await caught_up(at, ES), await caught_up(at, NQ)
+        async with open_feed(made) as harness:
+            es, nq = await caught_up(harness, ES), await caught_up(harness, NQ)
             assert es.events[0] == Status(subscribed=True, code="subscribed")
             (caught,) = es.of(CaughtUp)
             assert (caught.at_ns, caught.quality) == (NOW_NS - 10 * SECOND, Quality.BARS_1S)
@@ -295,8 +297,8 @@ def test_bars_then_trades_are_the_tape() -> None:
 def test_no_heartbeat_passes_a_bar_that_is_still_to_come() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await until(lambda: len(es.of(Heartbeat)) > 3, "heartbeats")
             assert {beat.at_ns for beat in es.of(Heartbeat)} == {NOW_NS - 10 * SECOND}
             assert not es.of(VolumeCounter)
@@ -310,8 +312,8 @@ def test_bars_that_come_late_are_waited_for() -> None:
     async def work() -> None:
         made = peer()
         made.behind_s = 5
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await play(made, 12)
             last = traded(made, ES, 0, made.now_ns)[-1]["ts_event"]
             await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
@@ -327,8 +329,8 @@ def test_bars_that_are_kept_back_are_a_gap_from_where_they_end() -> None:
     async def work() -> None:
         made = peer()
         made.behind_s = 900
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await play(made, 20)
             await until(lambda: bool(es.of(Gap)), "the gap")
             last = traded(made, ES, 0, NOW_NS - 900 * SECOND)[-1]["ts_event"] // SECOND * SECOND
@@ -343,9 +345,9 @@ def test_bars_that_are_kept_back_are_a_gap_from_where_they_end() -> None:
 def test_the_vendors_clock_counts_and_not_ours(off_s: int) -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            at.clock.off_ns = off_s * SECOND
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            harness.clock.off_ns = off_s * SECOND
+            es = await caught_up(harness)
             await play(made, 20)
             last = traded(made, ES, 0, made.now_ns)[-1]["ts_event"]
             await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
@@ -357,8 +359,8 @@ def test_the_vendors_clock_counts_and_not_ours(off_s: int) -> None:
 def test_a_cursor_ahead_of_the_vendors_clock_leaves_nothing_out() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at, ES, NOW_NS + 60 * SECOND)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness, ES, NOW_NS + 60 * SECOND)
             await play(made, 20)
             last = traded(made, ES, 0, made.now_ns)[-1]["ts_event"]
             await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
@@ -377,8 +379,8 @@ def test_full_pages_are_asked_for_until_nothing_is_left(
     async def work() -> None:
         made = peer()
         made.oldest_first = oldest_first
-        async with desk(made) as at:
-            es = await caught_up(at, ES, NOW_NS - 600 * SECOND)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness, ES, NOW_NS - 600 * SECOND)
             edge_ns = es.of(CaughtUp)[0].at_ns
             truth = bars_by_hand(traded(made, ES, NOW_NS - 600 * SECOND, edge_ns), SECOND)
             assert 300 < len(truth) < 400
@@ -396,11 +398,11 @@ def test_requests_for_bars_are_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            at.feed._rest._request_times = type(at.feed._rest._request_times)(maxlen=4)  # type: ignore[attr-defined]
+        async with open_feed(made) as harness:
+            harness.feed._rest._request_times = type(harness.feed._rest._request_times)(maxlen=4)  # type: ignore[attr-defined]
             monkeypatch.setattr(rest, "MAX_REQUESTS", 4)
             began_s = asyncio.get_running_loop().time()
-            await caught_up(at, ES, NOW_NS - 600 * SECOND)
+            await caught_up(harness, ES, NOW_NS - 600 * SECOND)
             asked = len(made.bar_requests)
             assert asked > 8
             took_s = asyncio.get_running_loop().time() - began_s
@@ -412,8 +414,8 @@ def test_requests_for_bars_are_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_after_an_interruption_bars_tell_of_what_was_missed() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await play(made, 30)
             last = int(traded(made, ES, 0, made.now_ns)[-1]["ts_event"])
             await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
@@ -423,7 +425,7 @@ def test_after_an_interruption_bars_tell_of_what_was_missed() -> None:
             assert es.problem.code == "disconnected"
             await made.advance(made.now_ns + 100 * SECOND)  # nobody listens
             since_ns = last - 2 * SECOND
-            again = await caught_up(at, ES, since_ns)
+            again = await caught_up(harness, ES, since_ns)
             await play(made, 10)
             last = int(traded(made, ES, 0, made.now_ns)[-1]["ts_event"])
             await until(lambda: len(again.trades()) and again.trades()["ts_event"][-1] == last, "all")
@@ -436,9 +438,9 @@ def test_after_an_interruption_bars_tell_of_what_was_missed() -> None:
 def test_history_older_than_is_kept_is_a_gap() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
+        async with open_feed(made) as harness:
             kept_ns = NOW_NS - ADAPTER.caps.reach_ns
-            es = await caught_up(at, ES, kept_ns - HOUR)
+            es = await caught_up(harness, ES, kept_ns - HOUR)
             assert es.of(Gap) == [Gap(kept_ns - HOUR, kept_ns, "not_kept")]
 
     run(work)
@@ -447,8 +449,8 @@ def test_history_older_than_is_kept_is_a_gap() -> None:
 def test_a_link_that_is_silent_is_given_up() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             made.freeze(on=True)
             await until(lambda: es.problem is not None, "silence told")
             assert isinstance(es.problem, FeedLost)
@@ -464,11 +466,11 @@ def test_a_link_that_is_silent_is_given_up() -> None:
 def test_a_wrong_key_is_tried_twice_and_no_more() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made, {"user": USER, "key": "not_the_key"}) as at:
-            first, second = await at.ended(), await at.ended()
+        async with open_feed(made, {"user": USER, "key": "not_the_key"}) as harness:
+            first, second = await harness.ended(), await harness.ended()
             assert (type(first), first.code) == (FeedLost, "login_refused")
             assert (type(second), second.code) == (LoginRefused, "login_refused")
-            assert type(await at.ended()) is LoginRefused
+            assert type(await harness.ended()) is LoginRefused
             assert (made.logins, made.refusals) == (2, 2)
 
     run(work)
@@ -479,8 +481,8 @@ def test_an_account_that_may_not(number: int, code: str) -> None:
     async def work() -> None:
         made = peer()
         made.login_error = number
-        async with desk(made) as at:
-            problem = await at.ended()
+        async with open_feed(made) as harness:
+            problem = await harness.ended()
             assert (type(problem), problem.code) == (FeedRefused, code)
 
     run(work)
@@ -489,14 +491,14 @@ def test_an_account_that_may_not(number: int, code: str) -> None:
 def test_a_token_that_has_ended_is_renewed() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            await caught_up(at)
+        async with open_feed(made) as harness:
+            await caught_up(harness)
             made.tokens.clear()  # the hub goes on, the API does not
-            await caught_up(at, NQ)
+            await caught_up(harness, NQ)
             assert made.logins == 2
             made.tokens.clear()
             await made.drop()
-            await caught_up(at)  # the hub does not take the old one either
+            await caught_up(harness)  # the hub does not take the old one either
             assert made.logins == 3
 
     run(work)
@@ -505,13 +507,13 @@ def test_a_token_that_has_ended_is_renewed() -> None:
 def test_a_token_is_renewed_at_four_fifths_of_its_day() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            await caught_up(at)
-            at.clock.off_ns = 19 * HOUR
-            await caught_up(at, NQ)
+        async with open_feed(made) as harness:
+            await caught_up(harness)
+            harness.clock.off_ns = 19 * HOUR
+            await caught_up(harness, NQ)
             assert made.logins == 1
-            at.clock.off_ns = 20 * HOUR
-            await caught_up(at, NQ)
+            harness.clock.off_ns = 20 * HOUR
+            await caught_up(harness, NQ)
             assert made.logins == 2
 
     run(work)
@@ -521,8 +523,8 @@ def test_market_data_that_the_account_has_not() -> None:
     async def work() -> None:
         made = peer()
         made.entitled = False
-        async with desk(made) as at:
-            problem = await at.ended()
+        async with open_feed(made) as harness:
+            problem = await harness.ended()
             assert (type(problem), problem.code) == (FeedRefused, "not_entitled")
 
     run(work)
@@ -531,9 +533,9 @@ def test_market_data_that_the_account_has_not() -> None:
 def test_a_contract_that_is_not_listed_is_refused_alone() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
-            problem = await at.ended(Contract("GC", 2027, 2))
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
+            problem = await harness.ended(Contract("GC", 2027, 2))
             assert (type(problem), problem.code) == (FeedRefused, "unknown_contract")
             await play(made, 10)
             await until(lambda: len(es.trades()) > 0, "the other goes on")
@@ -544,8 +546,8 @@ def test_a_contract_that_is_not_listed_is_refused_alone() -> None:
 def test_a_user_who_is_signed_out() -> None:
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
             await made.sign_out()
             await until(lambda: es.problem is not None, "the loss told")
             assert isinstance(es.problem, FeedLost)
@@ -557,8 +559,8 @@ def test_a_user_who_is_signed_out() -> None:
 def test_nobody_there() -> None:
     async def work() -> None:
         nowhere = {"api": "http://127.0.0.1:9", "hub": "http://127.0.0.1:9"}
-        async with desk(peer(), places=nowhere) as at:
-            assert (await at.ended()).code == "unreachable"
+        async with open_feed(peer(), places=nowhere) as harness:
+            assert (await harness.ended()).code == "unreachable"
 
     run(work)
 
@@ -567,10 +569,10 @@ def test_without_a_date_the_clock_is_ours() -> None:
     async def work() -> None:
         made = peer()
         made.dated = False
-        async with desk(made) as at:
-            at.feed._rest._note_time(None)  # type: ignore[attr-defined]
-            at.feed._rest._note_time("some day")  # type: ignore[attr-defined]
-            assert at.feed._rest.vendor_ns() == NOW_NS  # type: ignore[attr-defined]
+        async with open_feed(made) as harness:
+            harness.feed._rest._note_time(None)  # type: ignore[attr-defined]
+            harness.feed._rest._note_time("some day")  # type: ignore[attr-defined]
+            assert harness.feed._rest.vendor_ns() == NOW_NS  # type: ignore[attr-defined]
 
     run(work)
 
@@ -580,18 +582,20 @@ def test_nothing_says_the_key_or_the_token(capsys: pytest.CaptureFixture[str]) -
 
     async def work() -> None:
         made = peer()
-        async with desk(made) as at:
-            es = await caught_up(at)
-            said.extend([repr(at.feed), repr(vars(at.feed)), repr(vars(at.feed._rest.tokens))])  # type: ignore[attr-defined]
+        async with open_feed(made) as harness:
+            es = await caught_up(harness)
+            said.extend([repr(harness.feed), repr(vars(harness.feed)), repr(vars(harness.feed._rest.tokens))])  # type: ignore[attr-defined]
             await made.drop()
             await until(lambda: es.problem is not None, "the end")
             assert es.problem is not None
-            said.append(told(es.problem))
-            said.append(told(await at.ended(Contract("GC", 2027, 2))))
+            said.append(error_text(es.problem))
+            said.append(error_text(await harness.ended(Contract("GC", 2027, 2))))
             await made.expire(on=True)
-            said.extend([told(await at.ended()) for _ in range(3)])
-        async with desk(peer(), places={"api": made.places["api"], "hub": made.places["hub"]}) as at:
-            said.append(told(await at.ended()))
+            said.extend([error_text(await harness.ended()) for _ in range(3)])
+        async with open_feed(
+            peer(), places={"api": made.places["api"], "hub": made.places["hub"]}
+        ) as harness:
+            said.append(error_text(await harness.ended()))
 
     with all_logs() as logged:
         run(work)

@@ -1,4 +1,4 @@
-"""ProjectX through the whole house, misbehaving."""
+"""ProjectX: the fault suite."""
 
 from support.vendors.projectx_peer import ProjectXPeer
 from tests.feeds.fault_suite import FaultSuite

@@ -1,4 +1,4 @@
-"""No adapter follows a redirect: what a person entered for a vendor goes to that vendor's host and to no other."""
+"""No adapter follows a redirect: a user's credentials are sent to the vendor's host only."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from support.vendors.peer import FakePeer
 from support.vendors.projectx_peer import ProjectXPeer
 from support.vendors.tastytrade_peer import TastytradePeer
 from support.vendors.tradovate_peer import TradovatePeer
-from tests.feeds.feed_harness import ES, NOW_NS, SECOND, desk, run, tape, until
+from tests.feeds.feed_harness import ES, NOW_NS, SECOND, open_feed, run, tape, until
 from tests.feeds.redirecting_peer import RedirectingPeer
 
 from outcry.feeds.adapters import adapters
@@ -49,14 +49,14 @@ def test_a_redirect_to_another_host_is_not_followed(name: str, scheme: str, stat
         made.now_ns = NOW_NS
         made.tape(ES, tape(0, SECOND, first_ns=NOW_NS - 2 * HOUR, end_ns=NOW_NS + HOUR // 4))
         peer = RedirectingPeer(made, status, nth, scheme)
-        async with desk(peer, wanted=(ES,)) as at:
-            following = at.follow(ES, NOW_NS - 5 * 60 * SECOND)
+        async with open_feed(peer, wanted=(ES,)) as harness:
+            reader = harness.follow(ES, NOW_NS - 5 * 60 * SECOND)
             await until(
-                lambda: following.problem is not None or bool(following.of(CaughtUp)), "caught up or refused"
+                lambda: reader.problem is not None or bool(reader.of(CaughtUp)), "caught up or refused"
             )
         assert peer.trapped == b"", peer.trapped.decode()
         if peer.redirected:
-            assert following.problem is not None
+            assert reader.problem is not None
         return peer
 
     async def work() -> None:
@@ -89,8 +89,8 @@ def test_a_negotiation_that_names_another_hub_is_not_followed() -> None:
         peer = Sending()
         peer.now_ns = NOW_NS
         peer.tape(ES, tape(0, SECOND, first_ns=NOW_NS - HOUR, end_ns=NOW_NS + HOUR // 4))
-        async with desk(peer, wanted=(ES,)) as at:
-            problem = await at.ended(since_ns=NOW_NS - 5 * 60 * SECOND)
+        async with open_feed(peer, wanted=(ES,)) as harness:
+            problem = await harness.ended(since_ns=NOW_NS - 5 * 60 * SECOND)
         assert problem.code == "protocol"
         assert elsewhere == []
 

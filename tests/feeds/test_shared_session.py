@@ -1,6 +1,6 @@
-"""One sign-in for many, whatever goes wrong; tokens that are renewed in time, once.
+"""Shared sign-in of several streams, through every fault; tokens are renewed in time and once.
 
-Time is the loop's own, and passes as fast as nothing happens: waits of minutes are waited for in no time, and exactly.
+Time is virtual: waits of minutes pass at once and exactly.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The invented market: the same everywhere and always, on the tick, within hours, with all that is worth showing."""
+"""Simulated market: deterministic, on the tick grid, within trading hours, with all kinds of auction structure."""
 
 import hashlib
 import os

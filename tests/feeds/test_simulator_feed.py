@@ -1,4 +1,4 @@
-"""The invented market as a feed: what it sends live is the whole session's array, whenever and however it is read."""
+"""Simulated market as a feed: live events equal the session's array, whenever and however they are read."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""tastytrade's adapter against the vendor on loopback: what it is given, and that what it sends is the tape."""
+"""tastytrade's adapter with the fake vendor on loopback: its requests, and events that equal the tape."""
 
 import asyncio
 import os
@@ -24,13 +24,13 @@ from tests.feeds.tastytrade_harness import (
     SECOND,
     ZC,
     ZN,
-    Desk,
     FixedPeer,
     PeerClock,
     Reader,
+    TastytradeHarness,
     alike,
     between,
-    played,
+    run_with_vendor,
     universe,
     walk,
 )
@@ -146,16 +146,16 @@ def test_what_holds_secrets_does_not_show_them() -> None:
 def test_history_and_what_comes_are_the_tape_row_for_row(full: bool) -> None:
     tapes = {ES: walk(ES, 1), NQ: walk(NQ, 2)}
 
-    async def work(desk: Desk) -> None:
-        desk.peer.full = full
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        harness.peer.full = full
+        feed = harness.feed()
         readers = {contract: Reader(feed, contract) for contract in (ES, NQ)}
         for reader in readers.values():
             await reader.caught_up()
         for second in range(1, 120, 7):
-            await desk.peer.advance(NOW + second * SECOND)
+            await harness.peer.advance(NOW + second * SECOND)
         for contract, reader in readers.items():
-            truth = between(tapes[contract], NOW - 600 * SECOND, desk.peer.now_ns)
+            truth = between(tapes[contract], NOW - 600 * SECOND, harness.peer.now_ns)
             await reader.rows_of(len(truth))
             assert alike(reader.rows) == alike(truth)
             first = reader.of(Trades)[0].rows
@@ -168,33 +168,33 @@ def test_history_and_what_comes_are_the_tape_row_for_row(full: bool) -> None:
             assert caught.quality is Quality.TICKS
             assert caught.at_ns >= int(between(truth, 0, NOW)["ts_event"][-1])
             assert not reader.of(Bars) + reader.of(Gap)
-        assert desk.peer.logins == 1
-        assert len(desk.peer.lines) == 1
+        assert harness.peer.logins == 1
+        assert len(harness.peer.lines) == 1
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_prices_are_told_in_our_unit_and_exactly() -> None:
     """Corn quoted in dollars, and 64ths of notes, which a float would keep but a decimal text must too."""
     tapes = {ZC: walk(ZC, 3), ZN: walk(ZN, 4, tick_e9=15_625_000)}
 
-    async def work(desk: Desk) -> None:
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        feed = harness.feed()
         for contract, tape in tapes.items():
             reader = Reader(feed, contract)
             await reader.caught_up()
             assert alike(reader.rows) == alike(between(tape, NOW - 600 * SECOND, NOW))
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_where_the_server_keeps_candles_only_history_is_bars() -> None:
     """Whole minutes up to the present one; that one is a gap until its candle is told, then mended."""
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
-        await desk.peer.advance(NOW + 20 * SECOND)
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        await harness.peer.advance(NOW + 20 * SECOND)
+        reader = Reader(harness.feed())
         await reader.caught_up()
         assert next(e for e in reader.events if isinstance(e, CaughtUp)).quality is Quality.BARS_1M
         bars = np.concatenate([event.rows for event in reader.of(Bars)])
@@ -208,7 +208,7 @@ def test_where_the_server_keeps_candles_only_history_is_bars() -> None:
             assert int(bar["volume"]) == of_it["size"].sum()
         assert reader.of(Gap) == [Gap(NOW, NOW + 20 * SECOND, "reconnect")]
         for second in range(25, 90, 5):
-            await desk.peer.advance(NOW + second * SECOND)
+            await harness.peer.advance(NOW + second * SECOND)
         await reader.until(lambda r: bool(r.of(Repaired)), "the gap mended")
         last = reader.of(Bars)[-1].rows
         assert last["ts_event"].tolist() == [NOW]
@@ -218,16 +218,16 @@ def test_where_the_server_keeps_candles_only_history_is_bars() -> None:
         )
         assert alike(reader.rows) == alike(between(tapes[ES], NOW + 20 * SECOND, NOW + 85 * SECOND))
 
-    played(work, BarsOnlyPeer, tapes)
+    run_with_vendor(work, BarsOnlyPeer, tapes)
 
 
 def test_a_past_cut_short_begins_with_bars() -> None:
     """The server gives the newest 200 sales: bars to the edge of a minute, trades from it on, nothing twice."""
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
-        desk.peer.most_sales = 200
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        harness.peer.most_sales = 200
+        reader = Reader(harness.feed())
         await reader.caught_up()
         assert next(e for e in reader.events if isinstance(e, CaughtUp)).quality is Quality.BARS_1M
         (bars,) = reader.of(Bars)
@@ -237,7 +237,7 @@ def test_a_past_cut_short_begins_with_bars() -> None:
         assert oldest_ns <= edge_ns < oldest_ns + MINUTE
         assert alike(reader.rows) == alike(between(tapes[ES], edge_ns, NOW))
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 @pytest.mark.parametrize(("keeps_ns", "first_ns"), [(0, None), (290 * SECOND, NOW - 240 * SECOND)])
@@ -245,10 +245,10 @@ def test_a_past_that_is_not_what_was_traded_is_not_believed(keeps_ns: int, first
     """The server says that it has told all, and has forgotten what its candles still tell of."""
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
-        desk.peer.keeps_ns = keeps_ns
-        await desk.peer.advance(NOW + 7 * SECOND)
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        harness.peer.keeps_ns = keeps_ns
+        await harness.peer.advance(NOW + 7 * SECOND)
+        reader = Reader(harness.feed())
         await reader.caught_up()
         assert reader.of(CaughtUp)[0].quality is Quality.BARS_1M
         bars = np.concatenate([event.rows for event in reader.of(Bars)])
@@ -256,7 +256,7 @@ def test_a_past_that_is_not_what_was_traded_is_not_believed(keeps_ns: int, first
         assert told["ts_event"].tolist() == list(range(NOW - 600 * SECOND, first_ns or NOW, MINUTE))
         assert alike(reader.rows) == alike(between(tapes[ES], first_ns or NOW * 2, NOW + 7 * SECOND))
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_more_than_can_be_held_is_bars_and_older_than_is_kept_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,9 +264,9 @@ def test_more_than_can_be_held_is_bars_and_older_than_is_kept_a_gap(monkeypatch:
     monkeypatch.setattr(streams, "MAX_SALES", 300)
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
+    async def work(harness: TastytradeHarness) -> None:
         since_ns = NOW - int(timedelta(days=40).total_seconds()) * SECOND
-        reader = Reader(desk.feed(), since_ns=since_ns)
+        reader = Reader(harness.feed(), since_ns=since_ns)
         await reader.caught_up()
         assert reader.of(Gap) == [Gap(since_ns, NOW - ADAPTER.caps.reach_ns, "not_kept")]
         assert reader.of(CaughtUp)[0].quality is Quality.BARS_1M
@@ -277,43 +277,43 @@ def test_more_than_can_be_held_is_bars_and_older_than_is_kept_a_gap(monkeypatch:
         count = len(reader.rows)
         assert count <= 300 < count + len(between(tapes[ES], edge_ns - MINUTE, edge_ns))
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_after_a_drop_it_goes_on_where_it_was() -> None:
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        feed = harness.feed()
         reader = Reader(feed)
         await reader.caught_up()
-        await desk.peer.advance(NOW + 30 * SECOND)
+        await harness.peer.advance(NOW + 30 * SECOND)
         await reader.until(lambda r: len(r.rows) > 900, "rows")
-        await desk.peer.drop()
-        assert (await reader.lost()).code == "disconnected"
+        await harness.peer.drop()
+        assert (await reader.end_of_stream()).code == "disconnected"
         since_ns = int(reader.rows["ts_event"].max()) - 2 * SECOND
-        desk.peer.repeat(30)
+        harness.peer.repeat(30)
         again = Reader(feed, since_ns=since_ns)
         await again.caught_up()
         assert alike(again.rows) == alike(between(tapes[ES], since_ns, NOW + 30 * SECOND))
-        assert desk.peer.logins == 1, "the access token still holds"
+        assert harness.peer.logins == 1, "the access token still holds"
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_heartbeats_come_while_the_link_lives_and_not_while_it_is_silent() -> None:
-    async def work(desk: Desk) -> None:
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        reader = Reader(harness.feed())
         await reader.caught_up()
         await reader.until(lambda r: len(r.of(Heartbeat)) >= 3, "beats")
         assert all(beat.at_ns <= NOW for beat in reader.of(Heartbeat))
-        desk.peer.freeze(on=True)
+        harness.peer.freeze(on=True)
         await asyncio.sleep(0.3)  # what is under way when the link falls silent, and its two beats of grace
         beats = len(reader.of(Heartbeat))
-        assert (await reader.lost()).code == "link_silent"
+        assert (await reader.end_of_stream()).code == "link_silent"
         assert len(reader.of(Heartbeat)) == beats
 
-    played(work)
+    run_with_vendor(work)
 
 
 # -- a second opinion
@@ -324,18 +324,18 @@ def test_the_library_most_used_reads_the_fake_as_we_do() -> None:
     tapes = {ES: walk(ES, 1)}
     truth = between(tapes[ES], NOW, NOW + MINUTE)
 
-    async def work(desk: Desk) -> None:
+    async def work(harness: TastytradeHarness) -> None:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-W", "ignore", str(Path(__file__).with_name("tastytrade_library.py")),
-            desk.peer.places["api"], str((NOW - 600 * SECOND) // SECOND), "10", str(len(truth)),
+            harness.peer.places["api"], str((NOW - 600 * SECOND) // SECOND), "10", str(len(truth)),
             env={**os.environ, "TT_SECRET": CLIENT_SECRET, "TT_REFRESH": REFRESH_TOKEN},
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert child.stdout is not None
         assert await child.stdout.readline() == b"ready\n"
-        ours = Reader(desk.feed(), since_ns=NOW)
+        ours = Reader(harness.feed(), since_ns=NOW)
         await ours.caught_up()
-        await desk.peer.advance(NOW + MINUTE)
+        await harness.peer.advance(NOW + MINUTE)
         theirs = msgspec.json.decode(await child.stdout.readline())
         assert await child.wait() == 0
         await ours.until(lambda r: len(r.rows) == len(truth), "all rows")
@@ -350,4 +350,4 @@ def test_the_library_most_used_reads_the_fake_as_we_do() -> None:
             for index, time, nanos, price, size, side in theirs["sales"]
         ] == [tuple(row) for row in ours.rows[["id", "ts_event", "price", "size", "side"]].tolist()]
 
-    played(work, tapes=tapes, seconds=60)
+    run_with_vendor(work, tapes=tapes, seconds=60)

@@ -1,4 +1,4 @@
-"""What a connection to tastytrade survives, where the server keeps a past of sales."""
+"""tastytrade: the fault suite, with a server that stores past sales."""
 
 import pytest
 from support.vendors.tastytrade_peer import BarsOnlyPeer, TastytradePeer

@@ -1,4 +1,4 @@
-"""What tastytrade's adapter makes of single sales: changed, marked, or not to be read."""
+"""tastytrade: corrected, flagged and unreadable sales."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,12 @@ from tests.feeds.tastytrade_harness import (
     NQ,
     SECOND,
     SPEEDUP,
-    Desk,
     FixedPeer,
     PeerClock,
     Reader,
+    TastytradeHarness,
     exhausted,
-    played,
+    run_with_vendor,
     walk,
 )
 
@@ -37,8 +37,8 @@ from outcry.trades.feed import Amend, CaughtUp, Cursor, FeedLost, Heartbeat
 
 
 def test_sales_are_corrected_cancelled_and_removed() -> None:
-    async def work(desk: Desk) -> None:
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        reader = Reader(harness.feed())
         await reader.caught_up()
         known = reader.rows["id"][-4:].tolist()
         time = NOW // MS
@@ -53,7 +53,7 @@ def test_sales_are_corrected_cancelled_and_removed() -> None:
             {**base, "index": 8, "price": "NaN"},
             {**base, "index": 9, "spreadLeg": True, "extendedTradingHours": True},
         ):
-            await desk.peer.say("/ESZ26:XCME", event)
+            await harness.peer.say("/ESZ26:XCME", event)
         await reader.until(lambda r: len(r.rows) > before, "a sale")
         assert reader.of(Amend) == [
             Amend(known[0], "correct", 6_700_750_000_000, 2),
@@ -63,43 +63,43 @@ def test_sales_are_corrected_cancelled_and_removed() -> None:
         ]
         assert reader.rows["id"][before:].tolist() == [9]
 
-    played(work)
+    run_with_vendor(work)
 
 
 def test_a_change_of_several_events_is_told_when_it_is_whole() -> None:
-    async def work(desk: Desk) -> None:
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        reader = Reader(harness.feed())
         await reader.caught_up()
         before = len(reader.rows)
         sale = {"time": NOW // MS, "price": 6700.25, "size": 3}
-        await desk.peer.say("/ESZ26:XCME", {**sale, "index": 1, "eventFlags": events.TX_PENDING})
+        await harness.peer.say("/ESZ26:XCME", {**sale, "index": 1, "eventFlags": events.TX_PENDING})
         beats = len(reader.of(Heartbeat))
         await reader.until(lambda r: len(r.of(Heartbeat)) > beats + 1, "beats")
         assert len(reader.rows) == before
-        await desk.peer.say("/ESZ26:XCME", {**sale, "index": 2})
+        await harness.peer.say("/ESZ26:XCME", {**sale, "index": 2})
         await reader.until(lambda r: len(r.rows) == before + 2, "both")
 
-    played(work)
+    run_with_vendor(work)
 
 
 def test_a_sale_corrected_while_nobody_listened_is_amended() -> None:
     """What the first stream sent is not sent again in its new shape, which would count it twice."""
     tapes = {ES: walk(ES, 1)}
 
-    async def work(desk: Desk) -> None:
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        feed = harness.feed()
         reader = Reader(feed)
         await reader.caught_up()
         known, cancelled = reader.rows["id"][-2:].tolist()
         await reader.close()
-        find = desk.peer.sales_between
+        find = harness.peer.sales_between
 
         def changed(symbol: str, from_ns: int, to_ns: int) -> Any:
             for event in find(symbol, from_ns, to_ns):
                 kind = {known: "CORRECTION", cancelled: "CANCEL"}.get(event["index"], "NEW")
                 yield {**event, "type": kind, **({"price": 6701.5} if kind == "CORRECTION" else {})}
 
-        desk.peer.sales_between = changed  # type: ignore[method-assign]
+        harness.peer.sales_between = changed  # type: ignore[method-assign]
         again = Reader(feed, since_ns=NOW - 20 * SECOND)
         await again.caught_up()
         (correct,) = [e for e in again.of(Amend) if e.kind == "correct"]
@@ -107,37 +107,37 @@ def test_a_sale_corrected_while_nobody_listened_is_amended() -> None:
         assert [e.id for e in again.of(Amend) if e.kind == "cancel"] == [cancelled]
         assert not {known, cancelled} & set(again.rows["id"].tolist())
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)
 
 
 def test_a_past_that_begins_when_nobody_expects_it_is_waited_for_the_next_time() -> None:
     """A server too slow to begin within the time of doubt is taken for one without a past, once."""
 
-    async def work(desk: Desk) -> None:
-        desk.peer.grants = False
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        harness.peer.grants = False
+        feed = harness.feed()
         reader = Reader(feed)
         await reader.caught_up()
         sale = {"index": 1, "time": NOW // MS, "price": 6700.25, "size": 1}
-        await desk.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
-        assert (await reader.lost()).code == "vendor_error"
+        await harness.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
+        assert (await reader.end_of_stream()).code == "vendor_error"
         again = Reader(feed)
         await asyncio.sleep(2 * streams.UNKNOWN_HISTORY_S / SPEEDUP)
         assert not again.of(CaughtUp)
         await again.caught_up()
 
-    played(work)
+    run_with_vendor(work)
 
 
 def test_a_past_told_anew_is_asked_for_again() -> None:
-    async def work(desk: Desk) -> None:
-        reader = Reader(desk.feed())
+    async def work(harness: TastytradeHarness) -> None:
+        reader = Reader(harness.feed())
         await reader.caught_up()
         sale = {"index": 1, "time": NOW // MS, "price": 1, "size": 1}
-        await desk.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
-        assert (await reader.lost()).code == "vendor_error"
+        await harness.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
+        assert (await reader.end_of_stream()).code == "vendor_error"
 
-    played(work)
+    run_with_vendor(work)
 
 
 @pytest.mark.parametrize(
@@ -195,35 +195,35 @@ def test_whatever_is_sent_is_read_or_said_not_to_be(told: list[dict[str, Any]]) 
 
 
 def test_what_cannot_be_read_is_said_and_leaves_the_other_stream() -> None:
-    async def work(desk: Desk) -> None:
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        feed = harness.feed()
         reader, other = Reader(feed), Reader(feed, NQ)
         await reader.caught_up()
         await other.caught_up()
-        (line,) = desk.peer.lines
+        (line,) = harness.peer.lines
         number = next(n for n, room in line.rooms.items() if room.series[0].symbol.startswith("/ES"))
         await line.send({"type": "FEED_DATA", "channel": number, "data": ["TimeAndSale", [1, 2]]})
-        assert (await reader.lost()).code == "protocol"
+        assert (await reader.end_of_stream()).code == "protocol"
         beats = len(other.of(Heartbeat))
         await other.until(lambda r: len(r.of(Heartbeat)) > beats, "the other's beats")
 
-    played(work)
+    run_with_vendor(work)
 
 
 def test_a_reader_that_is_slow_loses_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "MAX_WAITING", 300)
     tapes = {ES: walk(ES, 1), NQ: walk(NQ, 2)[:20]}
 
-    async def work(desk: Desk) -> None:
-        desk.peer.now_ns = NOW - 1200 * SECOND
-        feed = desk.feed()
+    async def work(harness: TastytradeHarness) -> None:
+        harness.peer.now_ns = NOW - 1200 * SECOND
+        feed = harness.feed()
         other = Reader(feed, NQ, NOW)
-        slow = feed.open(ES, Cursor(desk.peer.now_ns))
+        slow = feed.open(ES, Cursor(harness.peer.now_ns))
         while not isinstance(await anext(slow), CaughtUp):
             pass
         await other.caught_up()
         for step in range(1, 11):
-            await desk.peer.advance(NOW + (step * 120 - 1200) * SECOND)
+            await harness.peer.advance(NOW + (step * 120 - 1200) * SECOND)
         beats = len(other.of(Heartbeat))
         await other.until(lambda r: len(r.of(Heartbeat)) > beats + 1, "the other's beats")
         with pytest.raises(FeedLost) as caught:
@@ -231,4 +231,4 @@ def test_a_reader_that_is_slow_loses_its_own_stream(monkeypatch: pytest.MonkeyPa
         assert caught.value.code == "seam_overflow"
         assert other.problem is None
 
-    played(work, tapes=tapes)
+    run_with_vendor(work, tapes=tapes)

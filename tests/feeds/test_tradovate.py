@@ -1,4 +1,4 @@
-"""Tradovate's adapter against the vendor on loopback: what it sends is the tape, and what goes wrong is said."""
+"""Tradovate's adapter with the fake vendor on loopback: the events equal the tape, and faults are reported."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ from tests.feeds.tradovate_harness import (
     SPEEDUP,
     ZT,
     alike,
+    open_harness,
     past,
     run,
-    staged,
 )
 
 from outcry.feeds.tradovate.adapter import REACH_NS
@@ -51,49 +51,49 @@ def test_history_then_live_is_the_tape(universe: Universe, page: int, shared_num
     """Row for row, of two contracts over one socket; in pages of 37 history takes many, and is whole all the same."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.page, stage.peer.shared_number, stage.peer.echo = page, shared_number, 5
+        async with open_harness(universe) as harness:
+            harness.peer.page, harness.peer.shared_number, harness.peer.echo = page, shared_number, 5
             since_ns = NOW_NS - 6000 * SECOND
             for contract in (ES, ZT):
-                stage.read(contract, since_ns)
+                harness.read(contract, since_ns)
             for contract in (ES, ZT):
-                await stage.caught_up(contract)
-                expected = past(stage.tapes[contract], since_ns, NOW_NS)
-                assert sorted(alike(stage.rows(contract))) == sorted(alike(expected))
-                assert np.all(np.diff(stage.rows(contract)["ts_event"]) >= 0)
-                assert set(stage.rows(contract)["flags"].tolist()) == {int(RowFlag.BACKFILL)}
-                assert stage.events[contract][0] == Status(subscribed=True, code="subscribed")
-                assert not stage.of(contract, Gap)
+                await harness.caught_up(contract)
+                expected = past(harness.tapes[contract], since_ns, NOW_NS)
+                assert sorted(alike(harness.rows(contract))) == sorted(alike(expected))
+                assert np.all(np.diff(harness.rows(contract)["ts_event"]) >= 0)
+                assert set(harness.rows(contract)["flags"].tolist()) == {int(RowFlag.BACKFILL)}
+                assert harness.events[contract][0] == Status(subscribed=True, code="subscribed")
+                assert not harness.of(contract, Gap)
             for step in range(1, 31):
-                await stage.peer.advance(NOW_NS + step * 20 * SECOND)
+                await harness.peer.advance(NOW_NS + step * 20 * SECOND)
             for contract in (ES, ZT):
-                whole = past(stage.tapes[contract], since_ns, NOW_NS + 600 * SECOND)
-                await stage.until(lambda c=contract, rows=whole: len(stage.rows(c)) >= len(rows))
-                assert sorted(alike(stage.rows(contract))) == sorted(alike(whole))
-                live = stage.rows(contract)[stage.rows(contract)["ts_event"] >= NOW_NS]
+                whole = past(harness.tapes[contract], since_ns, NOW_NS + 600 * SECOND)
+                await harness.until(lambda c=contract, rows=whole: len(harness.rows(c)) >= len(rows))
+                assert sorted(alike(harness.rows(contract))) == sorted(alike(whole))
+                live = harness.rows(contract)[harness.rows(contract)["ts_event"] >= NOW_NS]
                 assert set(live["flags"].tolist()) == {0}
                 assert live["ts_recv"].min() > NOW_NS
-                assert len(np.unique(stage.rows(contract)["id"])) == len(whole)
-                counted = stage.of(contract, VolumeCounter)[-1]
-                traded = past(stage.tapes[contract], 0, counted.at_ns)
+                assert len(np.unique(harness.rows(contract)["id"])) == len(whole)
+                counted = harness.of(contract, VolumeCounter)[-1]
+                traded = past(harness.tapes[contract], 0, counted.at_ns)
                 assert counted.volume_lots == int(traded["size"].sum())
-                beats = [beat.at_ns for beat in stage.of(contract, Heartbeat)]
+                beats = [beat.at_ns for beat in harness.of(contract, Heartbeat)]
                 assert beats == sorted(beats)
-                assert beats[-1] <= stage.peer.now_ns
-                assert stage.of(contract, CaughtUp)[0].quality is Quality.TICKS
-            assert (stage.peer.logins, stage.peer.sockets) == (1, 1)
-            assert stage.peer.beats
+                assert beats[-1] <= harness.peer.now_ns
+                assert harness.of(contract, CaughtUp)[0].quality is Quality.TICKS
+            assert (harness.peer.logins, harness.peer.sockets) == (1, 1)
+            assert harness.peer.beats
 
     run(work)
 
 
 def test_what_is_older_than_is_asked_for_is_a_gap(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS - REACH_NS - 3 * MINUTE)
-            await stage.caught_up(ES)
-            assert stage.of(ES, Gap) == [Gap(NOW_NS - REACH_NS - 3 * MINUTE, NOW_NS - REACH_NS, "not_kept")]
-            assert sorted(alike(stage.rows(ES))) == sorted(alike(past(stage.tapes[ES], 0, NOW_NS)))
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS - REACH_NS - 3 * MINUTE)
+            await harness.caught_up(ES)
+            assert harness.of(ES, Gap) == [Gap(NOW_NS - REACH_NS - 3 * MINUTE, NOW_NS - REACH_NS, "not_kept")]
+            assert sorted(alike(harness.rows(ES))) == sorted(alike(past(harness.tapes[ES], 0, NOW_NS)))
 
     run(work)
 
@@ -102,18 +102,18 @@ def test_after_a_drop_it_goes_on_from_the_cursor(universe: Universe) -> None:
     """Cut in the middle of a frame; what was traded meanwhile comes as history, what was sent before the cursor not."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS - MINUTE)
-            await stage.caught_up(ES)
-            await stage.peer.drop()
-            assert (await stage.ended(ES)).code == "disconnected"
-            await stage.peer.advance(NOW_NS + 3 * MINUTE)
-            stage.peer.repeat(45)
-            stage.read(ES, NOW_NS - MINUTE)
-            await stage.caught_up(ES)
-            expected = past(stage.tapes[ES], NOW_NS - MINUTE, NOW_NS + 3 * MINUTE)
-            assert sorted(alike(stage.rows(ES))) == sorted(alike(expected))
-            assert stage.peer.logins == 1, "a token that lives is used again"
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS - MINUTE)
+            await harness.caught_up(ES)
+            await harness.peer.drop()
+            assert (await harness.ended(ES)).code == "disconnected"
+            await harness.peer.advance(NOW_NS + 3 * MINUTE)
+            harness.peer.repeat(45)
+            harness.read(ES, NOW_NS - MINUTE)
+            await harness.caught_up(ES)
+            expected = past(harness.tapes[ES], NOW_NS - MINUTE, NOW_NS + 3 * MINUTE)
+            assert sorted(alike(harness.rows(ES))) == sorted(alike(expected))
+            assert harness.peer.logins == 1, "a token that lives is used again"
 
     run(work)
 
@@ -122,20 +122,20 @@ def test_who_leaves_lets_go(universe: Universe) -> None:
     """Of every page of history when it has come, of a stream when its reader leaves; the other's stays."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.page = 50
+        async with open_harness(universe) as harness:
+            harness.peer.page = 50
             for contract in (ES, ZT):
-                stage.read(contract, NOW_NS - 6000 * SECOND)
+                harness.read(contract, NOW_NS - 6000 * SECOND)
             for contract in (ES, ZT):
-                await stage.caught_up(contract)
-            await stage.until(lambda: len(stage.peer.held) == 4)  # history and live, of each
-            assert len(stage.peer.asked) > 20
-            stage.tasks[0].cancel()
-            await stage.until(lambda: len(stage.peer.held) == 2)
-            assert stage.peer.watched == {"ZTZ6"}
-            await stage.peer.advance(NOW_NS + MINUTE)
-            await stage.until(lambda: len(past(stage.rows(ZT), NOW_NS, NOW_NS + MINUTE)))
-            assert not len(past(stage.rows(ES), NOW_NS, NOW_NS + MINUTE))
+                await harness.caught_up(contract)
+            await harness.until(lambda: len(harness.peer.held) == 4)  # history and live, of each
+            assert len(harness.peer.asked) > 20
+            harness.tasks[0].cancel()
+            await harness.until(lambda: len(harness.peer.held) == 2)
+            assert harness.peer.watched == {"ZTZ6"}
+            await harness.peer.advance(NOW_NS + MINUTE)
+            await harness.until(lambda: len(past(harness.rows(ZT), NOW_NS, NOW_NS + MINUTE)))
+            assert not len(past(harness.rows(ES), NOW_NS, NOW_NS + MINUTE))
 
     run(work)
 
@@ -144,20 +144,20 @@ def test_a_tick_that_comes_again_is_the_same(universe: Universe) -> None:
     """Though history has no bid and ask beside it, by which its side was known when it came live."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.bare = True
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            await stage.peer.advance(NOW_NS + 2 * MINUTE)
-            truth = past(stage.tapes[ES], NOW_NS, NOW_NS + 2 * MINUTE)
-            await stage.until(lambda: len(stage.rows(ES)) == len(truth))
-            assert sorted(alike(stage.rows(ES))) == sorted(alike(truth))
-            await stage.peer.drop()
-            await stage.ended(ES)
-            await stage.peer.advance(NOW_NS + 3 * MINUTE)
-            stage.read(ES, NOW_NS + MINUTE)
-            await stage.caught_up(ES)
-            got = stage.rows(ES)
+        async with open_harness(universe) as harness:
+            harness.peer.bare = True
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            await harness.peer.advance(NOW_NS + 2 * MINUTE)
+            truth = past(harness.tapes[ES], NOW_NS, NOW_NS + 2 * MINUTE)
+            await harness.until(lambda: len(harness.rows(ES)) == len(truth))
+            assert sorted(alike(harness.rows(ES))) == sorted(alike(truth))
+            await harness.peer.drop()
+            await harness.ended(ES)
+            await harness.peer.advance(NOW_NS + 3 * MINUTE)
+            harness.read(ES, NOW_NS + MINUTE)
+            await harness.caught_up(ES)
+            got = harness.rows(ES)
             again = past(got, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)
             assert sorted(alike(again)) == sorted(alike(past(truth, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)))
             assert set(past(got, NOW_NS + 2 * MINUTE, NOW_NS + 3 * MINUTE)["side"].tolist()) == {b"N"}
@@ -170,16 +170,16 @@ def test_a_tick_that_comes_again_is_the_same(universe: Universe) -> None:
 
 def test_a_link_that_says_nothing(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            stage.peer.freeze(on=True)
-            beats = len(stage.of(ES, Heartbeat))
-            assert (await stage.ended(ES)).code == "link_silent"
-            assert len(stage.of(ES, Heartbeat)) <= beats + 1
-            stage.peer.freeze(on=False)
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            harness.peer.freeze(on=True)
+            beats = len(harness.of(ES, Heartbeat))
+            assert (await harness.ended(ES)).code == "link_silent"
+            assert len(harness.of(ES, Heartbeat)) <= beats + 1
+            harness.peer.freeze(on=False)
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
 
     run(work)
 
@@ -189,14 +189,14 @@ def test_entries_that_are_wrong(universe: Universe, wrong: str) -> None:
     """The first refusal is tried once more, by whoever asks; the second is the last."""
 
     async def work() -> None:
-        async with staged(universe, **{wrong: "815"}) as stage:
+        async with open_harness(universe, **{wrong: "815"}) as harness:
             codes: list[tuple[type, str]] = []
             for _ in range(4):
-                stage.read(ES, NOW_NS)
-                problem = await stage.ended(ES)
+                harness.read(ES, NOW_NS)
+                problem = await harness.ended(ES)
                 codes.append((type(problem), problem.code))
             assert codes == [(FeedLost, "login_refused"), *[(LoginRefused, "login_refused")] * 3]
-            assert stage.peer.logins == 2
+            assert harness.peer.logins == 2
 
     run(work)
 
@@ -205,22 +205,22 @@ def test_a_login_that_ends_and_a_token_taken_back(universe: Universe) -> None:
     """A token taken back is replaced by a new login without a word; entries that have ended need a person."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            stage.peer.revoke()
-            await stage.peer.drop()
-            await stage.ended(ES)
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            assert (stage.peer.logins, stage.peer.refusals) == (2, 0)
-            await stage.peer.expire(on=True)
-            assert (await stage.ended(ES)).code == "disconnected"
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            harness.peer.revoke()
+            await harness.peer.drop()
+            await harness.ended(ES)
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            assert (harness.peer.logins, harness.peer.refusals) == (2, 0)
+            await harness.peer.expire(on=True)
+            assert (await harness.ended(ES)).code == "disconnected"
             for kind in (FeedLost, LoginRefused):
-                stage.read(ES, NOW_NS)
-                problem = await stage.ended(ES)
+                harness.read(ES, NOW_NS)
+                problem = await harness.ended(ES)
                 assert (type(problem), problem.code) == (kind, "login_refused")
-            assert stage.peer.refusals == 2
+            assert harness.peer.refusals == 2
 
     run(work)
 
@@ -229,18 +229,18 @@ def test_the_token_is_renewed_while_the_socket_stays(universe: Universe) -> None
     """At four fifths of eighty minutes, by one request, and no new login."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            stage.read(ZT, NOW_NS)
-            await stage.caught_up(ES)
-            await stage.caught_up(ZT)
-            await stage.peer.advance(NOW_NS + 63 * MINUTE)
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            harness.read(ZT, NOW_NS)
+            await harness.caught_up(ES)
+            await harness.caught_up(ZT)
+            await harness.peer.advance(NOW_NS + 63 * MINUTE)
             await asyncio.sleep(0)
-            assert stage.peer.renewals == 0
-            await stage.peer.advance(NOW_NS + 65 * MINUTE)
-            await stage.until(lambda: stage.peer.renewals)
-            assert (stage.peer.logins, stage.peer.renewals, stage.peer.sockets) == (1, 1, 1)
-            assert not stage.ends
+            assert harness.peer.renewals == 0
+            await harness.peer.advance(NOW_NS + 65 * MINUTE)
+            await harness.until(lambda: harness.peer.renewals)
+            assert (harness.peer.logins, harness.peer.renewals, harness.peer.sockets) == (1, 1, 1)
+            assert not harness.ends
 
     run(work)
 
@@ -249,33 +249,33 @@ def test_data_that_is_withheld_and_a_contract_there_is_not(universe: Universe) -
     """Each ends its own stream; the other goes on."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.withheld.add("ZTZ6")
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
+        async with open_harness(universe) as harness:
+            harness.peer.withheld.add("ZTZ6")
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
             for contract, code in (
                 (ZT, "not_entitled"),
                 (Contract("NQ", 2026, 12), "unknown_contract"),
                 (Contract("ES", 2046, 12), "unknown_contract"),
             ):
-                stage.read(contract, NOW_NS)
-                problem = await stage.ended(contract)
+                harness.read(contract, NOW_NS)
+                problem = await harness.ended(contract)
                 assert isinstance(problem, FeedRefused)
                 assert problem.code == code
-            await stage.peer.advance(NOW_NS + MINUTE)
-            await stage.until(lambda: len(stage.of(ES, Trades)))
-            assert ES not in stage.ends
+            await harness.peer.advance(NOW_NS + MINUTE)
+            await harness.until(lambda: len(harness.of(ES, Trades)))
+            assert ES not in harness.ends
 
     run(work)
 
 
 def test_another_session_of_the_user(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            await stage.peer.evict()
-            problem = await stage.ended(ES)
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            await harness.peer.evict()
+            problem = await harness.ended(ES)
             assert (type(problem), problem.code) == (FeedRefused, "too_many_sessions")
 
     run(work)
@@ -285,19 +285,19 @@ def test_a_penalty_is_waited_for(universe: Universe) -> None:
     """The vendor names a time and a ticket: the next login comes after it and shows it."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.penalty_s = 20.0  # a second, in this hurry
+        async with open_harness(universe) as harness:
+            harness.peer.penalty_s = 20.0  # a second, in this hurry
             began_s = asyncio.get_running_loop().time()
-            stage.read(ES, NOW_NS)
-            assert (await stage.ended(ES)).code == "rate_limited"
-            stage.read(ES, NOW_NS)
-            assert (await stage.ended(ES)).code == "rate_limited"
-            assert stage.peer.logins == 1
-            while not stage.of(ES, CaughtUp):
-                stage.read(ES, NOW_NS)
-                await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
+            harness.read(ES, NOW_NS)
+            assert (await harness.ended(ES)).code == "rate_limited"
+            harness.read(ES, NOW_NS)
+            assert (await harness.ended(ES)).code == "rate_limited"
+            assert harness.peer.logins == 1
+            while not harness.of(ES, CaughtUp):
+                harness.read(ES, NOW_NS)
+                await harness.until(lambda: ES in harness.ends or harness.of(ES, CaughtUp))
             assert asyncio.get_running_loop().time() - began_s >= 1.0
-            assert stage.peer.logins == 2
+            assert harness.peer.logins == 2
 
     run(work)
 
@@ -315,10 +315,10 @@ def test_a_vendor_that_will_not(
     universe: Universe, captcha: bool, status: int, kind: type, code: str
 ) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.captcha, stage.peer.status = captcha, status
-            stage.read(ES, NOW_NS)
-            problem = await stage.ended(ES)
+        async with open_harness(universe) as harness:
+            harness.peer.captcha, harness.peer.status = captcha, status
+            harness.read(ES, NOW_NS)
+            problem = await harness.ended(ES)
             assert (type(problem), problem.code) == (kind, code)
 
     run(work)
@@ -326,13 +326,13 @@ def test_a_vendor_that_will_not(
 
 def test_a_penalty_for_charts_is_waited_for(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.chart_penalty = {"p-ticket": "chart-ticket", "p-time": 10}
+        async with open_harness(universe) as harness:
+            harness.peer.chart_penalty = {"p-ticket": "chart-ticket", "p-time": 10}
             began_s = asyncio.get_running_loop().time()
-            stage.read(ES, NOW_NS - MINUTE)
-            await stage.caught_up(ES)
+            harness.read(ES, NOW_NS - MINUTE)
+            await harness.caught_up(ES)
             assert asyncio.get_running_loop().time() - began_s >= 10 / SPEEDUP
-            assert [asked.get("p-ticket") for asked in stage.peer.asked] == [None, "chart-ticket"]
+            assert [asked.get("p-ticket") for asked in harness.peer.asked] == [None, "chart-ticket"]
 
     run(work)
 
@@ -360,17 +360,17 @@ def test_charts_that_are_not_given(
     """One stream's end, and not the session's; after 429 nothing is asked for an hour, a hurried one here."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.peer.chart_status, stage.peer.chart_penalty = status, penalty
-            stage.read(ES, NOW_NS)
-            problem = await stage.ended(ES)
+        async with open_harness(universe) as harness:
+            harness.peer.chart_status, harness.peer.chart_penalty = status, penalty
+            harness.read(ES, NOW_NS)
+            problem = await harness.ended(ES)
             assert (type(problem), problem.code) == (kind, code)
-            stage.read(ES, NOW_NS)
-            problem = await stage.ended(ES)
+            harness.read(ES, NOW_NS)
+            problem = await harness.ended(ES)
             assert (type(problem), problem.code) == (LoginRefused if status == 401 else kind, code)
             # a token that is not taken for charts is replaced once
-            assert (stage.peer.sockets, stage.peer.logins) == ((2, 2) if status == 401 else (1, 1))
-            assert len(stage.peer.asked) == (1 if status == 429 else 2)
+            assert (harness.peer.sockets, harness.peer.logins) == ((2, 2) if status == 401 else (1, 1))
+            assert len(harness.peer.asked) == (1 if status == 429 else 2)
 
     run(work)
 
@@ -380,19 +380,19 @@ def test_an_hour_of_rest_ends(universe: Universe, monkeypatch: pytest.MonkeyPatc
 
     async def work() -> None:
         monkeypatch.setattr("outcry.feeds.tradovate.feed.RATE_LIMIT_PAUSE_S", 10.0)
-        async with staged(universe) as stage:
-            stage.read(ZT, NOW_NS)
-            await stage.caught_up(ZT)
-            stage.peer.chart_status = 429
-            stage.read(ES, NOW_NS)
-            assert (await stage.ended(ES)).code == "rate_limited"
-            stage.peer.chart_status = 200
+        async with open_harness(universe) as harness:
+            harness.read(ZT, NOW_NS)
+            await harness.caught_up(ZT)
+            harness.peer.chart_status = 429
+            harness.read(ES, NOW_NS)
+            assert (await harness.ended(ES)).code == "rate_limited"
+            harness.peer.chart_status = 200
             began_s = asyncio.get_running_loop().time()
-            while not stage.of(ES, CaughtUp):
-                stage.read(ES, NOW_NS)
-                await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
+            while not harness.of(ES, CaughtUp):
+                harness.read(ES, NOW_NS)
+                await harness.until(lambda: ES in harness.ends or harness.of(ES, CaughtUp))
             assert asyncio.get_running_loop().time() - began_s > 0.4
-            assert ZT not in stage.ends
+            assert ZT not in harness.ends
 
     run(work)
 
@@ -401,15 +401,15 @@ def test_what_cannot_be_read_ends_one_stream(universe: Universe) -> None:
     """A trade of half a lot, of one contract; the other's stream goes on."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
+        async with open_harness(universe) as harness:
             for contract in (ES, ZT):
-                stage.read(contract, NOW_NS)
-                await stage.caught_up(contract)
-            await stage.peer.garble("ZTZ6")
-            assert (await stage.ended(ZT)).code == "protocol"
-            await stage.peer.advance(NOW_NS + MINUTE)
-            await stage.until(lambda: len(stage.rows(ES)))
-            assert ES not in stage.ends
+                harness.read(contract, NOW_NS)
+                await harness.caught_up(contract)
+            await harness.peer.garble("ZTZ6")
+            assert (await harness.ended(ZT)).code == "protocol"
+            await harness.peer.advance(NOW_NS + MINUTE)
+            await harness.until(lambda: len(harness.rows(ES)))
+            assert ES not in harness.ends
 
     run(work)
 
@@ -418,31 +418,31 @@ def test_a_renewal_that_is_refused_is_not_insisted_on(universe: Universe) -> Non
     """The stream goes on as long as the vendor lets it; the login is tried once, and once more when it has ended."""
 
     async def work() -> None:
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            stage.peer.expire_quietly()
-            await stage.peer.advance(NOW_NS + 65 * MINUTE)
-            await stage.until(lambda: stage.peer.refusals)
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            harness.peer.expire_quietly()
+            await harness.peer.advance(NOW_NS + 65 * MINUTE)
+            await harness.until(lambda: harness.peer.refusals)
             await asyncio.sleep(1.5)  # three looks more
-            assert stage.peer.logins == 2
-            assert ES not in stage.ends
-            await stage.peer.drop()
-            await stage.ended(ES)
-            stage.read(ES, NOW_NS)
-            problem = await stage.ended(ES)
+            assert harness.peer.logins == 2
+            assert ES not in harness.ends
+            await harness.peer.drop()
+            await harness.ended(ES)
+            harness.read(ES, NOW_NS)
+            problem = await harness.ended(ES)
             assert (type(problem), problem.code) == (LoginRefused, "login_refused")
-            assert stage.peer.logins == 3
+            assert harness.peer.logins == 3
 
     run(work)
 
 
 def test_nobody_there(universe: Universe) -> None:
     async def work() -> None:
-        async with staged(universe) as stage:
-            await stage.peer.stop()
-            stage.read(ES, NOW_NS)
-            assert (await stage.ended(ES)).code == "unreachable"
+        async with open_harness(universe) as harness:
+            await harness.peer.stop()
+            harness.read(ES, NOW_NS)
+            assert (await harness.ended(ES)).code == "unreachable"
 
     run(work)
 
@@ -450,24 +450,24 @@ def test_nobody_there(universe: Universe) -> None:
 def test_a_reader_who_is_slow_holds_up_no_other(universe: Universe, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         monkeypatch.setattr("outcry.feeds.tradovate.stream.BUFFER_LIMIT", 30)
-        async with staged(universe) as stage:
-            stage.read(ES, NOW_NS)
-            await stage.caught_up(ES)
-            slow = stage.feed.open(ZT, Cursor(NOW_NS))
+        async with open_harness(universe) as harness:
+            harness.read(ES, NOW_NS)
+            await harness.caught_up(ES)
+            slow = harness.feed.open(ZT, Cursor(NOW_NS))
             async for event in slow:
                 if isinstance(event, CaughtUp):
                     break
             for step in range(1, 61):
-                await stage.peer.advance(NOW_NS + step * 10 * SECOND)
-                await stage.until(
-                    lambda: len(stage.rows(ES)) >= len(past(stage.tapes[ES], NOW_NS, stage.peer.now_ns))
+                await harness.peer.advance(NOW_NS + step * 10 * SECOND)
+                await harness.until(
+                    lambda: len(harness.rows(ES)) >= len(past(harness.tapes[ES], NOW_NS, harness.peer.now_ns))
                 )
             with pytest.raises(FeedLost) as caught:
                 async for _ in slow:
                     pass
             assert caught.value.code == "seam_overflow"
-            assert sorted(alike(stage.rows(ES))) == sorted(
-                alike(past(stage.tapes[ES], NOW_NS, stage.peer.now_ns))
+            assert sorted(alike(harness.rows(ES))) == sorted(
+                alike(past(harness.tapes[ES], NOW_NS, harness.peer.now_ns))
             )
 
     run(work)
@@ -479,17 +479,17 @@ def test_secrets_are_nowhere(universe: Universe, caplog: pytest.LogCaptureFixtur
 
     async def work() -> None:
         for given in ({}, {"password": "hunter2-wrong"}):
-            async with staged(universe, **given) as stage:
-                stage.read(ES, NOW_NS)
-                await stage.until(lambda: stage.ends or stage.of(ES, CaughtUp))
-                await stage.peer.drop()
-                stage.peer.status = 500
-                stage.peer.revoke()
-                said.append(repr(await stage.ended(ES)))
-                stage.read(ES, NOW_NS)
-                problem = await stage.ended(ES)
+            async with open_harness(universe, **given) as harness:
+                harness.read(ES, NOW_NS)
+                await harness.until(lambda: harness.ends or harness.of(ES, CaughtUp))
+                await harness.peer.drop()
+                harness.peer.status = 500
+                harness.peer.revoke()
+                said.append(repr(await harness.ended(ES)))
+                harness.read(ES, NOW_NS)
+                problem = await harness.ended(ES)
                 said.extend((repr(problem), repr(problem.__cause__), repr(problem.__context__)))
-                said.extend(repr(part) for part in vars(stage.feed).values())
+                said.extend(repr(part) for part in vars(harness.feed).values())
 
     with caplog.at_level(logging.DEBUG):
         run(work)

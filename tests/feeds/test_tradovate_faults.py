@@ -1,4 +1,4 @@
-"""Tradovate survives what every adapter must."""
+"""Tradovate: the fault suite."""
 
 from support.vendors.tradovate_peer import TradovatePeer
 from tests.feeds.fault_suite import FaultSuite

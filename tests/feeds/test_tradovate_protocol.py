@@ -1,4 +1,4 @@
-"""Tradovate's names, entries, frames and pages: what is read off the wire is exact and whole."""
+"""Tradovate's symbols, credentials, frames and pages: parsing is exact and complete."""
 
 import asyncio
 from datetime import date

@@ -1,7 +1,7 @@
-"""What our adapters assume of private parts of vendors' client libraries, and the versions it was verified with.
+"""Private parts of vendors' client libraries that adapters rely on, and the verified versions.
 
-Four adapters subclass or replace undocumented parts. `pyproject.toml` limits each library to the verified
-minor version. Before raising a limit, read the library's changes, adjust the adapter, and then adjust the version here.
+Four adapters subclass or replace undocumented parts. `pyproject.toml` limits each library to the verified minor
+version. Before raising a limit, read the library's changes, adjust the adapter, and then adjust the version here.
 """
 
 import asyncio

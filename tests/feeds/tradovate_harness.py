@@ -1,4 +1,4 @@
-"""A feed of Tradovate's and its vendor on loopback, and what was read of it."""
+"""Harness of Tradovate: the fake vendor on loopback, a feed of it, and all events read."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ def tape(
 
 
 @dataclass
-class Stage:
+class TradovateHarness:
     """A vendor, a feed of it, and everything that was read of each contract."""
 
     peer: TradovatePeer
@@ -98,7 +98,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
+async def open_harness(universe: Universe, **given: str) -> AsyncIterator[TradovateHarness]:
     """A vendor with two tapes and a feed; in the end nothing is left of either."""
     threads, tasks = threading.active_count(), len(asyncio.all_tasks())
     peer = TradovatePeer()
@@ -107,17 +107,17 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
         peer.tape(contract, rows)
     peer.now_ns = NOW_NS
     await peer.start()
-    stage = Stage(peer, None, tapes)  # type: ignore[arg-type]
-    stage.feed = ADAPTER.feed(
-        {**peer.given, **given}, AdapterContext(universe, stage, lambda: [ES, ZT], peer.places, SPEEDUP)
+    harness = TradovateHarness(peer, None, tapes)  # type: ignore[arg-type]
+    harness.feed = ADAPTER.feed(
+        {**peer.given, **given}, AdapterContext(universe, harness, lambda: [ES, ZT], peer.places, SPEEDUP)
     )
     try:
-        yield stage
+        yield harness
     finally:
-        for task in stage.tasks:
+        for task in harness.tasks:
             task.cancel()
-        await asyncio.gather(*stage.tasks, return_exceptions=True)
-        await stage.feed.close()
+        await asyncio.gather(*harness.tasks, return_exceptions=True)
+        await harness.feed.close()
         await peer.stop()
     assert len(asyncio.all_tasks()) == tasks
     await no_more_threads_than(threads)

@@ -1,4 +1,4 @@
-"""One house with all real sessions imported, as an operator would: by naming the folder."""
+"""Fixture: one installation with all real sessions, imported by naming the folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real minute recordings played as a feed of bars: each alert is compared with the stored levels and the bars."""
+"""Real minute recordings replayed as a feed of bars: each alert is compared with the stored levels and the bars."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a chart is given of real sessions equals what every other answer says of them."""
+"""Chart data of real sessions equals the other answers."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Kinds of day of real sessions, worked by hand from their half-hours."""
+"""Day types of real sessions, worked by hand from their half-hours."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real days played through the service as they happened: every minute the levels of all that was traded so far."""
+"""Real days replayed through the service: every minute has the levels of all trades so far."""
 
 import asyncio
 import json

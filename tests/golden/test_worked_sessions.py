@@ -1,8 +1,8 @@
-"""Real sessions of ES and GC against independently worked levels.
+"""Real sessions of ES and GC compared with independently computed levels.
 
-Two rows of the vectors rest on other rules than ours, which `docs/decisions/0007` works out: where two tied rows are
-equally near the centre they take the lower at once, we the side with more TPOs first (ES 2013-10-09 to 16:15); and
-they spread a bar's volume in fractions, we in whole lots with the remainder on the close's row (GC 2013-10-08).
+Two rows of the vectors follow other rules, explained in `docs/decisions/0007`. Where two tied rows are equally near the
+centre, the vectors take the lower one, and this project the side with more TPOs first (ES 2013-10-09 to 16:15). They
+spread a bar's volume in fractions, this project in whole lots with the remainder on the close's row (GC 2013-10-08).
 """
 
 import json

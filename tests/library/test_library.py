@@ -1,4 +1,4 @@
-"""`outcry.profile`: published vectors under their presets, real sessions from every dataframe, mistakes named."""
+"""`outcry.profile`: published vectors under their presets, real sessions from every dataframe library, clear errors."""
 
 import csv
 import datetime as dt

@@ -1,4 +1,4 @@
-"""What `outcry.profile` takes from a dataframe and what it refuses: expected values worked by hand."""
+"""Inputs that `outcry.profile` accepts and refuses; expected values are worked by hand."""
 
 import datetime as dt
 from decimal import Decimal

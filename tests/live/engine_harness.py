@@ -1,4 +1,4 @@
-"""A live engine over a house of its own, and a feed that says what a test wants it to say."""
+"""Live engine with an installation of its own, and a scripted feed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

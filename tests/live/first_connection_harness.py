@@ -1,4 +1,4 @@
-"""A week of a market, a feed that may connect at any moment of it, and what is answered at fixed instants."""
+"""A week of a market, a feed that may connect at any moment of it, and the answers at fixed timestamps."""
 
 import asyncio
 import shutil

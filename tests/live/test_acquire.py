@@ -1,4 +1,4 @@
-"""Streams taken up and let go while their log is out of reach, or written to by another process."""
+"""Acquiring and releasing streams while their log is unavailable or another process writes to it."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Alerts at processes that do not record them: every one, in order, once."""
+"""Alerts at processes that do not record them: complete, in order, and once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

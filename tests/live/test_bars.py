@@ -1,4 +1,4 @@
-"""Bars and trades of one session: which tells of a time, what is stored of it, and what a feed left behind."""
+"""Bars and trades of one session: which of them represents a time, what is stored, and what a feed missed."""
 
 import asyncio
 from dataclasses import replace

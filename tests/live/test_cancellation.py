@@ -1,4 +1,4 @@
-"""Tasks that are told to end do, also where what they run loses that they were told."""
+"""Cancelled tasks end even if the code they run swallows the cancellation."""
 
 import asyncio
 from collections.abc import AsyncIterator

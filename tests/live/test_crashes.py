@@ -1,4 +1,4 @@
-"""Crashes between two steps that a kill at random seldom meets: held there, left there, and started again."""
+"""Crashes between two steps that a random kill seldom hits: the process stops there and is started again."""
 
 import asyncio
 import threading

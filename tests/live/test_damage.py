@@ -1,4 +1,4 @@
-"""A log or snapshot is damaged while the service is stopped: the next start uses what is left and names the rest."""
+"""Damage of a log or snapshot while the service is stopped: the next start uses the rest and reports the damage."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""The engine in service: each row of the table of concerns has its case."""
+"""The live engine in operation: every row of the table of concerns has a test."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""What one stream meets stays with it: entries that poison, snapshots that cannot be read, a store that refuses."""
+"""Faults of one stream do not affect others: invalid entries, unreadable snapshots, a store that refuses."""
 
 import asyncio
 import json

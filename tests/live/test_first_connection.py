@@ -1,7 +1,7 @@
-"""A feed that first connects at any moment of a week answers, from then on, as one that ran all week.
+"""A feed that first connects at any moment of a week then answers like one that ran all week.
 
-Both play the same market from the same imported past, through the same engine; only the moment of the first connection
-differs. The feed that ran all week is the independent witness: it saw every session as it happened.
+Both play the same market with the same imported past through the same engine; only the moment of the first connection
+differs. The feed that ran all week is the independent reference: it saw every session live.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A disk that hangs, fills up or fails under the log of live streams: the process goes on, and nothing is lost."""
+"""Disk of the live log that hangs, fills up or fails: the process continues, and nothing is lost."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Where the history of a new stream begins, worked by hand for ES around Thanksgiving 2024."""
+"""Start of a new stream's history, worked by hand for ES around Thanksgiving 2024."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""A pushed feed whose pusher dies: the stream is live no more, and is not again until something is heard."""
+"""Pushed feed whose pusher dies: the stream is not live until data arrives again."""
 
 import asyncio
 

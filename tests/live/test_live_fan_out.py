@@ -1,4 +1,4 @@
-"""Alerts of the engine go to whom they are for: as grants are when they are recorded, by the machine's clock."""
+"""Recipients of the engine's alerts: by the grants at the time of recording, on the machine's clock."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The overnight session before a regular one is still shown while that runs, whatever happens to the process."""
+"""The overnight session before a regular one remains visible while that runs, across restarts."""
 
 from tests.live.engine_harness import MINUTE, SECOND, Stage, Trades, played, rows, run
 from tests.live.test_engine import CAUGHT, NIGHT, OPEN

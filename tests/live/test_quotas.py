@@ -1,4 +1,4 @@
-"""What users' pushed feeds may fill of the disk, and the reserve of the disk."""
+"""Disk quotas of users' pushed feeds, and the reserve of the disk."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The streams of a process, by name and by whose feed they come from."""
+"""Streams of a process, by name and by owner of their feed."""
 
 import random
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What streams say of a connection together."""
+"""State of a connection, summarised from its streams."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Conditions and the table of levels (rules §7), in ticks unless said otherwise."""
+"""Conditions and the table of levels (rules §7), in ticks unless stated otherwise."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,8 +1,7 @@
-"""The reference tables: what they hold, against independent lists; and that a faulty one is refused by row
-and column.
+"""Contents of the reference tables, compared with independent lists; errors name the row and column.
 
-Independent lists: ticks and multipliers of LEAN (`symbol-properties`), its early closes (`market-hours`),
-real ES, GC and 6E recordings, all in the shared data folder; and the tables of rules §3.2, typed again here.
+Independent lists: ticks and multipliers of LEAN (`symbol-properties`), its early closes (`market-hours`), real ES, GC
+and 6E recordings, all in the shared data folder; and the tables of rules §3.2, typed again here.
 """
 
 import csv

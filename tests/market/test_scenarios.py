@@ -1,4 +1,4 @@
-"""The scenarios (rules §7), each status and each not-quite by hand.
+"""Scenarios (rules §7): each status and its near misses, worked by hand.
 
 The prior session throughout, in ticks: low 80, VAL 90, POC 100, VAH 110, high 120. Ten brackets of 30 minutes; the
 initial balance, where a test gives one, is complete from 60 minutes on.

@@ -1,5 +1,8 @@
-"""Random sessions through every scenario: the table has a way on, statuses are what the rules' sentences say, calls
-inside the quiet band may be skipped, and a session can be cut anywhere."""
+"""Random sessions through every scenario.
+
+The table has a transition for every event, and statuses equal an oracle written from the rules' sentences. Calls inside
+the quiet band may be skipped, and a session can be restored anywhere.
+"""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Random walks through every alert, held against an oracle that looks over the whole tape (`structure_oracle`)."""
+"""Random walks through every alert machine, compared with an oracle over the whole tape (`structure_oracle`)."""
 
 import json
 from collections import Counter

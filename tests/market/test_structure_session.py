@@ -1,4 +1,4 @@
-"""What concerns all machines of a session: order, keys, silence, the quiet band, dumps; worked by hand."""
+"""Properties of all alert machines of a session, worked by hand: order, keys, muting, the quiet band, dumps."""
 
 import json
 from datetime import date

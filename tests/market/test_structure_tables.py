@@ -1,4 +1,4 @@
-"""Every pair of phase and sign is in a table or named as one that cannot happen, and nothing in a table is idle."""
+"""Every pair of phase and sign is in a table or named as impossible, and every entry of a table is reachable."""
 
 from itertools import product
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Small files written by hand for the formats of which there are no public samples."""
+"""Small hand-written files of formats without public samples."""
 
 import struct
 import zipfile

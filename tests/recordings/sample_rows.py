@@ -1,4 +1,4 @@
-"""Recordings made by hand, and what a feed sent of them, for the tests of feeds."""
+"""Hand-made recordings and events for the tests of feeds."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime

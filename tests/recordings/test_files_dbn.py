@@ -1,4 +1,4 @@
-"""DBN: every version gives the same rows, mbo is counted once, and what is no trade is passed over by reason."""
+"""DBN: every version yields the same rows, mbo counts once, and other records are skipped and counted by reason."""
 
 from datetime import date
 from pathlib import Path

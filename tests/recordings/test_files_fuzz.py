@@ -1,4 +1,4 @@
-"""Every sample with bytes flipped, cut off, doubled or put in: rows or one refusal, never anything else."""
+"""Sample files with flipped, cut, doubled or inserted bytes yield rows or one refusal, and nothing else."""
 
 import random
 from pathlib import Path

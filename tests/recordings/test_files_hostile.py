@@ -1,4 +1,4 @@
-"""Files made to do harm, and files that are none: refused with their name, quickly and in little memory."""
+"""Malicious and invalid files are refused by name, quickly and with little memory."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""LEAN zips: totals worked elsewhere, cents for what LEAN keeps in dollars, and nothing but safe members."""
+"""LEAN zips: independently computed totals, cents for prices that LEAN stores in dollars, and only safe members."""
 
 import json
 from datetime import datetime

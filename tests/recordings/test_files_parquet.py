@@ -1,4 +1,4 @@
-"""Parquet: exact prices from decimals and floats, and times that say their zone or must be told it."""
+"""Parquet: exact prices from decimals and floats; timestamps have a time zone or require an option."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Sierra Chart: records laid out by hand after the published structure."""
+"""Sierra Chart: hand-made records in the published layout."""
 
 import numpy as np
 import pytest

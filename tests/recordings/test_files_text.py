@@ -1,4 +1,4 @@
-"""Tables of text: each dialect's first bar or print, worked by hand, and what a table must be asked for."""
+"""Text tables: the first bar or trade of each dialect, worked by hand, and the options that a table requires."""
 
 import bz2
 import gzip

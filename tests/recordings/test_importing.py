@@ -1,4 +1,4 @@
-"""Importing: nothing lost, nothing twice, all or nothing; and which of two sources answers."""
+"""Imports: atomic, without losses or duplicates, and which of two sources answers."""
 
 import hashlib
 import time

@@ -1,7 +1,7 @@
-"""When a session is complete: no gap that the trade usual for the product at that hour does not explain.
+"""Completeness of a session: every gap is explained by the product's usual activity at that hour.
 
-The rule, worked by hand: where a product trades in the share p of the minutes, a gap of n minutes has the chance
-(1 − p)ⁿ; below e⁻¹⁵ it is a hole. With p = 0.95, the most, that is beyond 15 ÷ 2.996 = 5.007 minutes; with 0.9, 6.5;
+The rule, worked by hand: where a product trades in the share p of the minutes, a gap of n minutes has the probability
+(1 − p)ⁿ; below e⁻¹⁵ it is a hole. With p = 0.95, the maximum, that is beyond 15 ÷ 2.996 = 5.007 minutes; with 0.9, 6.5;
 with 0.3, 42.06; with 0.1, 142.4.
 """
 

@@ -1,4 +1,4 @@
-"""What is at rest is not trusted: damage is named, answered nowhere, and mended by importing its recording again."""
+"""Damage of stored data is detected, reported and never answered, and a repeated import repairs it."""
 
 import sqlite3
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a session is measured against: the same for the session about to open and for the answer about the last one."""
+"""Look-back sessions are the same for the session about to open and for the answer about the last one."""
 
 from datetime import date
 

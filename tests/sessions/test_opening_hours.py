@@ -1,4 +1,4 @@
-"""When a product trades, at instants worked by hand from the exchange's table of hours."""
+"""Opening hours of products at timestamps worked by hand from the exchange's table."""
 
 from datetime import date, datetime
 from zoneinfo import ZoneInfo

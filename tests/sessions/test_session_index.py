@@ -1,4 +1,4 @@
-"""The calendar laid out for splitting rows: only where rows are, and with no seam to be seen."""
+"""Session index for splitting rows: computed only around rows, and identical to the calendar."""
 
 from datetime import UTC, date, datetime
 from typing import cast

@@ -1,4 +1,4 @@
-"""The wire form of pushed events: what goes in comes out, and whatever bytes come, nothing but a refusal."""
+"""Wire format of pushed events: a round trip changes nothing, and any bytes are either read or refused."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""Readers of files, with the universe as packaged."""
+"""Fixtures that read recording files with the packaged products."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +13,13 @@ from outcry.trades.records import Batch
 
 
 class Read:
-    """A whole file, read."""
+    """All batches of a file."""
 
     def __init__(self, source: str, form: str, batches: list[Batch], counts: ReadCounts) -> None:
         self.source, self.format, self.batches, self.counts = source, form, batches, counts
 
     def rows(self, key: str | None = None) -> np.ndarray:
-        """All rows, or those of one contract."""
+        """Return all rows, or those of one contract."""
         parts = [b.rows for b in self.batches if key in (None, b.contract.key)]
         return np.concatenate(parts)
 
