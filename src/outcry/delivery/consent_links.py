@@ -62,8 +62,8 @@ class ConsentLinks:
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
     """Return the data that a link's token contains.
 
-    `to` is a digest of the encrypted email address. When its reader unsubscribes, the address is encrypted again, which
-    invalidates earlier links to agree.
+    `to` is a digest of the email address, and in links to agree also of its ciphertext. When a reader unsubscribes, the
+    address is encrypted again, which invalidates earlier links to agree.
     """
     to = row.shown.lower().encode()
     if purpose == "confirm":
