@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, EngineHarness, rows, run
 
 from outcry.agent import pusher
 from outcry.agent.contract_follower import ContractFollower
@@ -47,7 +47,7 @@ class Noon:
 
 
 @pytest.fixture
-def stage(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def small_batch_installation(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
     monkeypatch.setattr(pusher, "BATCH_EVENTS", 4)
     return replace(installation, clock=Noon())
 
@@ -115,8 +115,8 @@ class TapeFeed:
 class Owners:
     """Whoever has the stream. `trusty`: nothing happens to them any more."""
 
-    def __init__(self, installation: Installation, staged: Stage, chance: random.Random) -> None:
-        self._universe, self._engine, self._chance = installation.reference.universe, staged.engine, chance
+    def __init__(self, installation: Installation, harness: EngineHarness, chance: random.Random) -> None:
+        self._universe, self._engine, self._chance = installation.reference.universe, harness.engine, chance
         self.trusty = False
         self._begin()
 
@@ -167,9 +167,9 @@ class Process:
     """One that follows the feed."""
 
     def __init__(
-        self, installation: Installation, staged: Stage, folder: Path, tape: Tape, owners: Owners
+        self, installation: Installation, harness: EngineHarness, folder: Path, tape: Tape, owners: Owners
     ) -> None:
-        self._reference, self._engine = installation.reference, staged.engine
+        self._reference, self._engine = installation.reference, harness.engine
         self._folder, self._tape, self._owners = folder, tape, owners
         self._sender = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
         self._held = ExitStack()
@@ -224,23 +224,25 @@ async def happens(what: str, process: Process, owners: Owners, chance: random.Ra
             await process.begin(anew=True)
 
 
-def volume(staged: Stage) -> int:
-    found = staged.channel(feed=KEY.feed).view()
+def volume(harness: EngineHarness) -> int:
+    found = harness.channel(feed=KEY.feed).view()
     assert found is not None
     return sum(found.ladder.volume)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whoever_follows_and_dies_each_trade_counts_once(
-    stage: Installation, tmp_path: Path, seed: int
+    small_batch_installation: Installation, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     tape = Tape(chance)
 
-    async def work(staged: Stage) -> int:
-        owners = Owners(stage, staged, chance)
+    async def work(harness: EngineHarness) -> int:
+        owners = Owners(small_batch_installation, harness, chance)
         names = "abc"[: 1 + seed % 3]
-        processes = [Process(stage, staged, tmp_path / name, tape, owners) for name in names]
+        processes = [
+            Process(small_batch_installation, harness, tmp_path / name, tape, owners) for name in names
+        ]
         for process in processes:
             await process.begin(anew=True)
         for _ in range(STEPS):
@@ -257,20 +259,22 @@ def test_whoever_follows_and_dies_each_trade_counts_once(
             assert not process.queue.waiting
         for process in processes:
             await process.die()
-        return volume(staged)
+        return volume(harness)
 
-    assert run(stage, work) == TRADES
+    assert run(small_batch_installation, work) == TRADES
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_program_that_pushes_itself_tells_each_trade_once(stage: Installation, seed: int) -> None:
+def test_a_program_that_pushes_itself_tells_each_trade_once(
+    small_batch_installation: Installation, seed: int
+) -> None:
     """As `outcry replay` does over HTTP: what it told and may have to tell again is in memory alone."""
     chance = random.Random(seed)
     tape = Tape(chance)
     tape.written = TRADES
 
-    async def work(staged: Stage) -> int:
-        owners = Owners(stage, staged, chance)
+    async def work(harness: EngineHarness) -> int:
+        owners = Owners(small_batch_installation, harness, chance)
         transport = BusTransport(owners)  # type: ignore[arg-type]
         queue = pusher._MemoryQueue("a" * 20, ES, CAPS)
         queue.pending.append(CaughtUp(OPEN, Quality.TICKS))
@@ -282,6 +286,6 @@ def test_a_program_that_pushes_itself_tells_each_trade_once(stage: Installation,
                 await transport.attempt(KEY, queue)
             if chance.random() < 0.1:
                 await (owners.move() if chance.random() < 0.5 else owners.fall_silent())
-        return volume(staged)
+        return volume(harness)
 
-    assert run(stage, work) == TRADES
+    assert run(small_batch_installation, work) == TRADES

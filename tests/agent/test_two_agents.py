@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, EngineHarness, rows, run
 
 from outcry.agent.spool import Spool
 from outcry.agent.spool_sender import SpoolSender
@@ -59,10 +59,10 @@ def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(
 ) -> None:
     installation = replace(installation, clock=Noon())
 
-    async def work(staged: Stage) -> int:
+    async def work(harness: EngineHarness) -> int:
         def owned() -> PushedFeeds:
             pushes = PushedFeeds(installation.reference.universe, wait_s=2.0)
-            pushes.subscribe(staged.engine.attach_contract)
+            pushes.subscribe(harness.engine.attach_contract)
             return pushes
 
         with ExitStack() as stack:
@@ -88,8 +88,8 @@ def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(
             assert two.owner.leave(KEY, "between")
             both(second(14))
             assert await one.send()
-            await staged.engine.drained()
-            found = staged.channel(feed="sierra").view()
+            await harness.engine.drained()
+            found = harness.channel(feed="sierra").view()
             assert found is not None
             return sum(found.ladder.volume)
 

@@ -16,12 +16,12 @@ from tests.live.engine_harness import (
     SECOND,
     CaughtUp,
     Ended,
+    EngineHarness,
     Heartbeat,
     Quality,
     ScriptFeed,
-    Stage,
     Trades,
-    played,
+    play_feed,
     rows,
     run,
 )
@@ -99,7 +99,7 @@ async def running(*work: Awaitable[None]) -> AsyncIterator[None]:
 class Pair:
     """An engine that tells, and a process that answers."""
 
-    staged: Stage
+    harness: EngineHarness
     bus: Bus
     out: StatePublisher
     registry: Registry
@@ -113,7 +113,7 @@ class Pair:
 
     def same(self) -> bool:
         """Whether both show the same."""
-        engine, here = every(self.staged.registry), every(self.registry)
+        engine, here = every(self.harness.registry), every(self.registry)
         return [shown(c) for c in engine] == [shown(c) for c in here]
 
 
@@ -131,37 +131,37 @@ def shown(channel: Channel) -> object:
 
 
 @asynccontextmanager
-async def paired(staged: Stage, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
+async def paired(harness: EngineHarness, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
     bus, registry, clock, told = bus or Bus(), Registry(), Clock(OPEN), list[str]()
-    out = StatePublisher(staged.registry, staged.engine.runners, staged.log, bus, bus, name)
+    out = StatePublisher(harness.registry, harness.engine.runners, harness.log, bus, bus, name)
     into = StateReplica(registry, bus, bus, key_of, clock, lambda event, **more: told.append(event))
     await out.take_up(PARTITION)
     async with running(out.run(), into.run()):
-        yield Pair(staged, bus, out, registry, into, clock, told)
+        yield Pair(harness, bus, out, registry, into, clock, told)
 
 
 def test_another_process_shows_what_the_engine_shows(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
             more = Trades(rows((OPEN + MINUTE, 22_010, 5), (OPEN + 32 * MINUTE, 21_990, 7)))
             feed = ScriptFeed([[FIRST, CAUGHT, 0.1, more, Heartbeat(OPEN + 33 * MINUTE), 1e9]])
-            staged.engine.attach(0, feed)
+            harness.engine.attach(0, feed)
             await until(lambda: pair.same() and every(pair.registry) and pair.mirrored().view())
             await until(
                 lambda: (view := pair.mirrored().view()) and view.last_ticks == 21_990 and pair.same()
             )
             found = pair.mirrored()
-            assert found.availability.live == staged.channel().availability.live
+            assert found.availability.live == harness.channel().availability.live
             assert found.availability.market_ns >= OPEN + 33 * MINUTE, "a recording's own clock is told too"
 
     run(installation, work)
 
 
 def test_a_standing_is_told_at_once_and_a_reason_with_it(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
             script = [FIRST, CAUGHT, 0.2, Status(subscribed=False, code="no_permission"), 1e9]
-            staged.engine.attach(0, ScriptFeed([script]))
+            harness.engine.attach(0, ScriptFeed([script]))
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason == "unsubscribed"
             )
@@ -174,18 +174,18 @@ def test_a_standing_is_told_at_once_and_a_reason_with_it(installation: Installat
 
 
 def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
-            runner = staged.engine.runners[KEY.text]
-            staged.registry.drop(KEY)
+            runner = harness.engine.runners[KEY.text]
+            harness.registry.drop(KEY)
             await until(lambda: not every(pair.registry))
-            staged.registry.put(runner.channel)
+            harness.registry.put(runner.channel)
             await until(lambda: every(pair.registry) and pair.same())
-            staged.registry.drop(KEY)  # and at once back again: alerts of before are gone all the same
+            harness.registry.drop(KEY)  # and at once back again: alerts of before are gone all the same
             pair.registry.post([alert_row(3, feed="script", contract=ES.key)])
-            staged.registry.put(runner.channel)
+            harness.registry.put(runner.channel)
             await until(lambda: not pair.registry.alerts_after(0)[0])
             await until(lambda: every(pair.registry) and pair.same())
 
@@ -195,11 +195,13 @@ def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(installati
 def test_a_recording_played_anew_is_shown_from_its_beginning(installation: Installation) -> None:
     """Its log begins anew, and with it the positions by which states are ordered."""
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)], run="one")
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)], run="one")
             await until(lambda: every(pair.registry) and pair.same())
-            await played(staged, [Trades(rows((OPEN, 23_000, 1))), CAUGHT, Ended(OPEN + SECOND)], run="two")
+            await play_feed(
+                harness, [Trades(rows((OPEN, 23_000, 1))), CAUGHT, Ended(OPEN + SECOND)], run="two"
+            )
             await until(lambda: every(pair.registry) and pair.same())
             view = pair.mirrored().view()
             assert view is not None
@@ -209,14 +211,14 @@ def test_a_recording_played_anew_is_shown_from_its_beginning(installation: Insta
 
 
 def test_nothing_is_told_before_the_log_has_it(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
             kept = asyncio.get_running_loop().create_future()
-            staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
             told = len(pair.bus.puts)
-            runner = staged.engine.runners[KEY.text]
+            runner = harness.engine.runners[KEY.text]
             runner.log(entries.Taken("x"))
             await asyncio.sleep(0.3)
             assert len(pair.bus.puts) == told
@@ -233,19 +235,19 @@ def test_what_cannot_be_told_is_not_shown_as_live(
     monkeypatch.setattr(state_publisher, "_LATE_S", 0.1)
     monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
             feed = ScriptFeed([[FIRST, CAUGHT, 0.5, Trades(rows((OPEN + SECOND, 22_001, 1))), 1e9]])
-            staged.engine.attach(0, feed)
+            harness.engine.attach(0, feed)
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
             kept = asyncio.get_running_loop().create_future()
-            staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
             await until(lambda: pair.mirrored().availability.reason == "stale_link")
             assert not pair.mirrored().availability.answers
             kept.set_result(None)
-            staged.log.pending_write = lambda _key: None  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key: None  # type: ignore[method-assign]
             await until(lambda: pair.mirrored().availability.reason in {"live", "no_prior"})
 
     run(installation, work)
@@ -257,9 +259,9 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
     monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 0.5)
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            harness.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
@@ -279,10 +281,10 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
 def test_states_of_before_are_not_believed_until_their_engine_is_heard(installation: Installation) -> None:
     """A process that starts finds a state of an engine that died an hour ago."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         bus = Bus()
-        async with paired(staged, bus) as pair:
-            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+        async with paired(harness, bus) as pair:
+            harness.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
@@ -292,7 +294,7 @@ def test_states_of_before_are_not_believed_until_their_engine_is_heard(installat
             await until(lambda: late.complete)
             (found,) = every(registry)
             assert found.availability.reason == "stale_link"
-            assert found.view() == staged.channel().view()
+            assert found.view() == harness.channel().view()
             await bus.tell(ALIVE, msgspec.msgpack.encode(ProcessHeartbeat("one", [PARTITION], [])))
             assert found.availability.reason != "stale_link"
 
@@ -304,9 +306,9 @@ def test_the_markets_clock_goes_on_where_it_is_the_present(
 ) -> None:
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            staged.engine.attach(0, ScriptFeed([[CAUGHT, 1e9]], caps=replace(OWN_CLOCK, own_clock=False)))
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            harness.engine.attach(0, ScriptFeed([[CAUGHT, 1e9]], caps=replace(OWN_CLOCK, own_clock=False)))
             await until(lambda: every(pair.registry) and pair.mirrored().availability.reason != "connecting")
             for _ in range(3):
                 pair.clock.ns += 60 * SECOND
@@ -323,9 +325,9 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
     monkeypatch.setattr(mirror, "KEPT_S", 1.0)
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
             told = len(pair.bus.puts)
             await until(lambda: len(pair.bus.puts) > told + 7)
@@ -337,10 +339,10 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
 
 
 def test_what_could_not_be_put_is_put_when_the_bus_is_back(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
             pair.bus.down = True
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await asyncio.sleep(0.2)
             assert not pair.bus.puts
             pair.bus.down = False
@@ -354,13 +356,13 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(instal
     It is not: whoever runs it is told, and nothing more is said."""
     lost: list[str] = []
 
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
             pair.out._lost = lost.append  # pyright: ignore[reportPrivateUsage]
-            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
             await pair.bus.put([Latest(KEY.text, (10**6, 3), pair.bus.puts[-1].body)])
-            runner = staged.engine.runners[KEY.text]
+            runner = harness.engine.runners[KEY.text]
             runner.channel.version += 1
             await until(lambda: pair.bus.puts[-1].order[0] == 10**6 + 1)
             assert runner.stream.position > runner.channel.acquired_at > 0
@@ -369,7 +371,7 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(instal
             await pair.bus.put([Latest(KEY.text, (10**7, 3), pair.bus.puts[-1].body)])
             taken = asyncio.get_running_loop().create_future()
             taken.set_exception(LogTakenOver(KEY.text))
-            staged.log.pending_write = lambda _key: None if runner.stream.position == before else taken  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key: None if runner.stream.position == before else taken  # type: ignore[method-assign]
             before = runner.stream.position
             runner.channel.version += 1
             await until(lambda: lost)
@@ -416,12 +418,12 @@ def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
 def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(
     installation: Installation,
 ) -> None:
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         bus, registry = Bus(), Registry()
         into = StateReplica(registry, bus, bus, key_of, Clock(OPEN))
-        out = StatePublisher(staged.registry, staged.engine.runners, staged.log, bus, bus, "one")
+        out = StatePublisher(harness.registry, harness.engine.runners, harness.log, bus, bus, "one")
         await out.take_up(PARTITION)
-        staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+        harness.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
         async with running(out.run()):
             async with running(into.run()):
                 await until(lambda: [one.availability.reason for one in every(registry)] == ["no_prior"])
@@ -518,9 +520,9 @@ def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
 
 
 def test_a_state_of_another_edition_is_told_of_once_and_not_believed(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        async with paired(staged) as pair:
-            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+    async def work(harness: EngineHarness) -> None:
+        async with paired(harness) as pair:
+            harness.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.engines.jetstream import JetStream
 from tests.cluster.test_state_replica import FIRST, KEY, PARTITION, Clock, every, key_of, running
 from tests.contract.conditions import until
-from tests.live.engine_harness import ScriptFeed, Stage, Trades, rows, run
+from tests.live.engine_harness import EngineHarness, ScriptFeed, Trades, rows, run
 from tests.live.test_engine import CAUGHT, OPEN
 from tests.timeouts import within
 
@@ -24,16 +24,16 @@ from outcry.live.registry import Registry
 
 
 @asynccontextmanager
-async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[None]:
+async def engine(server: JetStream, harness: EngineHarness, name: str) -> AsyncIterator[None]:
     """The way out of an engine's process; it ends without a word."""
     async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         latest, calls = JetStreamLatest(link), NatsCalls(link, discard)
-        out = StatePublisher(staged.registry, staged.engine.runners, staged.log, latest, calls, name)
+        out = StatePublisher(harness.registry, harness.engine.runners, harness.log, latest, calls, name)
         await out.take_up(PARTITION)
         async with running(out.run()):
-            for runner in staged.engine.runners.values():
-                staged.registry.put(runner.channel)
+            for runner in harness.engine.runners.values():
+                harness.registry.put(runner.channel)
             yield
 
 
@@ -60,7 +60,7 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
         view = channel.view()
         return view.last_ticks if view else 0
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         more = asyncio.Event()
 
         class Feed(ScriptFeed):
@@ -72,17 +72,17 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
                     more.clear()
                     yield Trades(rows((OPEN + n + 2, 22_100 + n, 1)))
 
-        staged.engine.attach(0, Feed([]))
-        await until(lambda: reason(staged.registry) == "no_prior", "the stream runs")
+        harness.engine.attach(0, Feed([]))
+        await until(lambda: reason(harness.registry) == "no_prior", "the stream runs")
         async with answering(server) as registry:
-            async with engine(server, staged, "one"):
+            async with engine(server, harness, "one"):
                 await until(lambda: reason(registry) == "no_prior", "it is shown elsewhere")
                 assert last_ticks(registry) == 22_004
 
                 server.kill(0)
                 await until(lambda: reason(registry) == "stale_link", "it is not believed without the bus", 6)
                 more.set()
-                await until(lambda: last_ticks(staged.registry) == 22_100, "it traded meanwhile")
+                await until(lambda: last_ticks(harness.registry) == 22_100, "it traded meanwhile")
                 assert last_ticks(registry) == 22_004
                 server.start(0)
                 await asyncio.to_thread(server.ready)
@@ -90,8 +90,8 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
                 await until(lambda: reason(registry) == "no_prior", "it is believed again", 3)
 
             await until(lambda: reason(registry) == "stale_link", "it is not believed without its engine", 6)
-            staged.engine.runners[KEY.text].channel.acquired_at = 10**6
-            async with engine(server, staged, "two"), answering(server) as late:
+            harness.engine.runners[KEY.text].channel.acquired_at = 10**6
+            async with engine(server, harness, "two"), answering(server) as late:
                 await until(lambda: reason(registry) == "no_prior", "whoever took it up is believed", 3)
                 await until(lambda: reason(late) == "no_prior", "and by a process that begins", 3)
                 more.set()

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 from tests.installations import _zip
-from tests.live.engine_harness import ScriptFeed, Stage, run
+from tests.live.engine_harness import EngineHarness, ScriptFeed, run
 from tests.live.test_bars import KEY, OPEN, PRESENT, Standing, followed_for_two_hours, until
 from tests.live.test_damage import MORNING
 
@@ -75,8 +75,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         user = installation.store.ensure_user("ann@example.com", NOW_NS)
         installation.store.add_key(user, "free", "outcry_abc", b"digest of a key", NOW_NS)
 
-        async def work(staged: Stage) -> None:
-            await followed_for_two_hours(staged, ScriptFeed([MORNING], caps=PRESENT))
+        async def work(harness: EngineHarness) -> None:
+            await followed_for_two_hours(harness, ScriptFeed([MORNING], caps=PRESENT))
 
         run(installation, work)
     return folder / "data"
@@ -105,11 +105,11 @@ def answers(folder: Path) -> dict[str, bytes]:
         found["keys"] = repr([(row.tier, row.digest, row.prefix, row.role) for row in keys]).encode()
         found["grants"] = repr(installation.store.grants()).encode()
 
-        async def work(staged: Stage) -> bytes:
-            await until(lambda: KEY in staged.engine.runners or staged.told)
-            runner = staged.engine.runners.get(KEY)
+        async def work(harness: EngineHarness) -> bytes:
+            await until(lambda: KEY in harness.engine.runners or harness.reports)
+            runner = harness.engine.runners.get(KEY)
             view = runner.channel.view() if runner else None
-            return repr((view and (view.ladder, view.profile), staged.told)).encode()
+            return repr((view and (view.ladder, view.profile), harness.reports)).encode()
 
         found["live"] = run(installation, work)
     return found

@@ -95,7 +95,7 @@ class ScriptFeed:
 
 
 @dataclass
-class Stage:
+class EngineHarness:
     """An engine and what it works with."""
 
     installation: Installation
@@ -103,23 +103,23 @@ class Stage:
     registry: Registry
     live: SqlLiveStore
     log: BackgroundLog
-    told: list[str]
+    reports: list[str]
 
     def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):
         return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
 
 
-def stage(
+def build_harness(
     installation: Installation, registry: Registry | None = None, log: BackgroundLog | None = None
-) -> Stage:
+) -> EngineHarness:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
     log = log or BackgroundLog(FileLog(installation.settings.folder / "live"))
     live = SqlLiveStore(installation.database, OutboxEntries())
     registry = registry or Registry()
-    told: list[str] = []
+    reports: list[str] = []
 
     def report(event: str, **details: object) -> None:
-        told.append(f"{event} {details}")
+        reports.append(f"{event} {details}")
 
     market = Market(
         installation.reference.universe, installation.reference.calendar, installation.clock,
@@ -132,42 +132,58 @@ def stage(
         installation.store,
         Archive(lambda: installation.importer, installation.reference.calendar.session_at),
     )
-    return Stage(
-        installation, Engine(stores, market, registry, report, speedup=1000.0), registry, live, log, told
+    return EngineHarness(
+        installation, Engine(stores, market, registry, report, speedup=1000.0), registry, live, log, reports
     )
 
 
 def run(
     installation: Installation,
-    work: Callable[[Stage], Awaitable[T]],
+    work: Callable[[EngineHarness], Awaitable[T]],
     registry: Registry | None = None,
     log: BackgroundLog | None = None,
 ) -> T:
     """Start an engine, do the work, stop it."""
 
-    async def whole() -> T:
-        staged = stage(installation, registry, log)
-        with staged.log.exclusively():
-            await staged.engine.start()
+    async def main() -> T:
+        harness = build_harness(installation, registry, log)
+        with harness.log.exclusively():
+            await harness.engine.start()
             try:
-                return await within(work(staged), 120)
+                return await within(work(harness), 120)
             finally:
-                await staged.engine.stop()
+                await harness.engine.stop()
 
-    return asyncio.run(whole())
+    return asyncio.run(main())
 
 
-async def played(
-    staged: Stage, *scripts: Sequence[Event | Exception | float], owner: int = 0, **more: object
+async def play_feed(
+    harness: EngineHarness, *scripts: Sequence[Event | Exception | float], owner: int = 0, **more: object
 ) -> ScriptFeed:
     """Attach a feed with these scripts and wait until it has ended."""
     feed = ScriptFeed(scripts, **more)  # type: ignore[arg-type]
-    await staged.engine.attach(owner, feed)
-    await staged.engine.drained()
+    await harness.engine.attach(owner, feed)
+    await harness.engine.drained()
     return feed
 
 
 __all__ = [
-    "ES", "MINUTE", "OWN_CLOCK", "SECOND", "AbstractContextManager", "CaughtUp", "Ended", "FeedLost", "Heartbeat",
-    "Path", "Quality", "ScriptFeed", "Stage", "Trades", "played", "rows", "run", "stage",
+    "ES",
+    "MINUTE",
+    "OWN_CLOCK",
+    "SECOND",
+    "AbstractContextManager",
+    "CaughtUp",
+    "Ended",
+    "EngineHarness",
+    "FeedLost",
+    "Heartbeat",
+    "Path",
+    "Quality",
+    "ScriptFeed",
+    "Trades",
+    "build_harness",
+    "play_feed",
+    "rows",
+    "run",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 from support.recordings import MemoryRecording
-from tests.live.engine_harness import MINUTE, SECOND, Stage, run
+from tests.live.engine_harness import MINUTE, SECOND, EngineHarness, run
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import live_answers
@@ -204,40 +204,42 @@ class Week:
             ):
                 return run(
                     installation,
-                    lambda staged: self._followed(staged, installation, feed_caps, list(at)),
+                    lambda harness: self._followed(harness, installation, feed_caps, list(at)),
                     installation.registry,
                 )
         finally:
             shutil.rmtree(self._folder / name)
 
     async def _followed(
-        self, staged: Stage, installation: Installation, feed_caps: FeedCaps, at: Sequence[int]
+        self, harness: EngineHarness, installation: Installation, feed_caps: FeedCaps, at: Sequence[int]
     ) -> dict[int, Seen]:
         clock = installation.clock
         assert isinstance(clock, Clock)
         moment_ns = clock.now_ns()
         feed = MarketFeed(self.rows, clock, feed_caps)
-        task = staged.engine.attach(0, feed)
+        task = harness.engine.attach(0, feed)
         found: dict[int, Seen] = {}
         for at_ns in at:
             while feed.brought_ns < clock.now_ns():
-                assert not task.done(), staged.told
+                assert not task.done(), harness.reports
                 await asyncio.sleep(0.001)
             clock.at_ns = at_ns
             feed.move()
             while feed.brought_ns < at_ns:
-                assert not task.done(), staged.told
+                assert not task.done(), harness.reports
                 await asyncio.sleep(0.001)
-            found[at_ns] = await self._seen(staged, installation, moment_ns, at_ns)
+            found[at_ns] = await self._seen(harness, installation, moment_ns, at_ns)
         return found
 
-    async def _seen(self, staged: Stage, installation: Installation, moment_ns: int, now_ns: int) -> Seen:
-        await staged.engine.drained()
-        runner = staged.engine.runners[f"0/script/{ES.key}"]
+    async def _seen(
+        self, harness: EngineHarness, installation: Installation, moment_ns: int, now_ns: int
+    ) -> Seen:
+        await harness.engine.drained()
+        runner = harness.engine.runners[f"0/script/{ES.key}"]
         runner.update_availability(asyncio.get_running_loop().time())
         levels = installation.query.levels(TRADER, "ES", now_ns).answer
         context = installation.query.context(TRADER, "ES", now_ns).answer
-        fired = sorted(f"{row.key} {row.price_e9} {row.ref}" for row in staged.live.alerts([0]))
+        fired = sorted(f"{row.key} {row.price_e9} {row.ref}" for row in harness.live.alerts([0]))
         alerts = tuple(key for key in fired if int(key.split()[0].split(":")[2]) > moment_ns // 1_000_000)
         return Seen(msgspec.to_builtins(levels), msgspec.to_builtins(context), alerts)
 

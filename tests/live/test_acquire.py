@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from threading import Event
 
 from tests.contract.outbox_harness import ALERT
-from tests.live.engine_harness import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
+from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptFeed, play_feed, rows, run
 
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
@@ -24,8 +24,8 @@ WHOLE = [CAUGHT, Trades(rows((OPEN, 22_000, 4), (CLOSE - SECOND, 22_000, 4))), E
 DAY = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + MINUTE)]
 
 
-def volume(staged: Stage) -> int:
-    found = staged.channel().view()
+def volume(harness: EngineHarness) -> int:
+    found = harness.channel().view()
     assert found is not None
     return sum(found.ladder.volume)
 
@@ -35,8 +35,8 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
 ) -> None:
     """Nobody else would: a push goes to the run there is, again and again."""
 
-    async def work(staged: Stage) -> int:
-        read, asked = staged.log.read, []
+    async def work(harness: EngineHarness) -> int:
+        read, asked = harness.log.read, []
 
         def away(key: str, first: int) -> Iterator[Frame]:
             asked.append(key)
@@ -44,9 +44,9 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
                 raise StoreBusy("nats_disconnected")
             return read(key, first)
 
-        staged.log.read = away  # type: ignore[method-assign]
-        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
-        return volume(staged)
+        harness.log.read = away  # type: ignore[method-assign]
+        await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        return volume(harness)
 
     assert run(installation, work) == 4
 
@@ -54,12 +54,12 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
 def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_over(
     installation: Installation,
 ) -> None:
-    async def first(staged: Stage) -> None:
-        await played(staged, DAY)
+    async def first(harness: EngineHarness) -> None:
+        await play_feed(harness, DAY)
 
-    async def then(staged: Stage) -> int:
-        await staged.engine.release([KEY.text])
-        last, tries = staged.log.last, []
+    async def then(harness: EngineHarness) -> int:
+        await harness.engine.release([KEY.text])
+        last, tries = harness.log.last, []
 
         def overtaken(key: str) -> int:
             tries.append(key)
@@ -67,9 +67,9 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
                 raise LogTakenOver(key)
             return last(key)
 
-        staged.log.last = overtaken  # type: ignore[method-assign]
-        await staged.engine.acquire([KEY.text])
-        return volume(staged)
+        harness.log.last = overtaken  # type: ignore[method-assign]
+        await harness.engine.acquire([KEY.text])
+        return volume(harness)
 
     run(installation, first)
     assert run(installation, then) == 4
@@ -78,28 +78,28 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
 def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(installation: Installation) -> None:
     """Else it would be taken from whoever has the partition next."""
 
-    async def work(staged: Stage) -> tuple[bool, set[str], dict[str, object]]:
+    async def work(harness: EngineHarness) -> tuple[bool, set[str], dict[str, object]]:
         def away(_key: str) -> int:
             raise StoreBusy("nats_disconnected")
 
-        staged.log.last = away  # type: ignore[method-assign]
-        following = staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        harness.log.last = away  # type: ignore[method-assign]
+        following = harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         await asyncio.sleep(0)
-        await staged.engine.release(staged.engine.here)
-        return following.cancelled(), staged.engine.here, dict(staged.engine.runners)
+        await harness.engine.release(harness.engine.here)
+        return following.cancelled(), harness.engine.here, dict(harness.engine.runners)
 
     assert run(installation, work) == (True, set(), {})
 
 
 def test_a_feed_whose_stream_stays_another_process_s_says_so(installation: Installation) -> None:
-    async def work(staged: Stage) -> list[StreamKey]:
+    async def work(harness: EngineHarness) -> list[StreamKey]:
         def overtaken(key: str) -> int:
             raise LogTakenOver(key)
 
         lost: list[StreamKey] = []
-        staged.engine.on_taken_over = lost.append
-        staged.log.last = overtaken  # type: ignore[method-assign]
-        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        harness.engine.on_taken_over = lost.append
+        harness.log.last = overtaken  # type: ignore[method-assign]
+        await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         return lost
 
     assert run(installation, work) == [KEY]
@@ -110,10 +110,10 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
 ) -> None:
     """It has the tape to itself by then, so its successor's recording stays as it is."""
 
-    async def work(staged: Stage) -> tuple[list[StreamKey], int, list[bool]]:
+    async def work(harness: EngineHarness) -> tuple[list[StreamKey], int, list[bool]]:
         lost: list[StreamKey] = []
         asked: list[bool] = []
-        staged.engine.on_taken_over = lost.append
+        harness.engine.on_taken_over = lost.append
 
         def overtaken(key: str) -> None:
             try:
@@ -123,8 +123,8 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
                 asked.append(True)
             raise LogTakenOver(key)
 
-        staged.log.check_ownership = overtaken  # type: ignore[method-assign]
-        await staged.engine.attach_contract(0, ScriptFeed([WHOLE]), ES)
+        harness.log.check_ownership = overtaken  # type: ignore[method-assign]
+        await harness.engine.attach_contract(0, ScriptFeed([WHOLE]), ES)
         return lost, len(installation.store.sessions([0], "ES")), asked
 
     assert run(installation, work) == ([KEY], 0, [True])
@@ -133,11 +133,11 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
 def test_how_far_a_stream_is_is_told_once_that_survives(installation: Installation) -> None:
     """A feed begins there: what the log of a process that dies had not yet would never be brought."""
 
-    async def work(staged: Stage) -> tuple[bool, int]:
-        await played(staged, DAY)
+    async def work(harness: EngineHarness) -> tuple[bool, int]:
+        await play_feed(harness, DAY)
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        staged.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
-        asking = asyncio.create_task(staged.engine.progress(KEY))
+        harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+        asking = asyncio.create_task(harness.engine.progress(KEY))
         await asyncio.sleep(0.01)
         early = asking.done()
         kept.set_result(None)
@@ -153,23 +153,23 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(
 ) -> None:
     """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
 
-    async def work(staged: Stage) -> list[str]:
-        loop, alerts = asyncio.get_running_loop(), staged.engine.alerts
-        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
-        runner = staged.engine.runners[KEY.text]
+    async def work(harness: EngineHarness) -> list[str]:
+        loop, alerts = asyncio.get_running_loop(), harness.engine.alerts
+        await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        runner = harness.engine.runners[KEY.text]
         overtaken, kept = loop.create_future(), loop.create_future()
         overtaken.set_exception(LogTakenOver(KEY.text))
         kept.set_result(None)
-        before = staged.live.last_seq()
+        before = harness.live.last_seq()
         for row, keeping in (
             (replace(ALERT, key="overtaken"), overtaken),
             (replace(ALERT, key="kept"), kept),
         ):
-            staged.log.pending_write = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
             alerts.add(runner.name, runner.stream.position, [row])
-        staged.log.pending_write = lambda _key: None  # type: ignore[method-assign]
-        await staged.engine.drained()
-        found = staged.live.alerts(None, after_seq=before)
+        harness.log.pending_write = lambda _key: None  # type: ignore[method-assign]
+        await harness.engine.drained()
+        found = harness.live.alerts(None, after_seq=before)
         return [row.key for row in found]
 
     assert run(installation, work) == ["kept"]
@@ -178,40 +178,40 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(
 def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay_in_order(
     installation: Installation,
 ) -> None:
-    async def work(staged: Stage) -> tuple[list[str], list[str]]:
-        loop, alerts = asyncio.get_running_loop(), staged.engine.alerts
-        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
-        await staged.engine.attach_contract(1, ScriptFeed([DAY]), ES)
-        stuck, other = (staged.engine.runners[f"{owner}/script/{ES.key}"] for owner in (0, 1))
+    async def work(harness: EngineHarness) -> tuple[list[str], list[str]]:
+        loop, alerts = asyncio.get_running_loop(), harness.engine.alerts
+        await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        await harness.engine.attach_contract(1, ScriptFeed([DAY]), ES)
+        stuck, other = (harness.engine.runners[f"{owner}/script/{ES.key}"] for owner in (0, 1))
         keeping = loop.create_future()
-        before = staged.live.last_seq()
+        before = harness.live.last_seq()
 
         def recorded() -> list[str]:
-            return [row.key for row in staged.live.alerts(None, after_seq=before)]
+            return [row.key for row in harness.live.alerts(None, after_seq=before)]
 
         for key, runner, unkept in (
             ("first", stuck, keeping),
             ("second", stuck, None),
             ("other", other, None),
         ):
-            staged.log.pending_write = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
+            harness.log.pending_write = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
             alerts.add(runner.name, runner.stream.position, [replace(ALERT, key=key)])
         async with asyncio.timeout(20):
             while not recorded():
                 await asyncio.sleep(0.01)
         early = recorded()
         keeping.set_result(None)
-        await staged.engine.drained()
+        await harness.engine.drained()
         return early, recorded()
 
     assert run(installation, work) == (["other"], ["other", "first", "second"])
 
 
 def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Installation) -> None:
-    async def work(staged: Stage) -> int:
+    async def work(harness: EngineHarness) -> int:
         tries: list[int] = []
-        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
-        runner = staged.engine.runners[KEY.text]
+        await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        runner = harness.engine.runners[KEY.text]
         take = runner.stream.snapshot
 
         def away() -> tuple[str, int, bytes]:
@@ -221,13 +221,13 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Install
             return take()
 
         runner.saved_position = 0
-        staged.live.forget_snapshot(KEY.text)
+        harness.live.forget_snapshot(KEY.text)
         runner.stream.snapshot = away  # type: ignore[method-assign]
         while len(tries) < 3 or runner.saved_position != runner.stream.position:
             if not tries:  # one that was under way may have been saved meanwhile
                 runner.saved_position = 0
             await asyncio.sleep(0.01)
-        found = staged.live.snapshot(KEY.text)
+        found = harness.live.snapshot(KEY.text)
         assert found is not None
         return found[0] - runner.stream.position
 
@@ -237,19 +237,19 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Install
 def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(installation: Installation) -> None:
     """What had ended is stored once the store has its turn."""
 
-    async def work(staged: Stage) -> None:
-        archive, turn = staged.engine._session_writer._archive, Event()
+    async def work(harness: EngineHarness) -> None:
+        archive, turn = harness.engine._session_writer._archive, Event()
         store = archive.store
 
         def refuse(*_: object) -> None:
             raise TapeDamaged("away")
 
         archive.store = refuse  # type: ignore[method-assign]
-        await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + 24 * 60 * MINUTE)])
-        await staged.engine.release([KEY.text])
+        await play_feed(harness, [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + 24 * 60 * MINUTE)])
+        await harness.engine.release([KEY.text])
         archive.store = lambda *all_of_it: (turn.wait(20), store(*all_of_it))[1]  # type: ignore[method-assign]
-        await staged.engine.acquire([KEY.text])
-        stream = staged.engine.runners[KEY.text].stream
+        await harness.engine.acquire([KEY.text])
+        stream = harness.engine.runners[KEY.text].stream
         assert stream.pending
         turn.set()
         while stream.pending:

@@ -5,7 +5,17 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import numpy as np
-from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
+from tests.live.engine_harness import (
+    ES,
+    MINUTE,
+    OWN_CLOCK,
+    SECOND,
+    EngineHarness,
+    ScriptFeed,
+    play_feed,
+    rows,
+    run,
+)
 
 from outcry.app.installation import Installation
 from outcry.market.calendar import SessionKind
@@ -70,8 +80,8 @@ def stored(installation: Installation) -> SessionRow:
     return found
 
 
-def ladder(staged: Stage):
-    found = staged.channel().view()
+def ladder(harness: EngineHarness):
+    found = harness.channel().view()
     assert found is not None
     return found.ladder
 
@@ -79,9 +89,9 @@ def ladder(staged: Stage):
 def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(installation: Installation) -> None:
     """90 bars of 10 lots, then 315 minutes of 7 lots: complete, of bars, with every lot."""
 
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
              trades(90, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)],
             caps=BY_BARS,
@@ -95,10 +105,10 @@ def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(installation: 
 def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(installation: Installation) -> None:
     """As above, but each of the two trades of a minute comes by itself, as from a feed of the present."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         whole = trades(90, 405).rows
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
              *(Trades(whole[at : at + 1]) for at in range(len(whole))), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)],
             caps=BY_BARS,
@@ -112,7 +122,7 @@ def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(installation: In
 def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Installation) -> None:
     """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         said = [
             Bars(flat(0, 90), Quality.BARS_1M, backfill=True),
             CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
@@ -123,8 +133,8 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Insta
         ]
         gate = ScriptFeed([[*said, *replaced, trades(120, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
                           caps=BY_BARS)  # fmt: skip
-        await staged.engine.attach(0, gate)
-        await staged.engine.drained()
+        await harness.engine.attach(0, gate)
+        await harness.engine.drained()
         found = stored(installation)
         assert (found.quality, found.complete, found.volume) == (Quality.TICKS, True, 405 * 7)
 
@@ -132,30 +142,30 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Insta
 
 
 def test_until_all_are_replaced_the_rest_are_bars(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
              Replaced(OPEN, OPEN + 60 * MINUTE, trades(0, 60).rows), trades(90, 91), Ended(OPEN + 92 * MINUTE)],
             caps=BY_BARS,
         )  # fmt: skip
-        found = ladder(staged)
+        found = ladder(harness)
         assert (sum(found.volume), found.source) == (60 * 7 + 30 * 10 + 7, "bars")
 
     run(installation, work)
 
 
 def test_replaced_trades_survive_a_restart(installation: Installation) -> None:
-    async def first(staged: Stage) -> None:
-        await played(
-            staged,
+    async def first(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [Bars(flat(0, 10), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 10 * MINUTE, Quality.BARS_1M),
              Replaced(OPEN, OPEN + 10 * MINUTE, trades(0, 10).rows), Ended(OPEN + 10 * MINUTE)],
             caps=BY_BARS,
         )  # fmt: skip
 
-    async def again(staged: Stage) -> None:
-        found = ladder(staged)
+    async def again(harness: EngineHarness) -> None:
+        found = ladder(harness)
         assert (sum(found.volume), found.source) == (70, "trades")
 
     run(installation, first)
@@ -165,14 +175,14 @@ def test_replaced_trades_survive_a_restart(installation: Installation) -> None:
 def test_no_trades_leave_the_bars(installation: Installation) -> None:
     """A vendor that has forgotten the trades of a time does not wipe out what is known of it."""
 
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [Bars(flat(0, 10), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 10 * MINUTE, Quality.BARS_1M),
              Replaced(OPEN, OPEN + 10 * MINUTE, trades(0, 0).rows), Ended(OPEN + 10 * MINUTE)],
             caps=BY_BARS,
         )  # fmt: skip
-        assert sum(ladder(staged).volume) == 100
+        assert sum(ladder(harness).volume) == 100
 
     run(installation, work)
 
@@ -180,7 +190,7 @@ def test_no_trades_leave_the_bars(installation: Installation) -> None:
 def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(installation: Installation) -> None:
     """The link broke half a minute in; the vendor brings the missed minutes as bars: the first lots count once."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed(
             [[CaughtUp(OPEN, Quality.TICKS), trades(0, 5), Trades(rows((OPEN + 5 * MINUTE + SECOND, 22_001, 3))),
               FeedLost("disconnected")],
@@ -188,8 +198,8 @@ def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(installation: Install
               trades(8, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
             caps=BY_BARS,
         )  # fmt: skip
-        await staged.engine.attach(0, feed)
-        await staged.engine.drained()
+        await harness.engine.attach(0, feed)
+        await harness.engine.drained()
         found = stored(installation)
         assert (found.quality, found.complete, found.volume) == (Quality.BARS_1M, True, 405 * 7)
 
@@ -228,7 +238,7 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
     clock = Standing(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         caught = CaughtUp(OPEN, Quality.TICKS)
         feed = ScriptFeed(
             [[caught, trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
@@ -236,17 +246,17 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
               0.2, Heartbeat(CLOSE + 60 * MINUTE), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        await followed_for_two_hours(staged, feed)
+        await followed_for_two_hours(harness, feed)
         clock.at_ns = CLOSE + 6 * MINUTE
         await until(lambda: bool(installation.store.sessions([0], "ES")))
         assert (stored(installation).complete, stored(installation).volume) == (False, 120 * 7)
-        assert staged.engine.runners[KEY].stream.holes == [(OPEN + 120 * MINUTE, CLOSE + 5 * MINUTE)]
+        assert harness.engine.runners[KEY].stream.holes == [(OPEN + 120 * MINUTE, CLOSE + 5 * MINUTE)]
 
         clock.at_ns = CLOSE + 60 * MINUTE
-        task = staged.engine.attach(0, feed)
+        task = harness.engine.attach(0, feed)
         await until(lambda: bool(installation.store.sessions([0], "ES")) and stored(installation).complete)
         assert stored(installation).volume == 405 * 7
-        assert staged.engine.runners[KEY].stream.holes == []
+        assert harness.engine.runners[KEY].stream.holes == []
         task.cancel()
         await asyncio.wait([task])
 
@@ -259,19 +269,19 @@ def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(installation: I
     installation = replace(installation, clock=clock)
     next_day = 24 * 60
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed(
             [[CaughtUp(OPEN, Quality.TICKS), trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
              [trades(119, 405), trades(next_day, next_day + 30),
               CaughtUp(OPEN + (next_day + 30) * MINUTE, Quality.TICKS), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        await followed_for_two_hours(staged, feed)
+        await followed_for_two_hours(harness, feed)
         clock.at_ns = CLOSE + 70 * MINUTE
-        await until(lambda: not staged.engine.runners[KEY].stream.days)
+        await until(lambda: not harness.engine.runners[KEY].stream.days)
         assert (stored(installation).complete, stored(installation).volume) == (False, 120 * 7)
         clock.at_ns = OPEN + (next_day + 30) * MINUTE
-        task = staged.engine.attach(0, feed)
+        task = harness.engine.attach(0, feed)
         await until(lambda: stored(installation).complete)
         assert stored(installation).volume == 405 * 7
         task.cancel()
@@ -284,20 +294,20 @@ def test_a_hole_the_vendor_cannot_fill_stays(installation: Installation) -> None
     clock = Standing(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed(
             [[CaughtUp(OPEN, Quality.TICKS), trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
              [Gap(OPEN + 130 * MINUTE, OPEN + 140 * MINUTE, "aged_out"), trades(150, 405),
               CaughtUp(CLOSE + 7 * MINUTE, Quality.TICKS), Heartbeat(CLOSE + 7 * MINUTE), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        await followed_for_two_hours(staged, feed)
+        await followed_for_two_hours(harness, feed)
         clock.at_ns = CLOSE + 6 * MINUTE
         await until(lambda: bool(installation.store.sessions([0], "ES")))
-        task = staged.engine.attach(0, feed)
-        await until(lambda: staged.engine.runners[KEY].stream.latest_ns > OPEN + 400 * MINUTE)
-        await until(lambda: staged.engine.runners[KEY].health.phase == "current")
-        assert staged.engine.runners[KEY].stream.holes != []
+        task = harness.engine.attach(0, feed)
+        await until(lambda: harness.engine.runners[KEY].stream.latest_ns > OPEN + 400 * MINUTE)
+        await until(lambda: harness.engine.runners[KEY].health.phase == "current")
+        assert harness.engine.runners[KEY].stream.holes != []
         task.cancel()
         await asyncio.wait([task])
 
@@ -312,9 +322,9 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
     clock = Standing(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[CaughtUp(OPEN, Quality.TICKS), 60.0]], caps=PRESENT)
-        task = staged.engine.attach(0, feed)
+        task = harness.engine.attach(0, feed)
         await until(lambda: bool(feed.opened))
         before = installation.reference.calendar.session("ES", date(2024, 7, 1), SessionKind.ETH)
         answered = installation.reference.calendar.session("ES", date(2024, 7, 2), SessionKind.ETH)
@@ -333,11 +343,11 @@ def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> No
     clock = Standing(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[trades(0, 30), CaughtUp(at_2100, Quality.TICKS), 60.0]], caps=PRESENT)
-        task = staged.engine.attach(0, feed)
-        await until(lambda: any("protocol" in said for said in staged.told))
-        stream = staged.engine.runners[KEY].stream
+        task = harness.engine.attach(0, feed)
+        await until(lambda: any("protocol" in said for said in harness.reports))
+        stream = harness.engine.runners[KEY].stream
         assert stream.time_ns < OPEN + 31 * MINUTE
         assert not installation.store.sessions([0], "ES")
         task.cancel()
@@ -347,11 +357,11 @@ def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> No
     run(installation, work)
 
 
-async def followed_for_two_hours(staged: Stage, feed: ScriptFeed) -> None:
+async def followed_for_two_hours(harness: EngineHarness, feed: ScriptFeed) -> None:
     """Take a feed away once its first two hours are in."""
-    task = staged.engine.attach(0, feed)
+    task = harness.engine.attach(0, feed)
     last_ns = OPEN + 119 * MINUTE + 31 * SECOND
-    runners = staged.engine.runners
+    runners = harness.engine.runners
     await until(lambda: KEY in runners and runners[KEY].stream.latest_ns == last_ns)
     task.cancel()
     await asyncio.wait([task])

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.live.engine_harness import ES, OWN_CLOCK, Stage, run
+from tests.live.engine_harness import ES, OWN_CLOCK, EngineHarness, run
 from tests.timeouts import within
 
 from outcry.app.installation import Installation
@@ -19,7 +19,7 @@ class Deaf:
     name, caps, run = "deaf", OWN_CLOCK, ""
 
     def __init__(self) -> None:
-        self.reading, self.told, self.closed = asyncio.Event(), 0, False
+        self.reading, self.cancellations, self.closed = asyncio.Event(), 0, False
 
     async def contracts(self) -> list[Contract]:
         return [ES]
@@ -31,8 +31,8 @@ class Deaf:
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
-                self.told += 1
-                if self.told > 1:
+                self.cancellations += 1
+                if self.cancellations > 1:
                     raise
 
     async def close(self) -> None:
@@ -44,12 +44,12 @@ def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
 ) -> None:
     monkeypatch.setattr(feed_supervisor, "CANCEL_AGAIN_S", 0.05)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = Deaf()
-        task = staged.engine.attach(0, feed)
+        task = harness.engine.attach(0, feed)
         await feed.reading.wait()
         task.cancel()
         await within(asyncio.wait([task]), 60)
-        assert (feed.told, feed.closed) == (2, True)
+        assert (feed.cancellations, feed.closed) == (2, True)
 
     run(installation, work)

@@ -5,7 +5,17 @@ import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from tests.live.engine_harness import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
+from tests.live.engine_harness import (
+    ES,
+    MINUTE,
+    SECOND,
+    EngineHarness,
+    ScriptFeed,
+    build_harness,
+    play_feed,
+    rows,
+    run,
+)
 from tests.timeouts import within
 
 from outcry.app.installation import Installation
@@ -28,48 +38,48 @@ BREAK = [
 DAY = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000 + n % 11, 10))) for n in range(81)]
 
 
-def crash(installation: Installation, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
+def crash(installation: Installation, work: Callable[[EngineHarness], Awaitable[None]]) -> list[str]:
     """Start an engine, do the work, and be gone without stopping it. Returns what it told."""
 
     async def whole() -> list[str]:
-        staged = stage(installation)
-        with staged.log.exclusively():
-            await staged.engine.start()
-            await within(work(staged), 60)
+        harness = build_harness(installation)
+        with harness.log.exclusively():
+            await harness.engine.start()
+            await within(work(harness), 60)
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
-            return staged.told
+            return harness.reports
 
     return asyncio.run(whole())
 
 
-def logged(staged: Stage) -> list[log.LogEntry]:
-    return [log.decode(frame) for frame in staged.log.read(KEY, 0)]
+def logged(harness: EngineHarness) -> list[log.LogEntry]:
+    return [log.decode(frame) for frame in harness.log.read(KEY, 0)]
 
 
 def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(installation: Installation) -> None:
     """The store takes no alerts, but would take snapshots: none is kept, so that after the crash they fire again."""
 
-    async def before(staged: Stage) -> None:
+    async def before(harness: EngineHarness) -> None:
         busy = threading.Event()
 
         def refuse(*_arguments: object) -> None:
             busy.set()
             raise StoreBusy("no")
 
-        staged.live.record_alerts = refuse  # type: ignore[method-assign,assignment]
-        staged.engine.attach(0, ScriptFeed([[CAUGHT, *BREAK, 1e9]]))
+        harness.live.record_alerts = refuse  # type: ignore[method-assign,assignment]
+        harness.engine.attach(0, ScriptFeed([[CAUGHT, *BREAK, 1e9]]))
         while not busy.is_set():
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.2)  # dozens of snapshots' time
-        kept = staged.live.snapshot(KEY)
-        assert kept is None or kept[0] < staged.log.last(KEY)
+        kept = harness.live.snapshot(KEY)
+        assert kept is None or kept[0] < harness.log.last(KEY)
 
     crash(installation, before)
 
-    async def after(staged: Stage) -> list[AlertType]:
-        await staged.engine.drained()
-        return [row.type for row in staged.live.alerts([0])]
+    async def after(harness: EngineHarness) -> list[AlertType]:
+        await harness.engine.drained()
+        return [row.type for row in harness.live.alerts([0])]
 
     assert run(installation, after) == [AlertType.IB_BREAK_UP]
     assert run(installation, after) == [AlertType.IB_BREAK_UP]
@@ -78,16 +88,16 @@ def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(installation
 def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(installation: Installation) -> None:
     """Archiving takes many times as long as a snapshot's turn."""
 
-    async def work(staged: Stage) -> list[str]:
-        store = staged.engine._stores.archive.store
+    async def work(harness: EngineHarness) -> list[str]:
+        store = harness.engine._stores.archive.store
 
         def slow(*arguments: object) -> None:
             threading.Event().wait(0.1)
             store(*arguments)  # type: ignore[arg-type]
 
-        staged.engine._stores.archive.store = slow  # type: ignore[method-assign,assignment]
-        await played(staged, [CAUGHT, *DAY, Ended(CLOSE + 60 * MINUTE)])
-        return [entry.what for entry in logged(staged) if isinstance(entry, log.Stored)]
+        harness.engine._stores.archive.store = slow  # type: ignore[method-assign,assignment]
+        await play_feed(harness, [CAUGHT, *DAY, Ended(CLOSE + 60 * MINUTE)])
+        return [entry.what for entry in logged(harness) if isinstance(entry, log.Stored)]
 
     assert run(installation, work) == ["rth 2024-07-02", "day 2024-07-02"]
 
@@ -98,8 +108,8 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
     """The day is in the store, and the night's new references are being looked up, when the process goes."""
     evening = [Trades(rows((CLOSE + MINUTE, 22_005))), Trades(rows((CLOSE + 6 * MINUTE, 22_006)))]
 
-    async def before(staged: Stage) -> None:
-        reached, completed = threading.Event(), staged.engine._completed
+    async def before(harness: EngineHarness) -> None:
+        reached, completed = threading.Event(), harness.engine._completed
         opening = completed.opening
 
         def held(*arguments: object) -> object:
@@ -109,14 +119,14 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
             return opening(*arguments)  # type: ignore[arg-type]
 
         completed.opening = held  # type: ignore[method-assign,assignment]
-        staged.engine.attach(0, ScriptFeed([[CAUGHT, *DAY, *evening, 1e9]]))
+        harness.engine.attach(0, ScriptFeed([[CAUGHT, *DAY, *evening, 1e9]]))
         while not reached.is_set():
             await asyncio.sleep(0.001)
 
     crash(installation, before)
 
-    async def after(staged: Stage) -> str:
-        found = staged.channel().view()
+    async def after(harness: EngineHarness) -> str:
+        found = harness.channel().view()
         assert found is not None
         assert found.opening.prior is not None
         return str(found.opening.prior.trade_date)
@@ -128,11 +138,11 @@ def test_a_hole_that_is_told_again_is_one_hole(installation: Installation) -> No
     gap = Gap(OPEN + 10 * MINUTE, OPEN + 20 * MINUTE, "transport")
     late = Trades(rows((OPEN + 21 * MINUTE, 22_000)))
 
-    async def work(staged: Stage) -> int:
-        await played(
-            staged, [CAUGHT, Trades(rows((OPEN, 22_000))), gap, late, gap, Ended(OPEN + 22 * MINUTE)]
+    async def work(harness: EngineHarness) -> int:
+        await play_feed(
+            harness, [CAUGHT, Trades(rows((OPEN, 22_000))), gap, late, gap, Ended(OPEN + 22 * MINUTE)]
         )
-        return sum(isinstance(entry, log.Hole) for entry in logged(staged))
+        return sum(isinstance(entry, log.Hole) for entry in logged(harness))
 
     assert run(installation, work) == 1
 
@@ -142,24 +152,24 @@ def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(installa
     trade comes. Nothing is logged meanwhile: what follows has the positions it would have had."""
     trade = Trades(rows((OPEN + 60 * MINUTE, 22_000)))
 
-    async def before(staged: Stage) -> None:
-        append = staged.log.append
+    async def before(harness: EngineHarness) -> None:
+        append = harness.log.append
 
         def failing(key: str, first: int, count: int, blob: bytes) -> None:
             if isinstance(log.decode(Frame(first, count, blob)), log.TradeRows):
                 raise OSError("gone")
             append(key, first, count, blob)
 
-        staged.log.append = failing  # type: ignore[method-assign]
-        staged.engine.attach(0, ScriptFeed([[CAUGHT, trade]]))
-        while not any(isinstance(entry, log.Opened) for entry in logged(staged)):
+        harness.log.append = failing  # type: ignore[method-assign]
+        harness.engine.attach(0, ScriptFeed([[CAUGHT, trade]]))
+        while not any(isinstance(entry, log.Opened) for entry in logged(harness)):
             await asyncio.sleep(0.001)
 
     crash(installation, before)
 
-    async def after(staged: Stage) -> list[str]:
+    async def after(harness: EngineHarness) -> list[str]:
         beats = [Heartbeat(OPEN + n * MINUTE) for n in range(60)]
-        await played(staged, [CAUGHT, *beats, trade, Ended(OPEN + 60 * MINUTE)])
-        return [type(entry).__name__ for entry in logged(staged)]
+        await play_feed(harness, [CAUGHT, *beats, trade, Ended(OPEN + 60 * MINUTE)])
+        return [type(entry).__name__ for entry in logged(harness)]
 
     assert run(installation, after) == ["Began", "Caught", "Opened", "Began", "TradeRows"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.live.engine_harness import MINUTE, ScriptFeed, Stage, run
+from tests.live.engine_harness import MINUTE, EngineHarness, ScriptFeed, run
 from tests.live.test_bars import (
     CLOSE,
     KEY,
@@ -39,8 +39,8 @@ def log_of(installation: Installation) -> Path:
 def two_hours(installation: Installation) -> None:
     """120 trades of seven lots, and a snapshot of them all."""
 
-    async def work(staged: Stage) -> None:
-        await followed_for_two_hours(staged, ScriptFeed([MORNING], caps=PRESENT))
+    async def work(harness: EngineHarness) -> None:
+        await followed_for_two_hours(harness, ScriptFeed([MORNING], caps=PRESENT))
 
     run(installation, work)
 
@@ -48,11 +48,13 @@ def two_hours(installation: Installation) -> None:
 def lots(installation: Installation) -> tuple[int, list[str]]:
     """What a start makes of it, and what it says."""
 
-    async def work(staged: Stage) -> tuple[int, list[str]]:
-        await until(lambda: KEY in staged.engine.runners)
-        view = staged.channel().view()
+    async def work(harness: EngineHarness) -> tuple[int, list[str]]:
+        await until(lambda: KEY in harness.engine.runners)
+        view = harness.channel().view()
         assert isinstance(view, LiveView)
-        return sum(view.ladder.volume), [line for line in staged.told if "log" in line or "snapshot" in line]
+        return sum(view.ladder.volume), [
+            line for line in harness.reports if "log" in line or "snapshot" in line
+        ]
 
     return run(installation, work)
 
@@ -95,10 +97,10 @@ def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_s
     clock = noon.clock
     assert isinstance(clock, Standing)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[CAUGHT, trades(120, 405), Heartbeat(CLOSE + 7 * MINUTE), 60.0]], caps=PRESENT)
-        task = staged.engine.attach(0, feed)
-        await until(lambda: staged.engine.runners[KEY].stream.latest_ns > OPEN + 400 * MINUTE)
+        task = harness.engine.attach(0, feed)
+        await until(lambda: harness.engine.runners[KEY].stream.latest_ns > OPEN + 400 * MINUTE)
         clock.at_ns = CLOSE + 7 * MINUTE
         await until(lambda: bool(noon.store.sessions([0], "ES")))
         task.cancel()

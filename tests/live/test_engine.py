@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
+from tests.live.engine_harness import (
+    ES,
+    MINUTE,
+    OWN_CLOCK,
+    SECOND,
+    EngineHarness,
+    ScriptFeed,
+    play_feed,
+    rows,
+    run,
+)
 
 from outcry.access.licences import Grant, Scope
 from outcry.app.installation import Installation
@@ -40,15 +50,15 @@ CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 SHARED = Scope(user_id=1, grants=(Grant("everyone", "live", (), None, None),))
 
 
-def view(staged: Stage):
-    found = staged.channel().view()
+def view(harness: EngineHarness):
+    found = harness.channel().view()
     assert found is not None
     return found
 
 
-def reason(staged: Stage) -> str:
-    staged.engine.runners[f"0/script/{ES.key}"].update_availability(asyncio.get_running_loop().time())
-    return staged.channel().availability.reason
+def reason(harness: EngineHarness) -> str:
+    harness.engine.runners[f"0/script/{ES.key}"].update_availability(asyncio.get_running_loop().time())
+    return harness.channel().availability.reason
 
 
 def day(first: int = 22_000) -> list[Trades]:
@@ -60,11 +70,11 @@ def day(first: int = 22_000) -> list[Trades]:
 
 
 def test_trades_are_folded_in_order_and_counted(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        await played(
-            staged, [CAUGHT, Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2))), Ended(OPEN + 2)]
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness, [CAUGHT, Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2))), Ended(OPEN + 2)]
         )
-        found = view(staged)
+        found = view(harness)
         assert (found.profile.low, found.profile.high, found.last_ticks, found.last_ns) == (
             22_000,
             22_004,
@@ -85,61 +95,65 @@ def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(
     first = [CAUGHT, Trades(rows((OPEN, 22_000, 1), twin, twin)), FeedLost("gone")]
     again = [Trades(rows(twin, twin, twin)), CAUGHT, Ended(OPEN + 11 * SECOND)]
 
-    async def before(staged: Stage) -> None:
-        staged.engine.attach(0, ScriptFeed([first, [1e9]]))
-        while "feed_lost" not in " ".join(staged.told):
+    async def before(harness: EngineHarness) -> None:
+        harness.engine.attach(0, ScriptFeed([first, [1e9]]))
+        while "feed_lost" not in " ".join(harness.reports):
             await asyncio.sleep(0.01)
 
-    async def after(staged: Stage) -> int:
-        assert sum(view(staged).ladder.volume) == 3
-        assert reason(staged) == "connecting"
-        feed = await played(staged, again)
+    async def after(harness: EngineHarness) -> int:
+        assert sum(view(harness).ladder.volume) == 3
+        assert reason(harness) == "connecting"
+        feed = await play_feed(harness, again)
         assert feed.opened[0].since_ns == twin[0] - 2 * SECOND
-        return sum(view(staged).ladder.volume)
+        return sum(view(harness).ladder.volume)
 
     run(installation, before)
     assert run(installation, after) == 4
 
 
 def test_equal_trades_outside_an_overlap_are_all_kept(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         same = (OPEN + SECOND, 22_000, 1)
-        await played(staged, [CAUGHT, Trades(rows(same)), Trades(rows(same, same)), Ended(OPEN + 2 * SECOND)])
-        assert sum(view(staged).ladder.volume) == 3
+        await play_feed(
+            harness, [CAUGHT, Trades(rows(same)), Trades(rows(same, same)), Ended(OPEN + 2 * SECOND)]
+        )
+        assert sum(view(harness).ladder.volume) == 3
 
     run(installation, work)
 
 
 def test_a_feed_that_breaks_is_opened_again_where_it_broke(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        feed = await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        feed = await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 60 * SECOND, 22_001))), FeedLost("reset")],
             [Trades(rows((OPEN + 60 * SECOND, 22_001), (OPEN + 61 * SECOND, 22_002), flags=RowFlag.BACKFILL)), CAUGHT,
              Ended(OPEN + 62 * SECOND)],
         )  # fmt: skip
         assert [cursor.since_ns for cursor in feed.opened] == [0, OPEN + 58 * SECOND]
-        assert sum(view(staged).ladder.volume) == 3
+        assert sum(view(harness).ladder.volume) == 3
 
     run(installation, work)
 
 
 def test_a_feed_that_refuses_is_not_asked_again(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        feed = await played(staged, [FeedRefused("login_failed")])
+    async def work(harness: EngineHarness) -> None:
+        feed = await play_feed(harness, [FeedRefused("login_failed")])
         assert len(feed.opened) == 1
-        assert reason(staged) == "login_failed"
+        assert reason(harness) == "login_failed"
 
     run(installation, work)
 
 
 def test_prices_between_ticks_and_impossible_times_are_set_aside(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         wrong = rows((OPEN, 22_000), (OPEN + 1, 22_001), (OPEN + 2, 22_002))
         wrong["price"][1] += 1
         wrong["ts_event"][2] = wrong["ts_recv"][2] + 2 * 3600 * SECOND
-        await played(staged, [CAUGHT, Trades(wrong), Trades(rows((CLOSE + 46 * MINUTE, 9))), Ended(OPEN + 1)])
-        counts = staged.engine.runners[f"0/script/{ES.key}"].intake.counts
+        await play_feed(
+            harness, [CAUGHT, Trades(wrong), Trades(rows((CLOSE + 46 * MINUTE, 9))), Ended(OPEN + 1)]
+        )
+        counts = harness.engine.runners[f"0/script/{ES.key}"].intake.counts
         assert (counts.rows, counts.off_tick, counts.impossible, counts.outside) == (1, 1, 1, 1)
 
     run(installation, work)
@@ -148,9 +162,9 @@ def test_prices_between_ticks_and_impossible_times_are_set_aside(installation: I
 def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Installation) -> None:
     """Through the day: closed, no trades, no prior; after a first session completed, live; then each way to lose it."""
 
-    async def work(staged: Stage) -> list[str]:
+    async def work(harness: EngineHarness) -> list[str]:
         seen: list[str] = []
-        channel_reason = lambda: seen.append(reason(staged))  # noqa: E731
+        channel_reason = lambda: seen.append(reason(harness))  # noqa: E731
 
         class Watching(ScriptFeed):
             async def open(self, contract, since):
@@ -165,8 +179,8 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Ins
             Status(subscribed=False, code="unsubscribed"), Status(subscribed=True, code="subscribed"),
             Heartbeat(next_open + 31 * MINUTE), Ended(next_open + 31 * MINUTE),
         ]  # fmt: skip
-        await staged.engine.attach(0, Watching([script]))
-        seen.append(reason(staged))
+        await harness.engine.attach(0, Watching([script]))
+        seen.append(reason(harness))
         return seen
 
     seen = run(installation, work)
@@ -189,14 +203,14 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Ins
 def test_news_of_the_past_is_no_live_answer(installation: Installation) -> None:
     """A feed that sends the day so far as news says so: until its next status it is catching up, not live."""
 
-    async def work(staged: Stage) -> list[str]:
+    async def work(harness: EngineHarness) -> list[str]:
         seen: list[str] = []
 
         class Watching(ScriptFeed):
             async def open(self, contract, since):
                 async for event in super().open(contract, since):
                     yield event
-                    seen.append(reason(staged))
+                    seen.append(reason(harness))
 
         next_open = OPEN + 24 * 60 * MINUTE
         script = [
@@ -206,7 +220,7 @@ def test_news_of_the_past_is_no_live_answer(installation: Installation) -> None:
             Status(subscribed=True, code="catching_up"), FeedLost("disconnected"),
         ]  # fmt: skip
         after = [CaughtUp(next_open + 2 * SECOND, Quality.TICKS), Ended(next_open + MINUTE)]
-        await staged.engine.attach(0, Watching([script, after]))
+        await harness.engine.attach(0, Watching([script, after]))
         return seen
 
     seen = run(installation, work)
@@ -218,19 +232,19 @@ def test_news_of_the_past_is_no_live_answer(installation: Installation) -> None:
 
 
 def test_a_link_that_falls_silent_is_stale(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000))), 1e9]])
-        staged.engine.attach(0, feed)
-        while not feed.opened or not staged.engine.runners:
+        harness.engine.attach(0, feed)
+        while not feed.opened or not harness.engine.runners:
             await asyncio.sleep(0.01)
-        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        runner = harness.engine.runners[f"0/script/{ES.key}"]
         while not runner.stream.latest_ns:
             await asyncio.sleep(0.01)
         now_s = asyncio.get_running_loop().time()
         runner.update_availability(now_s + 14)
-        assert staged.channel().availability.reason == "no_prior"
+        assert harness.channel().availability.reason == "no_prior"
         runner.update_availability(now_s + 16)
-        assert staged.channel().availability.reason == "stale_link"
+        assert harness.channel().availability.reason == "stale_link"
 
     run(installation, work)
 
@@ -238,21 +252,23 @@ def test_a_link_that_falls_silent_is_stale(installation: Installation) -> None:
 def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(installation: Installation) -> None:
     """It trades every second: sixty usual intervals are a minute. 61 seconds without a trade are too long."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         trades = [Trades(rows((OPEN + n * SECOND, 22_000))) for n in range(60)]
         feed = ScriptFeed(
             [[CAUGHT, *trades, Heartbeat(OPEN + 119 * SECOND), 0.3, Heartbeat(OPEN + 120 * SECOND), 1e9]]
         )
-        staged.engine.attach(0, feed)
+        harness.engine.attach(0, feed)
         name = f"0/script/{ES.key}"
 
         async def reached(market_ns: int) -> None:
             async with asyncio.timeout(60):
-                while name not in staged.engine.runners or staged.engine.runners[name].market_ns < market_ns:
+                while (
+                    name not in harness.engine.runners or harness.engine.runners[name].market_ns < market_ns
+                ):
                     await asyncio.sleep(0.01)
 
         await reached(OPEN + 119 * SECOND)
-        runner = staged.engine.runners[name]
+        runner = harness.engine.runners[name]
         assert not runner.health.market_stale(OPEN + 119 * SECOND, runner.stream.latest_ns)
         await reached(OPEN + 120 * SECOND)
         assert runner.market_ns == OPEN + 120 * SECOND
@@ -267,15 +283,15 @@ def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prio
     """The night that opens at the close is measured against the session before until that has been over for five
     minutes, then against the session itself."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         evening = Trades(rows((CLOSE + MINUTE, 22_005)))
         later = Trades(rows((CLOSE + 6 * MINUTE, 22_006)))
-        await played(staged, [CAUGHT, *day(), evening, later, Ended(CLOSE + 7 * MINUTE)])
+        await play_feed(harness, [CAUGHT, *day(), evening, later, Ended(CLOSE + 7 * MINUTE)])
         stored = [row for row in installation.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
         assert [(str(row.trade_date), row.complete, row.volume) for row in stored] == [
             ("2024-07-02", True, 81 * 11)
         ]
-        found = view(staged)
+        found = view(harness)
         assert found.opening.kind is SessionKind.ETH
         assert found.opening.prior is not None
         assert (str(found.opening.prior.trade_date), found.opening.prior.high) == ("2024-07-02", 22_010)
@@ -284,20 +300,20 @@ def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prio
 
 
 def test_a_hole_makes_a_session_incomplete_until_it_is_mended(installation: Installation) -> None:
-    async def work(staged: Stage, *more: object) -> list[bool]:
+    async def work(harness: EngineHarness, *more: object) -> list[bool]:
         lost = Gap(OPEN + 60 * MINUTE, OPEN + 90 * MINUTE, "transport")
-        await played(staged, [CAUGHT, *day()[:40], lost, *more, *day()[40:], Ended(CLOSE + 6 * MINUTE)])
+        await play_feed(harness, [CAUGHT, *day()[:40], lost, *more, *day()[40:], Ended(CLOSE + 6 * MINUTE)])
         return [row.complete for row in installation.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
 
     assert run(installation, work) == [False]
 
 
 def test_a_mended_hole_leaves_a_whole_session(installation: Installation) -> None:
-    async def work(staged: Stage) -> list[bool]:
+    async def work(harness: EngineHarness) -> list[bool]:
         lost = (OPEN + 60 * MINUTE, OPEN + 90 * MINUTE)
         late = Trades(rows((OPEN + 70 * MINUTE, 22_008), flags=RowFlag.BACKFILL))
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [
                 CAUGHT,
                 *day()[:40],
@@ -316,14 +332,14 @@ def test_a_mended_hole_leaves_a_whole_session(installation: Installation) -> Non
 def test_a_feed_without_history_leaves_a_hole_where_it_was_away(installation: Installation) -> None:
     caps = replace(OWN_CLOCK, resume=Resume.NONE)
 
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000))), FeedLost("reset")],
             [CaughtUp(OPEN + 60 * SECOND, Quality.TICKS), Ended(OPEN + 61 * SECOND)],
             caps=caps,
         )
-        assert staged.engine.runners[f"0/script/{ES.key}"].stream.holes == [(OPEN, OPEN + 60 * SECOND)]
+        assert harness.engine.runners[f"0/script/{ES.key}"].stream.holes == [(OPEN, OPEN + 60 * SECOND)]
 
     run(installation, work)
 
@@ -333,7 +349,7 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(installation: Installat
     the count that was met and the one that was not. A count 10 ms ahead of its trades, each time, loses nothing; nor
     does one that begins anew."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         lost = [VolumeCounter(OPEN + 5 * SECOND, 15), VolumeCounter(OPEN + 8 * SECOND, 15)]
         ahead = [
             event
@@ -343,13 +359,13 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(installation: Installat
                 Trades(rows((OPEN + n * SECOND + 10_000_000, 22_000, 1))),
             )
         ]
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000, 10))), VolumeCounter(OPEN, 10),
              Trades(rows((OPEN + SECOND, 22_000, 3))), VolumeCounter(OPEN + SECOND, 13), *lost, *ahead,
              VolumeCounter(OPEN + 30 * SECOND, 2), Ended(OPEN + 31 * SECOND)],
         )  # fmt: skip
-        assert staged.engine.runners[f"0/script/{ES.key}"].stream.holes == [
+        assert harness.engine.runners[f"0/script/{ES.key}"].stream.holes == [
             (OPEN + SECOND, OPEN + 5 * SECOND)
         ]
 
@@ -359,30 +375,30 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(installation: Installat
 def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(installation: Installation) -> None:
     """22 100 was a mistake and is taken back: the high is 22 010 again, live and in the store; what fired stays."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         slip = Trades(rows((OPEN + 62 * MINUTE, 22_100, 7), first_id=99))
         fixed = Trades(rows((OPEN + 63 * MINUTE, 22_050, 7), first_id=77))
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [CAUGHT, *day()[:13], slip, fixed, Amend(99, "cancel"), Amend(77, "correct", 22_001 * 250_000_000, 2),
              *day()[13:], Heartbeat(CLOSE - 1), 0.2, Ended(CLOSE + 6 * MINUTE)],
         )  # fmt: skip
         (stored,) = [row for row in installation.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
         assert stored.volume == 81 * 11 + 2
-        alerts = staged.live.alerts([0])
+        alerts = harness.live.alerts([0])
         assert [(row.type, row.price_e9) for row in alerts] == [("ib-break-up", 22_100 * 250_000_000)]
 
     run(installation, work)
 
 
 def test_an_amended_session_shows_its_levels_without_the_mistake(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         slip = Trades(rows((OPEN + 2 * MINUTE, 22_100, 7), first_id=99))
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000))), slip, Amend(99, "cancel"), Ended(OPEN + 3 * MINUTE)],
         )
-        assert (view(staged).profile.high, view(staged).revision) == (22_000, 1)
+        assert (view(harness).profile.high, view(harness).revision) == (22_000, 1)
 
     run(installation, work)
 
@@ -390,46 +406,48 @@ def test_an_amended_session_shows_its_levels_without_the_mistake(installation: I
 def test_history_before_the_first_catching_up_fires_nothing(installation: Installation) -> None:
     """An IB of 22 000 to 22 010, and a break in the history: it latches in silence; so does no second one fire."""
 
-    async def work(staged: Stage, flags: int, caught_first: bool) -> list[str]:
+    async def work(harness: EngineHarness, flags: int, caught_first: bool) -> list[str]:
         past = [
             Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011), flags=flags))
         ]
         script = [CAUGHT, *past] if caught_first else [*past, CAUGHT]
-        await played(staged, [*script, Trades(rows((OPEN + 62 * MINUTE, 22_012))), Ended(OPEN + 63 * MINUTE)])
-        return [row.key for row in staged.live.alerts([0])]
+        await play_feed(
+            harness, [*script, Trades(rows((OPEN + 62 * MINUTE, 22_012))), Ended(OPEN + 63 * MINUTE)]
+        )
+        return [row.key for row in harness.live.alerts([0])]
 
-    assert run(installation, lambda staged: work(staged, RowFlag.BACKFILL, caught_first=False)) == []
+    assert run(installation, lambda harness: work(harness, RowFlag.BACKFILL, caught_first=False)) == []
 
 
 def test_history_after_an_interruption_fires_what_it_would_have(installation: Installation) -> None:
-    async def work(staged: Stage) -> list[str]:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> list[str]:
+        await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010))), FeedLost("reset")],
             [Trades(rows((OPEN + 61 * MINUTE, 22_011), flags=RowFlag.BACKFILL, delay_ns=600 * SECOND)), CAUGHT,
              Ended(OPEN + 62 * MINUTE)],
         )  # fmt: skip
-        return [row.key for row in staged.live.alerts([0])]
+        return [row.key for row in harness.live.alerts([0])]
 
     assert run(installation, work) == [f"ES:ib-break-up:{(OPEN + 61 * MINUTE) // 1_000_000}"]
 
 
 def test_a_live_trade_that_came_late_fires_nothing(installation: Installation) -> None:
-    async def work(staged: Stage) -> list[str]:
+    async def work(harness: EngineHarness) -> list[str]:
         late = Trades(rows((OPEN + 61 * MINUTE, 22_011), delay_ns=5 * SECOND + 1))
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010))), late, Ended(OPEN + 62 * MINUTE)],
         )
-        return [row.key for row in staged.live.alerts([0])]
+        return [row.key for row in harness.live.alerts([0])]
 
     assert run(installation, work) == []
 
 
 def test_drift_is_the_least_delay(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [
                 CAUGHT,
                 *(
@@ -439,10 +457,10 @@ def test_drift_is_the_least_delay(installation: Installation) -> None:
                 Ended(OPEN + 6 * SECOND),
             ],
         )
-        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        runner = harness.engine.runners[f"0/script/{ES.key}"]
         assert runner.health.drift_ns == 700_000_000
         await asyncio.sleep(0.3)  # it is told once, at the next look
-        assert [told for told in staged.told if "clock" in told] == [
+        assert [told for told in harness.reports if "clock" in told] == [
             "clock_drift {'stream': '0/script/ESU2024', 'drift_ms': 700}"
         ]
 
@@ -457,17 +475,17 @@ def test_another_performance_of_a_recording_begins_anew(installation: Installati
         Ended(OPEN + 62 * MINUTE),
     ]
 
-    async def work(staged: Stage) -> None:
-        await played(staged, script, run="a")
-        await played(staged, script, run="a")
-        assert sum(view(staged).ladder.volume) == 6
-        (before,) = staged.live.alerts([0])
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(harness, script, run="a")
+        await play_feed(harness, script, run="a")
+        assert sum(view(harness).ladder.volume) == 6
+        (before,) = harness.live.alerts([0])
         assert before.recorded_ns == before.at_ns, "a recording's clock does not run on while it is recorded"
-        await played(staged, script, run="b")
-        assert sum(view(staged).ladder.volume) == 6
-        (after,) = staged.live.alerts([0])
+        await play_feed(harness, script, run="b")
+        assert sum(view(harness).ladder.volume) == 6
+        (after,) = harness.live.alerts([0])
         assert (after.key, after.seq > before.seq) == (before.key, True)
-        assert staged.registry.alerts_after(before.seq) == ([after], True)
+        assert harness.registry.alerts_after(before.seq) == ([after], True)
 
     run(installation, work)
 
@@ -475,22 +493,22 @@ def test_another_performance_of_a_recording_begins_anew(installation: Installati
 def test_a_faulty_market_degrades_one_instrument_and_no_other(installation: Installation) -> None:
     """Prices twenty thousand rows apart in one session are in another unit: the stream says so, and is not live."""
 
-    async def work(staged: Stage) -> None:
-        await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 1, 42_000))), Ended(OPEN + 2)])
-        assert "span" in staged.engine.runners[f"0/script/{ES.key}"].stream.degraded
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(harness, [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 1, 42_000))), Ended(OPEN + 2)])
+        assert "span" in harness.engine.runners[f"0/script/{ES.key}"].stream.degraded
 
     run(installation, work)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_frames_of_any_size_give_the_same_log_position(installation: Installation, size: int) -> None:
-    async def work(staged: Stage) -> int:
+    async def work(harness: EngineHarness) -> int:
         whole = rows(*((OPEN + n * SECOND, 22_000 + n % 5) for n in range(50)))
-        await played(
-            staged,
+        await play_feed(
+            harness,
             [CAUGHT, *(Trades(whole[a : a + size]) for a in range(0, 50, size)), Ended(OPEN + 60 * SECOND)],
         )
-        return staged.log.last(f"0/script/{ES.key}")
+        return harness.log.last(f"0/script/{ES.key}")
 
     assert run(installation, work) == 54  # began, caught up, opened, its file begun, 50 trades
 
@@ -530,30 +548,32 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
             1e9,
         ]
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([script(22_000, 20, 10)], others={december: script(22_400, 10, 20)})
-        staged.engine.attach(0, feed)
-        runners = staged.engine.runners
+        harness.engine.attach(0, feed)
+        runners = harness.engine.runners
         while len(runners) < 2 or min(r.market_ns for r in runners.values()) < next_open + 62 * MINUTE:
             await asyncio.sleep(0.01)
-        await staged.engine.drained()
-        seen = staged.registry.find(SHARED, "ES", None)
-        assert seen is not None, [r.channel.availability for r in staged.engine.runners.values()]
+        await harness.engine.drained()
+        seen = harness.registry.find(SHARED, "ES", None)
+        assert seen is not None, [r.channel.availability for r in harness.engine.runners.values()]
         assert seen.channel.key.contract == december
         found = seen.channel.view()
         assert found is not None
         assert found.opening.prior is not None
         assert (found.opening.prior.high, found.opening.rolled_from) == (22_410, "ESU2024")
-        assert reason(staged) == "not_front"
-        named = staged.registry.find(SHARED, "ES", ES)
+        assert reason(harness) == "not_front"
+        named = harness.registry.find(SHARED, "ES", ES)
         assert named is not None, "a contract that is named answers itself, front or not"
         assert named.channel.key.contract == ES
         assert {
-            (row.contract, row.type) for row in staged.live.alerts([0]) if str(row.trade_date) == "2024-07-03"
+            (row.contract, row.type)
+            for row in harness.live.alerts([0])
+            if str(row.trade_date) == "2024-07-03"
         } >= {("ESZ2024", "ib-break-up")}
         assert not [
             r
-            for r in staged.live.alerts([0])
+            for r in harness.live.alerts([0])
             if r.contract == "ESU2024" and str(r.trade_date) == "2024-07-03"
         ]
 
@@ -564,9 +584,9 @@ def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(installation: Inst
     """As with a backup without it: the snapshot is ahead of the log, and the feed is asked for everything again."""
     script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
 
-    async def play(staged: Stage) -> int:
-        await played(staged, script)
-        return sum(view(staged).ladder.volume)
+    async def play(harness: EngineHarness) -> int:
+        await play_feed(harness, script)
+        return sum(view(harness).ladder.volume)
 
     assert run(installation, play) == 4
     shutil.rmtree(installation.settings.folder / "live")
@@ -576,26 +596,26 @@ def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(installation: Inst
 def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(installation: Installation) -> None:
     """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; eight days are."""
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         far = [at * 365 * 24 * 60 * MINUTE for at in (20, 230)]
         odd = Trades(rows(*((at, 22_000) for at in far)))
         old = Trades(rows((OPEN - 11 * 24 * 60 * MINUTE, 22_000), (OPEN - 8 * 24 * 60 * MINUTE, 22_000)))
-        await played(staged, [CAUGHT, odd, Trades(rows((OPEN, 22_000))), old, Ended(OPEN + SECOND)])
-        counts = staged.engine.runners[f"0/script/{ES.key}"].intake.counts
+        await play_feed(harness, [CAUGHT, odd, Trades(rows((OPEN, 22_000))), old, Ended(OPEN + SECOND)])
+        counts = harness.engine.runners[f"0/script/{ES.key}"].intake.counts
         assert (counts.impossible, counts.rows) == (3, 2)
 
     run(installation, work)
 
 
 def test_a_fault_in_one_stream_is_told_and_tried_again(installation: Installation) -> None:
-    async def work(staged: Stage) -> None:
-        await played(
-            staged,
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(
+            harness,
             [CAUGHT, ZeroDivisionError("a bug")],
             [CAUGHT, Trades(rows((OPEN, 22_000))), Ended(OPEN + 1)],
         )
-        assert sum(view(staged).ladder.volume) == 1
-        assert any("stream_failed" in told for told in staged.told)
+        assert sum(view(harness).ladder.volume) == 1
+        assert any("stream_failed" in told for told in harness.reports)
 
     run(installation, work)
 
@@ -617,13 +637,13 @@ def test_bars_and_then_ticks_of_the_same_minutes_count_once(installation: Instal
         BAR,
     )
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         ticks = Trades(rows((OPEN + MINUTE + SECOND, 22_001, 5), (OPEN + 2 * MINUTE, 22_003, 7)))
         history = Bars(bars, Quality.BARS_1M, backfill=True)
-        await played(staged, [history, CAUGHT, ticks, Ended(OPEN + 3 * MINUTE)])
-        found = view(staged)
+        await play_feed(harness, [history, CAUGHT, ticks, Ended(OPEN + 3 * MINUTE)])
+        found = view(harness)
         assert (sum(found.ladder.volume), found.last_ticks, found.ladder.source) == (207, 22_003, "bars")
-        assert staged.engine.runners[f"0/script/{ES.key}"].intake.counts.repeated == 1
+        assert harness.engine.runners[f"0/script/{ES.key}"].intake.counts.repeated == 1
 
     run(installation, work)
 
@@ -639,11 +659,11 @@ def test_pauses_grow_to_a_minute(installation: Installation, monkeypatch: pytest
             pauses.append(seconds * 1000)
         await sleep(seconds)
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         monkeypatch.setattr("outcry.base.backoff.asyncio.sleep", noted)
         monkeypatch.setattr("outcry.live.feed_supervisor.GOOD_SESSION_S", float("inf"))
         feed = ScriptFeed([[FeedLost("gone")]] * 8 + [[CAUGHT, Ended(OPEN)]])
-        await staged.engine.attach_contract(0, feed, ES)
+        await harness.engine.attach_contract(0, feed, ES)
         monkeypatch.undo()
 
     run(installation, work)
@@ -658,12 +678,12 @@ def test_a_user_replays_a_day_against_what_of_the_operators_he_may_see_now(
     though by the time of the recording the embargo was not over."""
     next_open = OPEN + 24 * 60 * MINUTE
 
-    async def work(staged: Stage) -> None:
-        await played(staged, [CAUGHT, *day(), Ended(CLOSE + 6 * MINUTE)])
-        await played(
-            staged, [CAUGHT, Trades(rows((next_open, 22_003))), Ended(next_open + 1)], owner=7, name="mine"
+    async def work(harness: EngineHarness) -> None:
+        await play_feed(harness, [CAUGHT, *day(), Ended(CLOSE + 6 * MINUTE)])
+        await play_feed(
+            harness, [CAUGHT, Trades(rows((next_open, 22_003))), Ended(next_open + 1)], owner=7, name="mine"
         )
-        found = staged.channel(feed="mine", owner=7).view()
+        found = harness.channel(feed="mine", owner=7).view()
         assert found is not None
         assert found.opening.prior is not None
         assert str(found.opening.prior.trade_date) == "2024-07-02"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.live.engine_harness import ES, MINUTE, SECOND, ScriptFeed, Stage, rows, run
+from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptFeed, rows, run
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
@@ -85,33 +85,33 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def reason(staged: Stage) -> str:
-    runner = staged.engine.runners[KEY]
+def reason(harness: EngineHarness) -> str:
+    runner = harness.engine.runners[KEY]
     runner.update_availability(asyncio.get_running_loop().time())
-    return staged.channel().availability.reason
+    return harness.channel().availability.reason
 
 
 def entries(log: BackgroundLog) -> list[tuple[int, int, bytes]]:
     return [(frame.first, frame.count, frame.blob) for frame in log.read(KEY, 0)]
 
 
-def whole(staged: Stage) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+def whole(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
     """Lots of the session, the newest entries of the log (the day before may be dropped or not), and alerts' keys."""
-    found = staged.channel().view()
+    found = harness.channel().view()
     assert found is not None
-    return sum(found.ladder.volume), entries(staged.log)[-14:], [row.key for row in staged.live.alerts([0])]
+    return sum(found.ladder.volume), entries(harness.log)[-14:], [row.key for row in harness.live.alerts([0])]
 
 
-async def follow(staged: Stage, script: Sequence[Event | Exception | float]) -> Gated:
+async def follow(harness: EngineHarness, script: Sequence[Event | Exception | float]) -> Gated:
     feed = Gated([script])
     feed.gate = asyncio.Event()
-    staged.engine.attach(0, feed)
-    await until(lambda: KEY in staged.engine.runners)
+    harness.engine.attach(0, feed)
+    await until(lambda: KEY in harness.engine.runners)
     return feed
 
 
-async def reached(staged: Stage, at_ns: int) -> None:
-    await until(lambda: staged.engine.runners[KEY].stream.latest_ns >= at_ns)
+async def reached(harness: EngineHarness, at_ns: int) -> None:
+    await until(lambda: harness.engine.runners[KEY].stream.latest_ns >= at_ns)
 
 
 @pytest.fixture
@@ -121,11 +121,11 @@ def second_house(tmp_path: Path) -> Iterator[Installation]:
 
 
 def undisturbed(installation: Installation) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
-    async def work(staged: Stage) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
-        await follow(staged, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, BREAK, AFTER, 1e9])
-        await reached(staged, NEXT + 62 * MINUTE)
-        await staged.engine.drained()
-        return whole(staged)
+    async def work(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+        await follow(harness, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, BREAK, AFTER, 1e9])
+        await reached(harness, NEXT + 62 * MINUTE)
+        await harness.engine.drained()
+        return whole(harness)
 
     return run(installation, work)
 
@@ -140,35 +140,35 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
     disk, clock = Disk(tmp_path / "log"), Seconds()
     log = BackgroundLog(disk, now_s=clock)
 
-    async def work(staged: Stage) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+    async def work(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
         feed = await follow(
-            staged, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, GATE, BREAK, AFTER, 1e9]
+            harness, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, GATE, BREAK, AFTER, 1e9]
         )
-        await reached(staged, NEXT + 55 * MINUTE)
-        await staged.engine.persisted(staged.engine.runners[KEY].key)
-        await staged.engine.drained()
-        assert reason(staged) == "live"
-        before = [row.key for row in staged.live.alerts([0])]
+        await reached(harness, NEXT + 55 * MINUTE)
+        await harness.engine.persisted(harness.engine.runners[KEY].key)
+        await harness.engine.drained()
+        assert reason(harness) == "live"
+        before = [row.key for row in harness.live.alerts([0])]
         disk.refuses = refuses
         if not refuses:
             disk.thawed.clear()
         feed.gate.set()
-        await reached(staged, NEXT + 62 * MINUTE)
+        await reached(harness, NEXT + 62 * MINUTE)
         clock.now_s += 1.9
-        assert reason(staged) == "live"
+        assert reason(harness) == "live"
         clock.now_s += 0.2
-        assert reason(staged) == "log_stalled"
+        assert reason(harness) == "log_stalled"
         assert log.stuck
-        await until(lambda: any("log_stalled" in said for said in staged.told))
-        assert staged.registry.alert_seq == len(before)
-        assert [row.key for row in staged.live.alerts([0])] == before
+        await until(lambda: any("log_stalled" in said for said in harness.reports))
+        assert harness.registry.alert_seq == len(before)
+        assert [row.key for row in harness.live.alerts([0])] == before
         disk.refuses = 0
         disk.thawed.set()
-        await staged.engine.persisted(staged.engine.runners[KEY].key)
-        assert reason(staged) == "live"
-        await until(lambda: any("log_resumed" in said for said in staged.told))
-        await staged.engine.drained()
-        return whole(staged)
+        await harness.engine.persisted(harness.engine.runners[KEY].key)
+        assert reason(harness) == "live"
+        await until(lambda: any("log_resumed" in said for said in harness.reports))
+        await harness.engine.drained()
+        return whole(harness)
 
     disturbed = run(installation, work, log=log)
     assert disturbed == undisturbed(second_house)

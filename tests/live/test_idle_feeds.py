@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, EngineHarness, rows, run
 from tests.live.test_engine import CAUGHT, CLOSE, OPEN, day
 
 from outcry.app.installation import Installation
@@ -40,18 +40,18 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
     monkeypatch.setattr(push_queue, "SILENCE_S", 1.0)
     registry = Noting()
 
-    async def work(staged: Stage) -> None:
+    async def work(harness: EngineHarness) -> None:
         pushes = PushedFeeds(installation.reference.universe)
 
         def follow(owner: int, feed: PushedFeed, contract: Contract) -> None:
-            staged.engine.attach_contract(owner, feed, contract)
+            harness.engine.attach_contract(owner, feed, contract)
 
         pushes.subscribe(follow)
         events: list[Event] = [
             CAUGHT, *day(), Heartbeat(CLOSE + 5 * MINUTE), Trades(rows((NEXT + SECOND, 22_003))),
         ]  # fmt: skip
         assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, 0, tuple(events))) == len(events)
-        assert staged.channel(feed=FEED).availability.live
+        assert harness.channel(feed=FEED).availability.live
         at = len(registry.reasons)
         await asyncio.sleep(4.0)
         assert registry.reasons[at:] == ["disconnected"]

@@ -1,6 +1,6 @@
 """The overnight session before a regular one remains visible while that runs, across restarts."""
 
-from tests.live.engine_harness import MINUTE, SECOND, Stage, Trades, played, rows, run
+from tests.live.engine_harness import MINUTE, SECOND, EngineHarness, Trades, play_feed, rows, run
 from tests.live.test_engine import CAUGHT, NIGHT, OPEN
 
 from outcry.app.installation import Installation
@@ -13,16 +13,16 @@ NIGHTLY = [Trades(rows((NIGHT + SECOND, 21_996, 3))), Trades(rows((NIGHT + 31 * 
 DAILY = Trades(rows((OPEN + SECOND, 22_040, 1)))
 
 
-def shown(staged: Stage) -> Ladder | None:
-    view = staged.channel().view()
+def shown(harness: EngineHarness) -> Ladder | None:
+    view = harness.channel().view()
     assert view is not None
     return view.overnight_ladder
 
 
 def asked(installation: Installation, *events: Event) -> Ladder | None:
-    async def work(staged: Stage) -> Ladder | None:
-        await played(staged, [CAUGHT, *NIGHTLY, *events, Ended(OPEN + MINUTE)])
-        return shown(staged)
+    async def work(harness: EngineHarness) -> Ladder | None:
+        await play_feed(harness, [CAUGHT, *NIGHTLY, *events, Ended(OPEN + MINUTE)])
+        return shown(harness)
 
     return run(installation, work)
 
@@ -48,9 +48,9 @@ def test_it_outlives_the_process(installation: Installation) -> None:
     """Restored from a snapshot taken after the night was let go; an older snapshot, without it, is read too."""
     asked(installation, DAILY, Heartbeat(OPEN + 30 * MINUTE))
 
-    async def again(staged: Stage) -> tuple[Ladder | None, bytes, int]:
-        stream = next(iter(staged.engine.runners.values())).stream
-        return shown(staged), stream.dump(), stream.position
+    async def again(harness: EngineHarness) -> tuple[Ladder | None, bytes, int]:
+        stream = next(iter(harness.engine.runners.values())).stream
+        return shown(harness), stream.dump(), stream.position
 
     found, held, position = run(installation, again)
     assert found is not None
