@@ -7,7 +7,7 @@ TWS's clock, which follows the vendor's servers. Bars are loaded first, so that 
 import asyncio
 from collections.abc import AsyncGenerator
 
-from outcry.base.tasks import BackgroundTasks
+from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.feeds.ibkr.contracts import IbContractDetails, trade_date_start_ns
 from outcry.feeds.ibkr.history import History, plan_history
 from outcry.feeds.ibkr.tick_subscription import TickSubscription
@@ -79,12 +79,8 @@ class Stream:
 
     async def _settled(self, channel: TickSubscription) -> None:
         """Wait until TWS has had time to refuse the subscription. Raises its refusal."""
-        try:
-            async with asyncio.timeout(SETTLE_S / self._speedup):
-                await channel.began.wait()
-        except TimeoutError:
-            return
-        channel.check()
+        if await is_set_within(channel.began, SETTLE_S / self._speedup):
+            channel.check()
 
     async def _before(self, cut_ns: int) -> AsyncGenerator[Trades | Bars, None]:
         """Yield history before the cut, after waiting until the cut has passed and earlier trades have arrived."""
