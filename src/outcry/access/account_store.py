@@ -14,7 +14,7 @@ HANDLE_BYTES = 32  # length of the user handle of passkeys
 
 
 class SqlAccounts(SqlKeys, SqlGrants):
-    """Users, keys and grants. Every method may raise `StoreBusy`."""
+    """Storage of users, API keys and grants. Every method may raise `StoreBusy`."""
 
     def revision(self) -> int:
         """Return a number that increases with every committed change that can change an answer.

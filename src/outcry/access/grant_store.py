@@ -17,7 +17,7 @@ _GRANTS, _LOG = schema.grants, schema.grant_log
 
 
 class SqlGrants:
-    """Grants of the operator's data and their log."""
+    """Storage of grants, which allow callers to see the operator's data, and of their log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

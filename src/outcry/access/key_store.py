@@ -72,7 +72,7 @@ class SqlKeys:
             return new
 
     def name_key(self, user_id: int, key_id: int, label: str) -> bool:
-        """Label a user's key; return False if the user has no such key."""
+        """Change the label of a user's key; return False if the user has no such key."""
         named = update(_KEYS).where(_KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
         with self._database.write("people") as connection:
             return connection.execute(named.values(label=label)).rowcount == 1
@@ -90,7 +90,7 @@ class SqlKeys:
             return KeyRow(**values)
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
-        """Return all keys, or a user's, oldest first, including revoked ones."""
+        """Return all keys, or those of one user, oldest first, including revoked ones."""
         return self._listed(*([] if user_id is None else [_KEYS.c.user_id == user_id]))
 
     def keys_named(self, beginning: str) -> Sequence[KeyRow]:
@@ -98,7 +98,7 @@ class SqlKeys:
         return self._listed(func.substr(_KEYS.c.prefix, 1, len(beginning)) == beginning)
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
-        """Yield all keys that changed since a revision in what they may do, possibly others too; None: all keys.
+        """Yield the keys whose permissions changed after a revision, possibly others too; None: all keys.
 
         Rows are read lazily, and reading them may raise `StoreBusy`.
         """

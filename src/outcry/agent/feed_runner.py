@@ -78,7 +78,7 @@ class FeedRunner:
         return self._supervisor.contracts_of(owner, feed)
 
     async def _follow_contract(self, key: StreamKey, feed: Feed) -> None:
-        """Follow one contract until it ends or is refused."""
+        """Receive one contract until its feed ends or refuses it."""
         backoff = Backoff(self._speedup)
         progress = await self._progress_of(key, feed.caps)
         while (queue := await self.open_queue(key, _spooled_caps(feed.caps))) is None:

@@ -186,7 +186,7 @@ class SpooledQueue:
         """Do nothing: the mark `again` in each push already covers every event."""
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Remove the accepted events; return whether that is progress.
+        """Remove the events that the service accepted; return whether that is progress.
 
         Raises `Unreachable` if the number is impossible.
         """
@@ -281,8 +281,7 @@ class SpooledQueue:
     def _events_from(self, number: int, until: int | None = None) -> Iterator[Event]:
         """Yield the events from a number on, from disk and memory.
 
-        A `CaughtUp` of an earlier run becomes a heartbeat, because only that run knew that history was
-        complete.
+        A `CaughtUp` of an earlier run becomes a heartbeat, because only that run knew that history was complete.
         """
         until = self.end if until is None else until
         if number < self._saved:

@@ -47,7 +47,7 @@ def notation_of(product: Product) -> Notation:
 
 
 class _Profile(TypedDict):
-    """Fields of a chart session that depend on its ladder only."""
+    """The fields of a chart's session that depend on its ladder only."""
 
     brackets: list[ChartBracket]
     low: float

@@ -1,4 +1,4 @@
-"""The session that an answer describes, open or completed, in one form.
+"""The session that an answer describes, open or completed, as a value with the same fields in both cases.
 
 Everything that differs between a live and a delayed answer is a value here, so that the builders do not distinguish
 where a session comes from.

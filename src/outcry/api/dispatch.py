@@ -195,7 +195,7 @@ class Dispatcher:
 
 
 def _question(endpoint: Endpoint, query: bytes) -> Prepared:
-    """Parse the query string into the question for an endpoint. A long one is not remembered."""
+    """Parse the query string into the question for an endpoint. The result is cached, unless the string is long."""
     return (_parsed if len(query) <= _LONGEST_REMEMBERED else _parsed.__wrapped__)(endpoint.path, query)
 
 

@@ -147,7 +147,7 @@ class ClusterSide:
                 group.create_task(repeat(part, _AGAIN_S, partial(self._part_failed, name)), name=name)
 
     def _part_failed(self, name: str, problem: Exception) -> None:
-        """Log the error of a part, which restarts."""
+        """Log the error of a part of this process, which then restarts."""
         self._faulty_until_s[name] = monotonic() + _FAULTY_S
         self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
 

@@ -94,7 +94,7 @@ class StateReplica:
     # -- states
 
     async def _watch(self) -> None:
-        """Process states until NATS is unavailable."""
+        """Receive and process states until NATS is unavailable."""
         with suppress(BusDown):
             async with aclosing(self._latest.watch()) as states:
                 turn, until_s = 0, 0.0

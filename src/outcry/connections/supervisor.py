@@ -154,7 +154,7 @@ class ConnectionSupervisor:
             self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
 
     def _failed(self, problem: Exception) -> None:
-        """Log the type of an error only, because its text may contain a secret."""
+        """Log an unexpected error by its type only, because its text may contain a secret."""
         self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
 
     async def _ask(self, work: Callable[[], T]) -> T:

@@ -236,7 +236,7 @@ class Dispatcher:
     # -- background work
 
     async def _sweep(self) -> None:
-        """Delete expired rows, in another thread."""
+        """Delete expired outbox rows, in another thread."""
         before_ns = self._parts.clock.now_ns() - KEPT_NS
         await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
 
@@ -244,7 +244,7 @@ class Dispatcher:
         self.report(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
 
     async def _report_presence(self) -> None:
-        """Report presence and release queues of workers that ended.
+        """Record that this worker is alive, and release queues of workers that ended.
 
         Another thread does it, so that a slow database delays nothing.
         """
@@ -258,7 +258,10 @@ class Dispatcher:
             self._woken.set()
 
     def _presence_not_reported(self, problem: Exception) -> None:
-        """Log the error. Deliveries continue, because the leases of workers that ended expire."""
+        """Log that presence could not be recorded.
+
+        Deliveries continue, because the leases of workers that ended expire.
+        """
         self.report(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
 
     async def _finish(self) -> None:

@@ -44,7 +44,7 @@ _LATE_NS = NANOS_PER_MINUTE
 
 
 class SqlOutbox:
-    """Alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
+    """Storage of alerts to deliver. Every method may raise `StoreBusy`. Times are the machine's clock, ns UTC."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

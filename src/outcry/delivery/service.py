@@ -86,16 +86,16 @@ class Delivery:
         self._dispatcher.wake()
 
     def check_url(self, target: Target, address: str) -> str:
-        """Check a URL: `ok`, `unverified` (accepted, but the host cannot be resolved now), or the code of its fault.
+        """Check a webhook URL; return `ok`, `unverified`, or the code of its fault.
 
-        Takes up to four seconds.
+        `unverified`: accepted, but the host cannot be resolved now. Takes up to four seconds.
         """
         if target is Target.EMAIL:
             return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
         return self._in_loop(lambda: self._egress.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send the test alert like other alerts.
+        """Send a test alert to a webhook like other alerts; return the result.
 
         Takes up to 20 seconds and never raises. `secrets` sign it, newest first.
         """

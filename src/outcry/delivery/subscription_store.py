@@ -24,7 +24,7 @@ from outcry.delivery.outbox_model import EntryPhase, Queue
 
 
 class SqlSubscriptionStore:
-    """Subscriptions by owner. Every method may raise `StoreBusy`."""
+    """Storage of webhook subscriptions, by owner. Every method may raise `StoreBusy`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -178,7 +178,7 @@ def fixed_bytes(caller: Caller) -> bytes:
 
 @cache
 def _fixed(tier: ApiTier, limit: int, by_cookie: bool) -> tuple[Headers, bytes]:  # noqa: FBT001 - a cache's key
-    """Return the headers as a list and encoded."""
+    """Return the headers that every response to a caller carries, as a list and encoded."""
     headers = [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *tier_headers(tier, limit)]
     return headers, header_bytes(headers)
 

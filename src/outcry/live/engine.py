@@ -67,7 +67,7 @@ class Market:
 
 
 class Engine:
-    """Runs the streams of this process on its event loop.
+    """Runs the live streams of this process on its event loop.
 
     speedup: divides all pauses, for tests. by: the name of this process in shared logs; see `Recovery`.
     """

@@ -17,7 +17,7 @@ from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
 
 
 class LiveFeeds:
-    """Runs feeds on the engine's event loop.
+    """Runs the feeds that deliver the engine's streams, on the engine's event loop.
 
     taken_over: called with a stream that another process has acquired. speedup: divides all pauses, for tests.
     """

@@ -1,4 +1,4 @@
-"""A stream with its log and fold: its sessions, the health of its feed, and the availability that readers see.
+"""A live stream: its log, its sessions, the health of its feed, and whether it can be answered live.
 
 A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
 replayed sessions then agree.
@@ -33,7 +33,7 @@ _UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
 
 @dataclass(frozen=True, slots=True)
 class StreamServices:
-    """The functions that every runner of an engine uses.
+    """The functions that every live stream of an engine uses.
 
     opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
     returns True once it is stored. alerts: takes the alerts of streams.
@@ -96,7 +96,7 @@ class LiveStream:
             self._services.alerts.add(self.name, self.stream.position, rows)
 
     def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
-        """Return the alert as stored, with its recording time if that is not the present.
+        """Return an alert as a stored row, with its recording time if that is not the present.
 
         For a feed with its own clock, at any speed, that is the feed's current time. A simulated market includes the
         time before this process started, and an alert of that time counts as recorded when it fired.

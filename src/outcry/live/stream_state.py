@@ -90,7 +90,7 @@ class StreamState:
 
     @property
     def folded_from(self) -> int:
-        """The log position from which entries are read to recompute the open sessions."""
+        """The log position from which entries are read to compute the open sessions again."""
         return min([self.position, *self._opened_at])
 
     @property
@@ -121,7 +121,7 @@ class StreamState:
         return stream_snapshot.StreamSnapshot(parts, [rows for _, rows in self._recent], rest)
 
     def restore(self, position: int, data: bytes) -> bool:
-        """Load a snapshot; return False and change nothing if it cannot be read."""
+        """Restore the state from a snapshot; return False and change nothing if it cannot be read."""
         try:
             self.load(position, data)
         except (ValueError, LookupError, TypeError):
@@ -129,7 +129,7 @@ class StreamState:
         return True
 
     def load(self, position: int, data: bytes) -> None:
-        """Load the state that `StreamSnapshot.encode` wrote at a position.
+        """Restore the state at a log position from a snapshot that `StreamSnapshot.encode` wrote.
 
         Raises `ValueError` before it changes anything.
         """

@@ -22,7 +22,7 @@ LOST_FOR_GOOD_S = 3600.0
 
 
 class StreamWatch:
-    """Checks every stream of this process several times a second.
+    """Checks every stream of this process several times a second, for example for stalled connections.
 
     tasks: runs what a check starts. speedup: divides all pauses, for tests.
     """

@@ -155,7 +155,7 @@ def _scenario_of(
 
 
 def _reference_of(label: str, price_ticks: int) -> Reference:
-    """Decode a reference; only the label of a poor extreme ends in a date."""
+    """Decode the label of a scenario's target level. Only that of a poor extreme ends in a date."""
     if label in _REFERENCE_KINDS:
         return Reference(ReferenceKind(label), price_ticks)
     kind, _, made_on = label.rpartition(" ")

@@ -32,7 +32,7 @@ class Status(StrEnum):
 
 
 class ScenarioId(StrEnum):
-    """The scenarios in display order."""
+    """The names of all scenarios, in display order."""
 
     ACCEPT_ABOVE = "accept_above"
     ACCEPT_BELOW = "accept_below"
@@ -70,7 +70,7 @@ OUTCOMES: Mapping[ScenarioId, str] = {
 
 
 class ReferenceKind(StrEnum):
-    """Types of target levels, by their names in answers."""
+    """Kinds of levels that a scenario can have as target, by their names in answers."""
 
     PRIOR_HIGH = "Prior high"
     PRIOR_LOW = "Prior low"

@@ -22,7 +22,7 @@ KEPT_NS = 100 * NANOS_PER_DAY
 
 
 class SqlCredentials:
-    """Passkeys, recovery codes and one-time tokens."""
+    """Storage of passkeys, recovery codes and one-time tokens."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

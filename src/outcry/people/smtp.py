@@ -114,7 +114,7 @@ class MailFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """An email in plain text to one email address."""
+    """An email in plain text, with its recipient."""
 
     to: str
     subject: str

@@ -32,7 +32,7 @@ from outcry.people.model import AuditRow, BrowserSession, Preferences, UserRole,
 
 
 class SqlIdentityStore(SqlCredentials):
-    """Users, their sessions, passkeys, tokens and audit log."""
+    """Storage of users, their sessions, passkeys, tokens and audit log."""
 
     def revision(self) -> int:
         """Return a number that increases with every committed change.

@@ -30,7 +30,7 @@ _PATIENCE_S = 30.0  # removing years of a source's alerts takes long
 
 
 class SqlStore(SqlAccounts):
-    """Accounts, recordings and sessions. Every method may raise `StoreBusy`."""
+    """Storage of accounts, recordings and sessions. Every method may raise `StoreBusy`."""
 
     def import_known(self, owner: int, digest: str) -> bool:
         """Return whether a file with this digest was imported for this owner before."""

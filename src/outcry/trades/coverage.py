@@ -48,7 +48,10 @@ def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
 
 
 def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
-    """Merge gaps that touch. Too many gaps become a single one, and nothing between them counts as complete."""
+    """Merge gaps that touch.
+
+    Above a maximum number of gaps, merge all into one, so that nothing between counts as complete.
+    """
     found: list[Span] = []
     for first_ns, last_ns in sorted(gaps):
         if found and first_ns <= found[-1][1]:
@@ -59,7 +62,7 @@ def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
 
 
 def without_gaps(span: Span, gaps: Iterable[Span]) -> list[Span]:
-    """Return the parts of a span outside gaps.
+    """Return the parts of a time span outside gaps.
 
     They are cut so far apart that `joined` cannot close a gap.
     """

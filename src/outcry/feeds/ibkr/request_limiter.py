@@ -15,7 +15,10 @@ MIN_INTERVAL_S = 0.4
 
 
 class HistoryRequestLimiter:
-    """Delays requests as needed. speedup: delays are divided by this factor."""
+    """Delays history requests so that they stay within the vendor's rate.
+
+    speedup: delays are divided by this factor.
+    """
 
     def __init__(self, speedup: float = 1.0) -> None:
         self._window_s, self._apart_s = WINDOW_S / speedup, MIN_INTERVAL_S / speedup

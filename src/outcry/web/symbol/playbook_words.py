@@ -131,7 +131,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class PlaybookWords:
-    """Words scenarios for one reader and product. `tick_e9`: the price of a tick."""
+    """Expresses the playbook's scenarios in words, for one reader and product. `tick_e9`: the price of a tick."""
 
     words: Words
     tick_e9: int
