@@ -36,7 +36,7 @@ from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import read_rule
 from outcry.http.server import collect_rarely
 from outcry.live.model import AlertRow, FanOut
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.sessions.store import SqlStore
@@ -106,7 +106,7 @@ class Worker:
         engine = open_engine(url or sqlite_url(folder))
         migrate(engine)
         self.database, self.clock = Database(engine), SystemClock()
-        self.live = SqlLiveStore(self.database, OutboxEntries())
+        self.live = LiveStore(self.database, OutboxEntries())
         self._encryptor = Encryptor(b"a secret of the bench", "subscriptions")
         self._user = SqlStore(self.database).ensure_user("ann@example.com", 1)
         admitted = ",".join(f"h{host}.{DOMAIN}:{there.port}" for host in range(hosts))

@@ -13,7 +13,7 @@ from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import DeliveryResult, EntryPhase, Message
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.live.model import AlertRow, FanOut
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.units import NANOS_PER_SECOND
@@ -44,7 +44,7 @@ class Stage:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        self.outbox, self.live = SqlOutbox(self.database), SqlLiveStore(self.database, OutboxEntries())
+        self.outbox, self.live = SqlOutbox(self.database), LiveStore(self.database, OutboxEntries())
         self.subscriptions, self.people = SqlSubscriptionStore(self.database), SqlIdentityStore(self.database)
         for email in ("ann@example.com", "bob@example.com"):
             self.people.add_user(email, "member", "free", email.encode(), BEGIN_NS)

@@ -9,8 +9,8 @@ from tests.contract.databases import Place
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery.fan_out import OutboxEntries
-from outcry.live.model import AlertRow, LiveStore, StreamKey
-from outcry.live.store import SqlLiveStore
+from outcry.live.model import AlertRow, StreamKey
+from outcry.live.store import LiveStore
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
@@ -30,14 +30,14 @@ ALERT = AlertRow(
 class Both:
     """A store of streams and the store of sessions it shares its place with."""
 
-    live: SqlLiveStore
+    live: LiveStore
     sessions: SqlStore
 
 
 @pytest.fixture
 def both(place: Place) -> Both:
     database = place.open()
-    return Both(SqlLiveStore(database, OutboxEntries()), SqlStore(database))
+    return Both(LiveStore(database, OutboxEntries()), SqlStore(database))
 
 
 @pytest.fixture

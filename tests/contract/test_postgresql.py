@@ -24,7 +24,7 @@ from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase
 from outcry.live.model import AlertRow, FanOut
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.sessions.store import SqlStore
 
 
@@ -82,7 +82,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
     over, read = threading.Event(), list[AlertRow]()
 
     def record(number: int) -> None:
-        live = SqlLiveStore(place.open(), OutboxEntries())
+        live = LiveStore(place.open(), OutboxEntries())
         for n in range(30):
             rows = [replace(stage.alert(), key=f"{number}:{n}:{half}") for half in range(2)]
             assert len(live.record_alerts(rows, {f"{number}/demo/ES": n})) == 2
@@ -94,7 +94,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
             over.set()
 
     def reads() -> None:
-        live = SqlLiveStore(place.open(), OutboxEntries())
+        live = LiveStore(place.open(), OutboxEntries())
         ended = False
         while not ended:
             ended = over.is_set()  # before the last look
@@ -114,7 +114,7 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
     busy, sent = set[int](), Counter[tuple[int, str]]()
 
     def record() -> None:
-        live = SqlLiveStore(place.open(), OutboxEntries())
+        live = LiveStore(place.open(), OutboxEntries())
         for _ in range(30):
             rows = [stage.alert() for _ in range(2)]
             live.record_alerts(rows, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
@@ -175,7 +175,7 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
             outbox.record([stage.done(message, EntryPhase.DEAD) for message in messages])
 
     def fires() -> None:
-        live = SqlLiveStore(place.open(), OutboxEntries())
+        live = LiveStore(place.open(), OutboxEntries())
         for _ in range(20):
             live.record_alerts([stage.alert()], {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
 
@@ -192,7 +192,7 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
 
     def forgets() -> None:
         database = place.open()
-        sessions, live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
+        sessions, live = SqlStore(database), LiveStore(database, OutboxEntries())
         for _ in range(4):
             sessions.forget_source("demo", live.forget_feed)
 

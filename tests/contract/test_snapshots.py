@@ -14,7 +14,7 @@ from outcry.cluster.nats.snapshots import JetStreamSnapshots
 from outcry.cluster.nats.thread import LinkThread
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.model import Snapshots
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 
 ES, NQ = "0/demo/ESH2026", "0/de.mo/NQH2026"
 
@@ -37,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     else:
         places: Places = request.getfixturevalue("places")
         with places.place(request.param, tmp_path) as place:
-            yield lambda: nullcontext(SqlLiveStore(place.open(), OutboxEntries()))
+            yield lambda: nullcontext(LiveStore(place.open(), OutboxEntries()))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.errors import StoreBusy
 from outcry.database.schema import metadata
 from outcry.delivery.fan_out import OutboxEntries
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.calendar import SessionKind
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.store import SqlStore
@@ -391,7 +391,7 @@ def test_when_an_alert_of_before_was_recorded_is_not_known(empty_place: Place) -
             )
         )
     assert migration.migrate(engine)
-    (alert,) = SqlLiveStore(Database(engine), OutboxEntries()).alerts([0])
+    (alert,) = LiveStore(Database(engine), OutboxEntries()).alerts([0])
     assert (alert.key, alert.recorded_ns) == ("k", None)
 
 

@@ -21,7 +21,7 @@ from outcry.delivery.sender import SendResult, Verdict
 from outcry.delivery.signing_secrets import place_of
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.live.model import AlertRow, FanOut
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.units import NANOS_PER_MS
@@ -77,7 +77,7 @@ class Stage:
 
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, HandClock()
-        self.people, self.live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
+        self.people, self.live = SqlStore(database), LiveStore(database, OutboxEntries())
         self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
         self.encryptor = Encryptor(b"a secret of the tests", "subscriptions")
         self.sender, self.reported_missed = Answering(self.clock), Told()

@@ -45,7 +45,7 @@ from outcry.delivery.subscriptions import place_of
 from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import read_rule
 from outcry.live.model import FanOut
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.sessions.store import SqlStore
 
 #: Parts of a worker's work, and of how many kills one is aimed at each; what is not listed can fall at any moment.
@@ -103,7 +103,7 @@ class Play:
 def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
     """Deliver until killed; with `fires`, record alerts too, from where the last one of these processes came to."""
     for owner, method, part in ((SqlOutbox, "record", "recording"), (SqlOutbox, "claim", "claiming"),
-                                (SqlLiveStore, "record_alerts", "firing")):  # fmt: skip
+                                (LiveStore, "record_alerts", "firing")):  # fmt: skip
         shown.watch(owner, method, SHOWN_AS[part])
     database, clock = play.database(), play.clock()
 
@@ -124,7 +124,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
 
 
 async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Dispatcher) -> None:
-    live = SqlLiveStore(database, OutboxEntries())
+    live = LiveStore(database, OutboxEntries())
     at = live.position(STREAM)
     while at < play.alerts:
         rows = [alert(number) for number in range(at, min(at + BATCH, play.alerts))]

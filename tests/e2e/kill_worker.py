@@ -31,7 +31,7 @@ from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.live.archive import Archive
 from outcry.live.runner import Runner
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.trades.reference_tables import load_reference
 
@@ -101,8 +101,8 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
     """Play to the end, or only recover what was played, and leave what came of it in a file."""
     for owner, name, part in (
         (Runner, "recover", "recovery"),
-        (SqlLiveStore, "save_snapshots", "snapshot"),
-        (SqlLiveStore, "record_alerts", "alerts"),
+        (LiveStore, "save_snapshots", "snapshot"),
+        (LiveStore, "record_alerts", "alerts"),
         (Archive, "store", "archive"),
         (CompletedSessions, "opening", "references"),
     ):

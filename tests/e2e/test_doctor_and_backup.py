@@ -23,7 +23,7 @@ from outcry.cli.doctor import doctor
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.migrate import HEAD
 from outcry.delivery.fan_out import OutboxEntries
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import sealed
 from outcry.recordings.file_model import ReadOptions
 
@@ -107,7 +107,7 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
     key = "0/demo/ESZ2026"
     with open_installation(Settings(data=str(data))) as installation, installation.log.exclusively():
         installation.log.append(key, 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
-        SqlLiveStore(Database(installation.engine), OutboxEntries()).save_snapshots(
+        LiveStore(Database(installation.engine), OutboxEntries()).save_snapshots(
             [(key, 3, sealed(key, 3, b"state"))]
         )
     if not kept:

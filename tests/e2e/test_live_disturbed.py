@@ -26,7 +26,7 @@ from outcry.base.clock import SystemClock
 from outcry.database.database import DATABASE_FILE, Database
 from outcry.database.errors import StoreBusy
 from outcry.live.file_log import FileLog
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.tape import DbnWriter
 from outcry.trades.reference_tables import load_reference
@@ -114,7 +114,7 @@ FAULTS: dict[str, Callable[[Path, Chance], Any]] = {
     "log full": lambda _folder, chance: _failing(FileLog, "append_all", chance, 0.1, _full),
     "tape full": lambda _folder, chance: _failing(DbnWriter, "close", chance, 0.3, _full),
     "snapshot full": lambda _folder, chance: _failing(
-        SqlLiveStore, "save_snapshots", chance, 0.5, _database_full
+        LiveStore, "save_snapshots", chance, 0.5, _database_full
     ),
     "database full": lambda _folder, chance: _failing(Database, "write", chance, 0.1, _database_full),
     "database locked": _locked,

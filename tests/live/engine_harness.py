@@ -18,7 +18,7 @@ from outcry.live.background_log import BackgroundLog
 from outcry.live.engine import Engine, Market, Stores
 from outcry.live.file_log import FileLog
 from outcry.live.registry import Registry
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
     LIVE_TRADE,
@@ -101,7 +101,7 @@ class EngineHarness:
     installation: Installation
     engine: Engine
     registry: Registry
-    live: SqlLiveStore
+    live: LiveStore
     log: BackgroundLog
     reports: list[str]
 
@@ -114,7 +114,7 @@ def build_harness(
 ) -> EngineHarness:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
     log = log or BackgroundLog(FileLog(installation.settings.folder / "live"))
-    live = SqlLiveStore(installation.database, OutboxEntries())
+    live = LiveStore(installation.database, OutboxEntries())
     registry = registry or Registry()
     reports: list[str] = []
 

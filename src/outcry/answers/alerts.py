@@ -16,8 +16,9 @@ from outcry.answers.selection import symbol_matches, utc_date
 from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
 from outcry.base.timestamps import iso_timestamp
-from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
+from outcry.live.model import PRICE_PARAMS, AlertRow, StreamKey
 from outcry.live.registry import Channel, LiveSource, Registry, live_source
+from outcry.live.store import LiveStore
 from outcry.market.instruments import Resolution, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer, ParamValue

@@ -21,8 +21,8 @@ from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView, completed_session
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound
 from outcry.base.timestamps import iso_timestamp
-from outcry.live.model import LiveStore
 from outcry.live.registry import Registry, VisibleChannel
+from outcry.live.store import LiveStore
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.playbook import ScenarioState

@@ -13,8 +13,9 @@ import msgspec
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.alerts import entry
 from outcry.answers.selection import symbol_matches
-from outcry.live.model import AlertRow, LiveStore, StreamKey
+from outcry.live.model import AlertRow, StreamKey
 from outcry.live.registry import LiveSource, Registry, live_source
+from outcry.live.store import LiveStore
 from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.wire.answers import DataSource, LevelsAnswer
 from outcry.wire.stream import Quote, State

@@ -33,8 +33,8 @@ from outcry.http.metrics import Metrics
 from outcry.http.protocol import MOST_HEAD_BYTES
 from outcry.http.requests import RequestIds
 from outcry.http.revision_poller import RevisionPoller
-from outcry.live.model import LiveStore
 from outcry.live.registry import Registry
+from outcry.live.store import LiveStore
 from outcry.market.instruments import Universe
 from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 

@@ -25,8 +25,8 @@ from outcry.api.query import Query
 from outcry.api.stream_reader import SharedChannel, StreamReader, SymbolCursor
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
-from outcry.live.model import LiveStore
 from outcry.live.registry import Channel, LiveSource, Registry, VisibleChannel
+from outcry.live.store import LiveStore
 from outcry.market.instruments import Universe
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 

@@ -30,7 +30,7 @@ from outcry.delivery.sink import Sink
 from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
 from outcry.live.registry import Registry
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.people.store import SqlIdentityStore
 from outcry.recordings.importing import Importer
 from outcry.recordings.tape import TapeFolder
@@ -60,7 +60,7 @@ class Installation:
     keys: ApiKeys
     licences: Licences
     registry: Registry
-    alerts: SqlLiveStore
+    alerts: LiveStore
     query: Query
     secret: bytes = field(repr=False)
     sink: Sink | None = None
@@ -115,7 +115,7 @@ def open_installation(
     engine = _engine(settings)
     disk = Disk(folder, settings.disk_reserve_mib * 2**20)
     database = Database(engine, lambda: disk.stalled)
-    store, alerts, registry = SqlStore(database), SqlLiveStore(database, OutboxEntries()), Registry()
+    store, alerts, registry = SqlStore(database), LiveStore(database, OutboxEntries()), Registry()
     clock = clock or SystemClock()
     try:
         _prepare(engine)

@@ -17,7 +17,7 @@ from outcry.database.schema import metadata
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.entries import decode
 from outcry.live.log_inspection import inspect_logs, quarantined_files
-from outcry.live.store import SqlLiveStore
+from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
 from outcry.market.snapshot import SnapshotMismatch, load
 from outcry.recordings.verification import verified
@@ -105,8 +105,8 @@ def _database(found: Inspection) -> Iterator[str]:
             connection.execute(select(table).limit(0))
 
 
-def _live_store(found: Inspection) -> SqlLiveStore:
-    return SqlLiveStore(found.database, OutboxEntries())
+def _live_store(found: Inspection) -> LiveStore:
+    return LiveStore(found.database, OutboxEntries())
 
 
 def _rows(found: Inspection) -> Iterator[str]:

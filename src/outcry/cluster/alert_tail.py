@@ -13,9 +13,10 @@ from outcry.base.tasks import is_set_within
 from outcry.cluster.calls import Calls
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
-from outcry.live.model import AlertRow, LiveStore, StreamKey
+from outcry.live.model import AlertRow, StreamKey
 from outcry.live.recorder import ALERTS_SHOWN
 from outcry.live.registry import Registry
+from outcry.live.store import LiveStore
 
 T = TypeVar("T")
 

@@ -22,13 +22,14 @@ from outcry.live.history_start import begin_ns
 from outcry.live.intake import IntakeCounts
 from outcry.live.live_feeds import LiveFeeds
 from outcry.live.live_stream import StreamServices
-from outcry.live.model import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.model import LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.live.recorder import FanOutNow, Recorder, to_nobody
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner
 from outcry.live.runners import Runners
 from outcry.live.session_writer import SessionWriter
+from outcry.live.store import LiveStore
 from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
 from outcry.live.stream_watch import StreamWatch
 from outcry.market.calendar import Calendar, Session

@@ -14,16 +14,10 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live.alert_queue import AlertQueue, FiredAlerts, is_persisted
-from outcry.live.model import (
-    AlertRow,
-    FanOut,
-    LiveStore,
-    LogDamaged,
-    Snapshots,
-    TradeLog,
-)
+from outcry.live.model import AlertRow, FanOut, LogDamaged, Snapshots, TradeLog
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner
+from outcry.live.store import LiveStore
 
 T = TypeVar("T")
 

@@ -14,9 +14,10 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.live_stream import StreamServices
-from outcry.live.model import LiveStore, LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.model import LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.live.recorder import Recorder
 from outcry.live.runner import Runner
+from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe

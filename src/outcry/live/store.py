@@ -27,8 +27,12 @@ _ALERT_FIELDS = tuple(field.name for field in fields(AlertRow))
 ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
 
 
-class SqlLiveStore:
-    """Implements `LiveStore` and `Snapshots`. entries: the outbox entries that change together with alerts."""
+class LiveStore:
+    """Storage of alerts, of the position up to which each stream's alerts are stored, and of snapshots.
+
+    Implements `Snapshots`. Every method may raise `StoreBusy`. entries: the outbox entries that change together with
+    alerts.
+    """
 
     def __init__(self, database: Database, entries: AlertEntries) -> None:
         self._database, self._entries = database, entries
@@ -71,7 +75,7 @@ class SqlLiveStore:
         return found or 0
 
     def forget_stream(self, key: str) -> None:
-        """Remove the stored position of a stream."""
+        """Remove the stored position of a stream. Its alerts stay."""
         table = schema.positions
         with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(table.c.stream == key))
@@ -100,7 +104,13 @@ class SqlLiveStore:
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """Store new alerts and the positions reached in one transaction; return the new alerts with `seq`, in order."""
+        """Store new alerts and the positions reached in one transaction.
+
+        Return the new alerts with `seq`, in order. An alert with the same owner, feed and key is left as it is, and so
+        is a later position. fan_out: adds each new alert in the same transaction to the outbox of matching
+        subscriptions. These are active or disabled, match its symbol and severity, and belong to an enabled user of
+        the audience.
+        """
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]
