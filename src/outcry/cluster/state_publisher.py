@@ -101,7 +101,7 @@ class StatePublisher:
     # -- lifecycle
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publish changed states and heartbeats until cancelled."""
         async with self._pending, asyncio.TaskGroup() as group:
             heartbeats = repeat(self._say_alive, BEAT_S)
             for work in (self._look(), self._put(), heartbeats, self._tell_alerts()):

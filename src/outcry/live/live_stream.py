@@ -145,7 +145,7 @@ class LiveStream:
         return self.health.phase is Phase.ENDED
 
     def update_availability(self, now_s: float) -> None:
-        """Determine whether the stream answers live, and update the registry. now_s: time of the event loop."""
+        """Determine whether the stream can be answered live, and update the registry. now_s: time of the event loop."""
         market_ns = self.market_ns
         root = self.key.contract.root
         current = self.stream.current

@@ -56,7 +56,10 @@ class Form:
         return self._checked(name, self.raw(name), max_length)
 
     def joined(self, name: str) -> str:
-        """Return all values of a repeated entry, separated by blanks. Adds faults like `line`."""
+        """Return all values of a repeated entry as one text, separated by blanks.
+
+        Adds a fault, as `line` does, for a value that is too long or not printable.
+        """
         return self._checked(name, " ".join(self.entries.get(name, ())), MAX_LENGTH)
 
     def _checked(self, name: str, value: str, max_length: int) -> str:
