@@ -114,7 +114,7 @@ def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
 
 
 def test_a_canary_tells_the_right_key_from_another_of_its_name() -> None:
-    from outcry.connections.vault_keys import VaultKeyRow
+    from outcry.connections.model import VaultKeyRow
 
     keys = VaultKeys({"k1": K1, "k2": K1})
     row = VaultKeyRow("k1", keys.canary("k1"), 0, None)
@@ -142,7 +142,7 @@ def test_a_key_that_appears_while_a_service_runs_is_found() -> None:
 
 @dataclass
 class Shelf:
-    """Entries in memory, as `VaultStore` lists and exchanges them. `renewing`: a row renewed in the middle."""
+    """Entries in memory, as `SqlVaultStore` lists and exchanges them. `renewing`: a row renewed in the middle."""
 
     kept: dict[int, tuple[ConnectionRow, SealedEntries]]
     renewing: dict[int, SealedEntries] = field(default_factory=dict)

@@ -13,12 +13,11 @@ from outcry.connections.model import (
     ConnectionPhase,
     ConnectionRefused,
     ConnectionRow,
-    ConnectionStore,
     EntrySealer,
     SealedEntries,
+    VaultKeyRow,
 )
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.vault_keys import VaultKeyRow, VaultStore
 from outcry.connections.vault_store import SqlVaultStore
 from outcry.database import schema
 from outcry.database.database import DATABASE_FILE
@@ -38,10 +37,10 @@ ROW = ConnectionRow(
 class Kept:
     """Both stores as two processes have them open."""
 
-    store: ConnectionStore
+    store: SqlConnectionStore
     people: SqlIdentityStore
-    vault: VaultStore
-    elsewhere: ConnectionStore
+    vault: SqlVaultStore
+    elsewhere: SqlConnectionStore
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def kept_at(place: Place) -> Kept:
 
 
 @pytest.fixture
-def store(kept: Kept) -> ConnectionStore:
+def store(kept: Kept) -> SqlConnectionStore:
     return kept.store
 
 
@@ -72,7 +71,7 @@ def sealing(mark: str = "a", kid: str = "k1") -> EntrySealer:
     return sealed
 
 
-def test_a_connection_is_kept_as_it_was_given_under_a_number_of_its_own(store: ConnectionStore) -> None:
+def test_a_connection_is_kept_as_it_was_given_under_a_number_of_its_own(store: SqlConnectionStore) -> None:
     first = store.add(ROW, sealing(), NOW)
     second = store.add(replace(ROW, user_id=BOB, symbols=()), sealing(), NOW)
     third = store.add(replace(ROW, broker="tastytrade"), sealing(), NOW)
@@ -107,7 +106,7 @@ def test_a_connection_moves_only_from_where_it_stands(kept: Kept) -> None:
 
 
 def test_since_when_it_stands_so_moves_with_phase_or_code_and_with_nothing_else(
-    store: ConnectionStore,
+    store: SqlConnectionStore,
 ) -> None:
     number = store.add(ROW, sealing(), NOW)
     assert store.move(number, CONNECTING, CONNECTING, "", NOW + 1)
@@ -126,7 +125,7 @@ def test_of_two_that_move_it_at_once_one_does(kept: Kept) -> None:
     moved: list[bool] = []
     together = threading.Barrier(2)
 
-    def move(store: ConnectionStore, to: ConnectionPhase) -> None:
+    def move(store: SqlConnectionStore, to: ConnectionPhase) -> None:
         together.wait()
         moved.append(store.move(number, CONNECTING, to, "", NOW + 1))
 
@@ -142,7 +141,7 @@ def test_of_two_that_move_it_at_once_one_does(kept: Kept) -> None:
 
 
 def test_renewed_entries_take_the_place_of_those_before_under_the_next_version(
-    store: ConnectionStore,
+    store: SqlConnectionStore,
 ) -> None:
     number = store.add(ROW, sealing("a"), NOW)
     assert store.renew(number, "…1234", sealing("b"))
@@ -152,7 +151,7 @@ def test_renewed_entries_take_the_place_of_those_before_under_the_next_version(
     assert store.entries(99) is None
 
 
-def test_a_removed_connection_is_gone_and_its_number_is_not_used_again(store: ConnectionStore) -> None:
+def test_a_removed_connection_is_gone_and_its_number_is_not_used_again(store: SqlConnectionStore) -> None:
     number = store.add(ROW, sealing(), NOW)
     assert store.remove(number)
     assert not store.remove(number)

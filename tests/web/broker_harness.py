@@ -48,7 +48,7 @@ FOUND = (
 
 
 class ScriptedConnections:
-    """Implements `Connections`: refuses a password it does not know; a connection moves when told."""
+    """Stands in for `BrokerConnections`: refuses a password it does not know; a connection moves when told."""
 
     def __init__(self, brokers: Sequence[Broker] = (ACME, HOMELY, AWAY)) -> None:
         self._brokers = brokers

@@ -13,7 +13,7 @@ from outcry.app.installation import Installation
 from outcry.app.people import People
 from outcry.app.secret import derived
 from outcry.base.log_writer import LogWriter
-from outcry.connections.model import Connections
+from outcry.connections.service import BrokerConnections
 from outcry.trades.push_format import Intake
 
 
@@ -26,7 +26,7 @@ class Served(NamedTuple):
 
 def answering(
     installation: Installation, people: People, limiter: Limiter, live: Background, pushes: Intake,
-    connections: Connections | None, degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
+    connections: BrokerConnections | None, degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> Served:  # fmt: skip
     """Build the application for the roles of this process.
 

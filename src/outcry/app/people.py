@@ -15,7 +15,7 @@ from outcry.app.outside import mailer_of, provider_of
 from outcry.app.secret import derived
 from outcry.base.encryption import Encryptor
 from outcry.base.log_events import EventLog, report_to_writer
-from outcry.connections.model import Connections
+from outcry.connections.service import BrokerConnections
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.delivery.outbox import SqlOutbox
@@ -60,7 +60,7 @@ class People:
             else None
         )
 
-    def pages(self, connections: Connections, usage: UsageOf, event_log: EventLog) -> AsgiApp:
+    def pages(self, connections: BrokerConnections, usage: UsageOf, event_log: EventLog) -> AsgiApp:
         """Build the pages. connections: users' own feeds. usage: how much of the quota a user has used."""
         installation, reference = self.installation, self.installation.reference
         self.identity.report_to(report_to_writer(event_log))

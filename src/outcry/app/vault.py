@@ -15,7 +15,7 @@ from pathlib import Path
 from outcry.app.settings import Settings
 from outcry.base.clock import Clock
 from outcry.connections.vault import KEY_BYTES, Vault, VaultBroken, VaultKeys
-from outcry.connections.vault_keys import VaultStore
+from outcry.connections.vault_store import SqlVaultStore
 
 VAULT_FILE = "vault.key"
 VARIABLE = "OUTCRY_VAULT_KEYS"
@@ -30,7 +30,7 @@ class BadVaultKeys(VaultBroken):
     """The keys that encrypt stored credentials are missing, unreadable or not the right ones."""
 
 
-def vault_of(settings: Settings, store: VaultStore, clock: Clock) -> Vault:
+def vault_of(settings: Settings, store: SqlVaultStore, clock: Clock) -> Vault:
     """Open the vault and check its keys against the database. Raises `BadVaultKeys`."""
     if not settings.vault_keys and not (settings.folder / VAULT_FILE).exists() and not store.uses():
         _make_first(settings, store, clock.now_ns())
@@ -42,7 +42,7 @@ def vault_of(settings: Settings, store: VaultStore, clock: Clock) -> Vault:
     return vault
 
 
-def _make_first(settings: Settings, store: VaultStore, now_ns: int) -> None:
+def _make_first(settings: Settings, store: SqlVaultStore, now_ns: int) -> None:
     """Create the key file while nothing is encrypted yet. Lost keys that encrypt nothing are retired."""
     lost, path = lost_keys(store, None), settings.folder / VAULT_FILE
     draft = _draft(path, {new_name(store): secrets.token_bytes(KEY_BYTES)})
@@ -70,7 +70,7 @@ def read_keys(settings: Settings) -> Mapping[str, bytes]:
         ) from None
 
 
-def faults(settings: Settings, store: VaultStore, keys: VaultKeys) -> list[str]:
+def faults(settings: Settings, store: SqlVaultStore, keys: VaultKeys) -> list[str]:
     """Return the problems of the key-encryption keys, as messages for the operator."""
     where = VARIABLE if settings.vault_keys else str(settings.folder / VAULT_FILE)
     uses = store.uses()
@@ -92,7 +92,7 @@ def faults(settings: Settings, store: VaultStore, keys: VaultKeys) -> list[str]:
     return said
 
 
-def lost_keys(store: VaultStore, keys: VaultKeys | None) -> list[str]:
+def lost_keys(store: SqlVaultStore, keys: VaultKeys | None) -> list[str]:
     """Return the names of keys that may still be needed and are missing or wrong. keys: None if none can be read.
 
     Retired keys are not needed.
@@ -114,7 +114,7 @@ def exchanging(settings: Settings) -> Generator[None]:
         yield
 
 
-def put_first(settings: Settings, store: VaultStore, kept: Mapping[str, bytes], now_ns: int) -> None:
+def put_first(settings: Settings, store: SqlVaultStore, kept: Mapping[str, bytes], now_ns: int) -> None:
     """Add a new key before the existing ones, in the database and the key file.
 
     The database gets it first, because a running service may encrypt with it as soon as it is in the file.
@@ -148,7 +148,7 @@ def readable_by_others(settings: Settings) -> Path | None:
     return path if path.exists() and path.stat().st_mode & 0o077 else None
 
 
-def new_name(store: VaultStore, kept: Iterable[str] = ()) -> str:
+def new_name(store: SqlVaultStore, kept: Iterable[str] = ()) -> str:
     """Return a name for a new key that no key had before."""
     taken = {row.kid for row in store.vault_keys()} | set(kept)
     return next(name for number in range(1, len(taken) + 2) if (name := f"k{number}") not in taken)

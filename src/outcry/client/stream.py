@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import IO, Protocol
+from typing import IO
 
 import msgspec
 
@@ -60,12 +60,8 @@ class Position:
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=_FIRST_DELAY_S, longest_s=MAX_DELAY_S))
 
 
-class Connect(Protocol):
-    """Function that opens the stream after the event `last_id`. Raises `ApiError` and `Unreachable`."""
-
-    def __call__(self, last_id: str) -> IO[bytes]:
-        """Return the response body as a stream of lines."""
-        ...
+#: Opens the stream after the event with an id, as a stream of lines. Raises `ApiError` and `Unreachable`.
+Connect = Callable[[str], IO[bytes]]
 
 
 def follow(connect: Connect, sleep: Callable[[float], None] = time.sleep) -> Iterator[StreamEvent]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from outcry.base.clock import Clock
 from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter
 from outcry.connections.contract_selection import contract_selector
-from outcry.connections.model import Broker, ConnectionRow, ConnectionStore
+from outcry.connections.model import Broker, ConnectionRow
+from outcry.connections.store import SqlConnectionStore
 from outcry.connections.vault import Vault, VaultBroken
 from outcry.live.partitions import partition_of
 from outcry.market.instruments import Universe
@@ -44,7 +45,7 @@ class ConnectionPolicy:
 class FeedFactory:
     """Creates the feeds of connections. `endpoints`: by broker; for these and `speedup` see `AdapterContext`."""
 
-    store: ConnectionStore
+    store: SqlConnectionStore
     vault: Vault
     adapters: Mapping[str, BrokerAdapter]
     universe: Universe

@@ -1,13 +1,12 @@
-"""Interface of users' broker connections: the available brokers, and the state of each connection.
+"""Brokers, and users' connections to them with the state of each.
 
 Credentials can be stored but not read back. Only its owner sees a connection. Adapters describe themselves as `Broker`,
 so the pages need no adapter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 #: Maximum number of products of one connection.
 MAX_ROOTS = 24
@@ -102,74 +101,6 @@ class Finding:
     code: str
 
 
-class Connections(Protocol):
-    """Interface of users' broker connections. All methods may raise `StoreBusy`; all but `check` block."""
-
-    def brokers(self) -> Sequence[Broker]:
-        """Return all brokers, including those only an agent can connect (`Broker.hosted`)."""
-        ...
-
-    def connectable(self, broker: Broker) -> bool:
-        """Return whether this service may connect a broker: it is installed and allows servers."""
-        ...
-
-    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
-        """Return a user's connections, oldest first."""
-        ...
-
-    def counts(self) -> Mapping[ConnectionPhase, int]:
-        """Return the number of connections per phase over all users, without pushed feeds."""
-        ...
-
-    def connect(
-        self,
-        user_id: int,
-        broker: str,
-        label: str,
-        given: Mapping[str, str],
-        roots: Sequence[str],
-        now_ns: int,
-    ) -> int:
-        """Create a connection for these products and return its id. Raises `ConnectionRefused`."""
-        ...
-
-    def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
-        """Replace all credentials of a connection and reconnect; return False if the user has no such connection.
-
-        Raises `ConnectionRefused`.
-        """
-        ...
-
-    def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """Change products and label; return False if there is no such connection. Raises `ConnectionRefused`."""
-        ...
-
-    def pause(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Pause a connection until it is resumed; return False if there is no such connection."""
-        ...
-
-    def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Reconnect a paused or failed connection; return False if there is no such connection.
-
-        Raises `ConnectionRefused`.
-        """
-        ...
-
-    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Remove a connection and its credentials, and keep the data it received.
-
-        Returns False if the user has no such connection.
-        """
-        ...
-
-    async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
-        """Check which parts of a connection work, within 30 s; return None if there is no such connection.
-
-        A running connection is judged by its streams; for any other, a temporary feed is opened.
-        """
-        ...
-
-
 class ConnectionRefused(Exception):
     """A connection cannot be created or changed. `code`: the reason; `field`: the invalid entry, if any.
 
@@ -199,51 +130,15 @@ class SealedEntries:
     version: int
 
 
-class ConnectionStore(Protocol):
-    """Stored connections. A phase changes only if the row still has the old one. All methods may raise `StoreBusy`."""
-
-    def rows(self, user_id: int | None = None) -> Sequence[ConnectionRow]:
-        """Return a user's connections, or those of all enabled users, oldest first."""
-        ...
-
-    def add(self, row: ConnectionRow, seal: "EntrySealer", now_ns: int) -> int:
-        """Store a connection (`row.id` is 0) with the credentials that `seal` encrypts for its id; return the id.
-
-        Raises `ConnectionRefused` `already_connected` if the user has a connection to this broker.
-        """
-        ...
-
-    def move(
-        self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
-        anew: bool = False,
-    ) -> bool:  # fmt: skip
-        """Change the phase and code of a connection; return False if the phase is no longer `old`.
-
-        `since_ns` changes if phase or code do. With `anew` it always changes, which makes the supervisor restart the
-        connection because its user asked for it.
-        """
-        ...
-
-    def change(self, connection_id: int, roots: Sequence[str], label: str) -> bool:
-        """Change products and label; return False if there is no such connection."""
-        ...
-
-    def renew(self, connection_id: int, hint: str, seal: "EntrySealer") -> bool:
-        """Replace the credentials under the next version; return False if there is no such connection."""
-        ...
-
-    def entries(self, connection_id: int) -> SealedEntries | None:
-        """Return the encrypted credentials of a connection; None if it has none."""
-        ...
-
-    def remove(self, connection_id: int) -> bool:
-        """Delete a connection and overwrite its credentials; return False if there is no such connection."""
-        ...
+#: Encrypts credentials and binds them to the id and version given, which are known only when they are stored.
+EntrySealer = Callable[[int, int], SealedEntries]
 
 
-class EntrySealer(Protocol):
-    """Function that encrypts credentials for a connection, whose id is known only when they are stored."""
+@dataclass(frozen=True, slots=True)
+class VaultKeyRow:
+    """What is stored of a key-encryption key. `canary`: ciphertext that only the right key decrypts."""
 
-    def __call__(self, connection_id: int, version: int) -> SealedEntries:
-        """Return the credentials encrypted and bound to connection and version."""
-        ...
+    kid: str
+    canary: bytes
+    made_ns: int
+    retired_ns: int | None

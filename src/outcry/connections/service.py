@@ -31,7 +31,7 @@ _SHORTEST_HINTED = 12
 
 
 class BrokerConnections:
-    """Implements `Connections` on a store, a vault and a runner.
+    """Users' broker connections. All methods may raise `StoreBusy`; all but `check` block.
 
     `runs`: runs the connections, here or in another process.
     """
@@ -94,7 +94,10 @@ class BrokerConnections:
         return number
 
     def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
-        """Replace all credentials of a connection and reconnect; return False if the user has no such connection."""
+        """Replace all credentials of a connection and reconnect; return False if the user has no such connection.
+
+        Raises `ConnectionRefused`.
+        """
         row = self._own(user_id, connection_id)
         if row is None:
             return False
@@ -131,14 +134,20 @@ class BrokerConnections:
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Remove a connection and its credentials, and keep the data it received."""
+        """Remove a connection and its credentials, and keep the data it received.
+
+        Returns False if the user has no such connection.
+        """
         if self._own(user_id, connection_id) is None or not self._store.remove(connection_id):
             return False
         self._runs.wake()
         return True
 
     async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
-        """Check which parts of a connection work, within 30 s; return None if there is no such connection."""
+        """Check which parts of a connection work, within 30 s; return None if there is no such connection.
+
+        A running connection is judged by its streams; for any other, a temporary feed is opened.
+        """
         row = await asyncio.to_thread(self._own, user_id, connection_id)
         return None if row is None else await self._runs.check(row)
 

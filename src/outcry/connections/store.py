@@ -25,7 +25,10 @@ _CONNECTIONS, _CREDENTIALS = schema.connections, schema.credentials
 
 
 class SqlConnectionStore:
-    """Implements `ConnectionStore`."""
+    """Stored connections. A phase changes only if the row still has the old one.
+
+    All methods may raise `StoreBusy`.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,7 +44,10 @@ class SqlConnectionStore:
             return [read_connection(row) for row in connection.execute(query).mappings()]
 
     def add(self, row: ConnectionRow, seal: EntrySealer, now_ns: int) -> int:
-        """Store a connection (`row.id` is 0) with the credentials that `seal` encrypts for its id; return the id."""
+        """Store a connection (`row.id` is 0) with the credentials that `seal` encrypts for its id; return the id.
+
+        Raises `ConnectionRefused` `already_connected` if the user has a connection to this broker.
+        """
         values = {name: getattr(row, name) for name in ("user_id", "broker", "label", "code", "hint")}
         values |= {"phase": row.phase.value, "roots": " ".join(row.symbols)}
         values |= {"since_ns": row.since_ns, "created_ns": now_ns}
@@ -57,7 +63,11 @@ class SqlConnectionStore:
         self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
         anew: bool = False,
     ) -> bool:  # fmt: skip
-        """Change the phase and code of a connection; return False if the phase is no longer `old`."""
+        """Change the phase and code of a connection; return False if the phase is no longer `old`.
+
+        `since_ns` changes if phase or code do. With `anew` it always changes, which makes the supervisor restart the
+        connection because its user asked for it.
+        """
         column = _CONNECTIONS.c
         same = (column.phase == new.value) & (column.code == code)
         since = [(column.since_ns >= now_ns, column.since_ns + 1)] if anew else [(same, column.since_ns)]

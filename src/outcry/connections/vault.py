@@ -16,8 +16,8 @@ from dataclasses import replace
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from outcry.connections.model import ConnectionRow, EntrySealer, SealedEntries
-from outcry.connections.vault_keys import VaultKeyRow, VaultStore
+from outcry.connections.model import ConnectionRow, EntrySealer, SealedEntries, VaultKeyRow
+from outcry.connections.vault_store import SqlVaultStore
 
 KEY_BYTES = 32
 #: Connections rewrapped per query.
@@ -148,7 +148,7 @@ class Vault:
             return self._keys
 
 
-def rewrapped(vault: Vault, store: VaultStore) -> Iterator[tuple[int, int]]:
+def rewrapped(vault: Vault, store: SqlVaultStore) -> Iterator[tuple[int, int]]:
     """Encrypt the keys of all credentials with the newest key-encryption key, while services may run.
 
     Yields after each batch how many were rewrapped so far, and how many cannot be decrypted and stay unchanged. An

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import func, select, update
 
-from outcry.connections.model import ConnectionPhase, ConnectionRow, SealedEntries
+from outcry.connections.model import ConnectionPhase, ConnectionRow, SealedEntries, VaultKeyRow
 from outcry.connections.store import read_connection, read_entries, shred
-from outcry.connections.vault_keys import VaultKeyRow
 from outcry.database import schema
 from outcry.database.database import Database
 
@@ -17,7 +16,10 @@ _CONNECTIONS, _CREDENTIALS, _KEYS = schema.connections, schema.credentials, sche
 
 
 class SqlVaultStore:
-    """Implements `VaultStore`."""
+    """Names of key-encryption keys, and credentials by key. All methods may raise `StoreBusy`.
+
+    Keys are never stored: only their names, each with a canary that decrypts with the right key alone.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,7 +79,10 @@ class SqlVaultStore:
             return True
 
     def forget_under(self, kids: Sequence[str], code: str, now_ns: int) -> int:
-        """Delete the credentials under these keys, retire the keys and ask the owners to sign in again."""
+        """Delete the credentials under these keys, retire the keys and ask the owners to sign in again.
+
+        code: the reason the owners see. Returns the number of connections.
+        """
         under = select(_CREDENTIALS.c.connection_id).where(_CREDENTIALS.c.kid.in_(kids))
         again = {"phase": ConnectionPhase.NEEDS_SIGN_IN.value, "code": code, "since_ns": now_ns}
         with self._database.write("people") as connection:

@@ -10,7 +10,7 @@ from outcry.access.limiter import Limiter
 from outcry.answers.query import Query
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog
-from outcry.connections.model import Connections
+from outcry.connections.service import BrokerConnections
 from outcry.delivery.mail_consent import MailConsent
 from outcry.delivery.sink import Sink
 from outcry.delivery.subscriptions import Subscriptions
@@ -49,7 +49,7 @@ class PageServices:
     identity: Identity
     subscriptions: Subscriptions
     consent: MailConsent
-    connections: Connections
+    connections: BrokerConnections
     datasets: Datasets
     browser_sessions: BrowserSessions
     limiter: Limiter
