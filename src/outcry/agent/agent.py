@@ -5,15 +5,15 @@ events, even of feeds that are no longer run.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from outcry.access.licences import OPERATOR
-from outcry.agent.feed_runner import SYNC_S, FeedRunner, MarketContext, cancel_all
+from outcry.agent.feed_runner import SYNC_S, FeedRunner, MarketContext
 from outcry.agent.spool import Spool
 from outcry.agent.spool_sender import PushTransport
 from outcry.base.log_events import LogEvent
+from outcry.base.tasks import BackgroundTasks, end
 from outcry.live.model import StreamKey
 from outcry.trades.feed import Feed, FeedCaps
 
@@ -43,7 +43,7 @@ class Agent(FeedRunner):
     ) -> None:  # fmt: skip
         super().__init__(spool, transport, market, report, speedup)
         self.sources = sources
-        self._clearing: set[asyncio.Task[None]] = set()
+        self._clearing = BackgroundTasks(report)
 
     async def run(self) -> None:
         """Run until cancelled; then stop cleanly and keep the spool."""
@@ -56,9 +56,10 @@ class Agent(FeedRunner):
             await asyncio.gather(*following)
             await asyncio.Event().wait()  # all feeds have ended; the spool may still contain events to send
         finally:
-            await cancel_all(following)
+            await end(following)
             await self._report_stop()
-            await cancel_all([syncing, *self._clearing])
+            await end([syncing])
+            await self._clearing.stop()
             await self.close()
 
     async def _send_left_over(self) -> None:
@@ -72,7 +73,7 @@ class Agent(FeedRunner):
                 self.report(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
                 continue
             if key.contract not in wanted:
-                self._begin(self._send_and_delete(key, caps))
+                self._clearing.start(f"clear {key.text}", self._send_and_delete(key, caps))
 
     async def _send_and_delete(self, key: StreamKey, caps: FeedCaps) -> None:
         """Send all events of a queue, then delete it.
@@ -85,11 +86,6 @@ class Agent(FeedRunner):
         while queue.waiting and self.sender.refused.get(key) not in _NEVER:
             await asyncio.sleep(SYNC_S / self._speedup)
         await self.delete_queue(key)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._clearing.add(task)
-        task.add_done_callback(self._clearing.discard)
 
     async def _report_stop(self) -> None:
         """Tell the service that the agent stops, if the service is available."""

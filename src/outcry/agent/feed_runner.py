@@ -5,7 +5,7 @@ not affect other feeds.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from outcry.agent.contract_follower import ContractFollower
@@ -15,6 +15,7 @@ from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.backoff import Backoff
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
+from outcry.base.tasks import BackgroundTasks, end, repeat
 from outcry.live.feed_supervisor import FeedSupervisor, follow_until_ended
 from outcry.live.model import LogDamaged, StreamKey
 from outcry.live.stream_status import StreamProgress
@@ -62,6 +63,7 @@ class FeedRunner:
         self.followers: dict[StreamKey, ContractFollower] = {}
         self.disk_problem = ""
         self._added: dict[StreamKey, asyncio.Event] = {}
+        self._send_tasks = BackgroundTasks(report)
         self._sending: dict[StreamKey, asyncio.Task[None]] = {}
 
     # -- feeds
@@ -106,7 +108,9 @@ class FeedRunner:
             self.report(LogEvent.SPOOL_UNREADABLE, **self.log_fields(key), problem=str(problem))
             return None
         self._added[key] = asyncio.Event()
-        self._sending[key] = asyncio.create_task(self.sender.send_continuously(key, queue, self._added[key]))
+        self._sending[key] = self._send_tasks.start(
+            f"send {key.text}", self.sender.send_continuously(key, queue, self._added[key])
+        )
         return queue
 
     async def flush(self, keys: Collection[StreamKey], patience_s: float) -> None:
@@ -124,7 +128,7 @@ class FeedRunner:
         self._added.pop(key, None)
         self.sender.forget(key)
         if (sending := self._sending.pop(key, None)) is not None:
-            await cancel_all([sending])
+            await end([sending])
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
@@ -132,18 +136,17 @@ class FeedRunner:
 
     async def close(self) -> None:
         """Stop sending; the spool stays on disk."""
-        await cancel_all(self._sending.values())
+        await self._send_tasks.stop()
         self.sender.close()
         await asyncio.to_thread(self._sync)
 
     async def sync_regularly(self) -> None:
         """Sync the spool to the disk every second and enforce its size limit. Never ends."""
-        while True:
-            await asyncio.sleep(SYNC_S / self._speedup)
-            try:
-                await asyncio.to_thread(self._sync)
-            except Exception as problem:  # noqa: BLE001 - a supervisor: the next round retries
-                self.report(LogEvent.SPOOL_FAILED, problem=repr(problem))
+
+        def failed(problem: Exception) -> None:
+            self.report(LogEvent.SPOOL_FAILED, problem=repr(problem))
+
+        await repeat(lambda: asyncio.to_thread(self._sync), SYNC_S / self._speedup, failed)
 
     def _sync(self) -> None:
         try:
@@ -217,11 +220,3 @@ def _spooled_caps(caps: FeedCaps) -> FeedCaps:
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,
         caps.has_volume_counter, caps.lag_ns, caps.own_clock, caps.invented,
     )  # fmt: skip
-
-
-async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have ended."""
-    under_way = list(tasks)
-    for task in under_way:
-        task.cancel()
-    await asyncio.gather(*under_way, return_exceptions=True)

@@ -6,13 +6,13 @@ shown, and affect only the next push.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from outcry.agent.sender import PushQueue, RetryLater
 from outcry.agent.spooled_queue import SpooledQueue
 from outcry.base.backoff import Backoff
+from outcry.base.tasks import is_set_within
 from outcry.client.errors import ApiError
 from outcry.live.model import StreamKey
 from outcry.trades.push_format import KEEP_ALIVE_S
@@ -80,10 +80,7 @@ class SpoolSender:
         backoff = Backoff(self._speedup, FIRST_PAUSE_S, self._transport.longest_pause_s)
         while True:
             if not queue.waiting:
-                with suppress(TimeoutError):
-                    # not `wait_for`, which may lose a cancellation before Python 3.12
-                    async with asyncio.timeout(KEEP_ALIVE_S / self._speedup):
-                        await added.wait()
+                await is_set_within(added, KEEP_ALIVE_S / self._speedup)
             added.clear()
             if not queue.end:
                 continue  # the stream never had an event, so it needs no keep-alive push

@@ -23,7 +23,7 @@ from outcry.live.intake import IntakeCounts
 from outcry.live.live_feeds import LiveFeeds
 from outcry.live.live_stream import StreamServices
 from outcry.live.model import LogTakenOver, Snapshots, StreamKey, TradeLog
-from outcry.live.recorder import FanOutNow, Recorder, to_nobody
+from outcry.live.recorder import SYNC_S, FanOutNow, Recorder, to_nobody
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner
@@ -31,7 +31,7 @@ from outcry.live.runners import Runners
 from outcry.live.session_writer import SessionWriter
 from outcry.live.store import LiveStore
 from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
-from outcry.live.stream_watch import StreamWatch
+from outcry.live.stream_watch import TICK_S, StreamWatch
 from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract, Universe
 from outcry.market.opening import Opening
@@ -119,9 +119,9 @@ class Engine:
         owners = sorted(self.runners.owners)
         if owners:
             await self._recorder.show_known(owners)
-        self._tasks.start("time", self._watch.run())
+        self._tasks.every(TICK_S, "time", self._watch.check)
         self._tasks.start("snapshots", self._recorder.keep_snapshots(self.runners))
-        self._tasks.start("sync", self._recorder.keep_synced())
+        self._tasks.every(SYNC_S, "sync", self._recorder.sync)
 
     async def acquire(self, names: Iterable[str]) -> None:
         """Acquire streams that another process owned, by recovering them from their logs.

@@ -151,12 +151,6 @@ class Recorder:
         except Exception as problem:  # noqa: BLE001 - a supervisor: an error of one stream must not stop the others
             self._report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
-    async def keep_synced(self) -> None:
-        """Sync the log to disk each second. Never ends."""
-        while True:
-            await asyncio.sleep(SYNC_S)
-            await self.sync()
-
     async def save(self, runners: Sequence[Runner]) -> None:
         """Store what streams have pending before they are released, as far as possible within `PATIENCE_S`."""
         try:

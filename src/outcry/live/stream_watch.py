@@ -22,7 +22,7 @@ LOST_FOR_GOOD_S = 3600.0
 
 
 class StreamWatch:
-    """Checks every stream of this process several times a second, for example for stalled connections.
+    """Checks every stream of this process, for example for stalled connections. Call `check` every `TICK_S`.
 
     tasks: runs what a check starts. speedup: divides all pauses, for tests.
     """
@@ -33,25 +33,21 @@ class StreamWatch:
     ) -> None:  # fmt: skip
         self._streams, self._feeds, self._clock = streams, feeds, clock
         self._tasks, self._report, self._speedup = tasks, report, speedup
+        self._drift_checked_s = 0.0
 
-    async def run(self) -> None:
-        """Check the streams until cancelled."""
-        runners = self._streams.runners
-        drift_checked_s = 0.0
-        while True:
-            now_s = asyncio.get_running_loop().time()
-            check_drift = now_s - drift_checked_s >= DRIFT_S / self._speedup
-            drift_checked_s = now_s if check_drift else drift_checked_s
-            for count, runner in enumerate(list(runners.values()), 1):
-                if not count % _AT_ONCE:
-                    await asyncio.sleep(0)
-                if runners.get(runner.name) is runner:  # otherwise released meanwhile
-                    self._check(runner, now_s)
-                    if check_drift and (drift_ns := runner.drifted()) is not None:
-                        self._report(
-                            LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS
-                        )
-            await asyncio.sleep(TICK_S)
+    async def check(self) -> None:
+        """Check every stream once."""
+        runners, now_s = self._streams.runners, asyncio.get_running_loop().time()
+        check_drift = now_s - self._drift_checked_s >= DRIFT_S / self._speedup
+        if check_drift:
+            self._drift_checked_s = now_s
+        for count, runner in enumerate(list(runners.values()), 1):
+            if not count % _AT_ONCE:
+                await asyncio.sleep(0)
+            if runners.get(runner.name) is runner:  # otherwise released meanwhile
+                self._check(runner, now_s)
+                if check_drift and (drift_ns := runner.drifted()) is not None:
+                    self._report(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
 
     def _check(self, runner: Runner, now_s: float) -> None:
         stream = runner.stream
