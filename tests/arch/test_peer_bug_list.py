@@ -52,7 +52,7 @@ CAUGHT = {
         (PEERS, "test_rows_without_trades_are_rows"),
         (PEERS, "test_an_edge_of_value_never_lies_on_a_row_without_volume"),
         (PEERS, "test_prints_without_size_yield_no_levels"),
-        (PROFILE, "test_zero_volume_rows_crash_nothing"),
+        (PROFILE, "test_rows_without_volume"),
     ],
     "prints out of order": [
         (PEERS, "test_the_order_of_prints_changes_no_level"),

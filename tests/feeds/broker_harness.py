@@ -37,30 +37,30 @@ MINUTE = 60 * SECOND
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 ROOTS = ("ES", "NQ")
 DAY = date(2026, 11, 18)
-#: Pauses and time limits are this many times shorter than in life.
+#: Factor by which pauses and time limits are shorter than in production.
 SPEEDUP = 20.0
 
 
 def at(text: str) -> int:
-    """Ns UTC of `2026-11-18 15:00:00`."""
+    """Convert a UTC time such as `2026-11-18 15:00:00` to ns."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
 
 
-#: Regular hours of the day, 9:30 to 16:15 in New York, and when a person connects.
+#: Regular hours of the day, 9:30 to 16:15 in New York, and the time at which the user connects.
 OPEN_NS, CLOSE_NS = at("2026-11-18 14:30:00"), at("2026-11-18 21:15:00")
-#: The sessions of the day: the overnight one, which was over when the person connected, and the regular one.
+#: Sessions of the day: overnight, which is over when the user connects, and regular.
 SESSIONS = {SessionKind.ETH: (at("2026-11-17 21:15:00"), OPEN_NS), SessionKind.RTH: (OPEN_NS, CLOSE_NS)}
 #: The maintenance break within the overnight session, 17:00 to 18:00 in New York.
 BREAK = (at("2026-11-17 22:00:00"), at("2026-11-17 23:00:00"))
 BEGIN_NS = at("2026-11-18 15:00:00")
-#: While things happen trades are as near as this.
+#: Trades are denser during this time, in which tests inject faults.
 BUSY = (at("2026-11-18 14:55:00"), at("2026-11-18 15:25:00"))
 
 
 def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
-    """Two sessions and the night between: a random walk on the tick, every 20 s, and every 1.5 s about while busy.
+    """Generate two sessions and the overnight between: a random walk every 20 s, and every 1.5 s in the busy time.
 
-    Some trades are alike in everything, as real ones are. Times are multiples of what the vendor can tell.
+    Some trades are identical, as in real data. Timestamps are multiples of the vendor's resolution.
     """
     chance = np.random.default_rng(seed)
     times: list[int] = []
@@ -89,14 +89,16 @@ def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
 
 
 def in_window(rows: Rows, from_ns: int, to_ns: int) -> Rows:
-    """Rows between two instants, half-open."""
+    """Return rows of a half-open window."""
     return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)]
 
 
 @dataclass
 class BrokerHarness:
-    """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed; `answered`:
-    whether both products stood live, whenever that changed."""
+    """One user with one connection, and its observed states.
+
+    `seen`: (phase, code) at each change. `answered`: whether both products were live, at each change.
+    """
 
     installation: Installation
     peer: FakePeer
@@ -116,12 +118,12 @@ class BrokerHarness:
 
     @property
     def scope(self) -> Scope:
-        """What the user may see: nothing but what is the user's own."""
+        """Return the scope of a user without grants."""
         return Scope(self.user, ())
 
     @property
     def phases(self) -> list[str]:
-        """The phases there were, each once as long as it lasted."""
+        """Return the observed phases without repetitions."""
         found: list[str] = []
         for phase, _ in self.seen:
             if not found or found[-1] != phase:
@@ -129,19 +131,19 @@ class BrokerHarness:
         return found
 
     def forget(self) -> None:
-        """What is seen from now on is of interest."""
+        """Discard all observed states but the last."""
         del self.seen[:-1]
         del self.answered[:-1]
 
     def connect(self, roots: Sequence[str] = ROOTS) -> None:
-        """As a person does on the page."""
+        """Create the connection as the page does."""
         broker = self.peer.adapter.broker.id
         self.id = self.connections.connect(
             self.user, broker, "mine", self.peer.given, roots, self.clock.now_ns()
         )
 
     def levels(self, symbol: str = "ES") -> LevelsAnswer | str:
-        """The answer of the user's key, or the first reason why there is none."""
+        """Return the answer for the user's key, or the first reason why there is none."""
         try:
             return self.installation.query.levels(self.scope, symbol, self.clock.now_ns()).answer
         except NoLicensedSource as problem:
@@ -149,12 +151,12 @@ class BrokerHarness:
 
     @property
     def live(self) -> bool:
-        """Whether ES and NQ are answered live from the connection."""
+        """Return whether ES and NQ are answered live from the connection."""
         answers = [self.levels(root) for root in ROOTS]
         return all(not isinstance(one, str) and one.live and one.data_source == "personal" for one in answers)
 
     async def until(self, met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        """Wait for something to be so."""
+        """Wait until a condition is met; `what` names it in the failure."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
         while not met():
@@ -172,13 +174,13 @@ class BrokerHarness:
         await self.until(lambda: self.row.phase is phase, phase, seconds)
 
     async def play(self, to_ns: int, step_ns: int = 10 * SECOND) -> None:
-        """Let the market go on in steps."""
+        """Advance the market in steps."""
         while self.peer.now_ns < to_ns:
             await self.peer.advance(min(self.peer.now_ns + step_ns, to_ns))
             await asyncio.sleep(0.002)
 
     async def caught(self) -> None:
-        """Wait until every trade before the present has arrived."""
+        """Wait until every trade before the current time has arrived."""
 
         def newest() -> bool:
             for contract, rows in self.tapes.items():
@@ -191,7 +193,7 @@ class BrokerHarness:
         await self.until(newest, "all trades")
 
     async def refined(self) -> None:
-        """Wait until trades have taken the place of all bars of the day, where the vendor has them."""
+        """Wait until trades have replaced all bars of the day, if the vendor has them."""
         began_ns = SESSIONS[SessionKind.ETH][0]
         runners = list(self.engine.runners.values()) if self.peer.history is Quality.TICKS else []
         loop = asyncio.get_running_loop()
@@ -202,7 +204,7 @@ class BrokerHarness:
                 await asyncio.sleep(0.01)
 
     async def close_the_day(self) -> None:
-        """Play to the close and beyond it, and wait until the session is in the store."""
+        """Play past the close and wait until the session is stored."""
         await self.refined()
         await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
         await self.until(
@@ -210,18 +212,18 @@ class BrokerHarness:
         )
 
     def _stored_to_the_close(self, contract: Contract) -> bool:
-        """Whether the regular session is stored; a part of it is, with the overnight before, since the trade date."""
+        """Return whether the regular session is stored to its close; a part of it may be stored earlier."""
         session = self.session(contract)
         return session is not None and session.last_ns >= CLOSE_NS - 2 * MINUTE
 
     def session(self, contract: Contract, kind: SessionKind = SessionKind.RTH) -> SessionRow | None:
-        """A session of the day as stored, in the best quality."""
+        """Return a stored session of the day, in the best quality."""
         rows = self.installation.store.sessions([self.user], contract.root)
         found = [row for row in rows if row.trade_date == DAY and row.kind is kind]
         return found[0] if found else None
 
     def recorded(self, contract: Contract, kind: SessionKind, quality: Quality) -> Rows:
-        """The rows of a session of the day on tape."""
+        """Return the stored rows of a session of the day."""
         parts = [
             chunk
             for row in self.installation.store.all_recordings()
@@ -231,10 +233,11 @@ class BrokerHarness:
         return in_window(np.concatenate(parts), *SESSIONS[kind])
 
     def equals_the_tape(self) -> None:
-        """The stored sessions, night and day, are complete and hold what was traded, no more and no less.
+        """Assert that the stored overnight and regular sessions are complete and contain exactly the tape's trades.
 
-        The overnight session may stay in bars: its first hour is of the trade date before, which is stored as soon as
-        it is over, be its trades there or not. Trades of the rest then make a session that names this hour as its hole.
+        The overnight session may stay in bars. Its first hour belongs to the previous trade date, which is stored as
+        soon as it is over, with or without its trades. Trades of the rest then form a session that names this hour as
+        its hole.
         """
         for contract in (ES, NQ):
             for kind in SESSIONS:
@@ -270,7 +273,7 @@ def _alike(rows: Rows) -> list[tuple[int, int, int]]:
 async def opened(
     folder: Path, peer: FakePeer
 ) -> AsyncIterator[tuple[Installation, PeerClock, dict[Contract, Rows]]]:
-    """A vendor that plays its tape from `BEGIN_NS` on, and a house that goes by its clock."""
+    """Open a vendor that plays its tape from `BEGIN_NS` on, and an installation on its clock."""
     tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
     for contract, rows in tapes.items():
         peer.tape(contract, rows)
@@ -291,7 +294,7 @@ async def opened(
 
 @asynccontextmanager
 async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do these beside until the block ends."""
+    """Run coroutines concurrently until the block ends."""
     beside = [asyncio.create_task(work) for work in works]
     try:
         yield
@@ -303,7 +306,7 @@ async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_broker_harness(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[BrokerHarness]:
-    """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
+    """Open a vendor that plays its tape from `BEGIN_NS` on, and a service with one user without connections."""
     peer = make()
     async with opened(folder, peer) as (installation, clock, tapes):
         harness, supervisor = _build_harness(installation, peer, clock, tapes)
@@ -347,7 +350,7 @@ def _build_harness(
 
 
 async def _beat(harness: BrokerHarness) -> None:
-    """A vendor is heard of also while nothing trades."""
+    """Send the vendor's heartbeats also while nothing trades."""
     while True:
         with suppress(ConnectionError):
             await harness.peer.advance(harness.peer.now_ns)

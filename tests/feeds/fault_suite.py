@@ -18,12 +18,12 @@ from outcry.connections.model import CheckStep, ConnectionPhase
 CONNECTING, CATCHING_UP = ConnectionPhase.CONNECTING, ConnectionPhase.CATCHING_UP
 LIVE, DEGRADED = ConnectionPhase.LIVE, ConnectionPhase.DEGRADED
 NEEDS_SIGN_IN, PAUSED = ConnectionPhase.NEEDS_SIGN_IN, ConnectionPhase.PAUSED
-#: What a connection goes through while it is tried again: none of these stands for a state that needs a person.
+#: Phases of a connection that is retried; none of them requires the user.
 HEALING = {CONNECTING, CATCHING_UP, DEGRADED, LIVE}
 
 
 class FaultSuite:
-    """Base of the tests of one adapter. `peer`: makes its vendor."""
+    """Base class of an adapter's fault tests; `peer` creates its fake vendor."""
 
     peer: ClassVar[Callable[[], FakePeer]]
 
@@ -35,7 +35,7 @@ class FaultSuite:
         asyncio.run(whole())
 
     def test_from_connecting_to_the_close(self, tmp_path: Path) -> None:
-        """No fault at all: 409 before, live after, the session stored; after disconnecting it is the delayed answer."""
+        """Without faults: 409 before, live after, the session stored and answered after the disconnection."""
 
         async def work(harness: BrokerHarness) -> None:
             assert harness.levels() == "no_connection"
@@ -60,7 +60,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_a_link_cut_in_the_middle_of_a_record(self, tmp_path: Path) -> None:
+    def test_a_connection_cut_within_a_record(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             for minute in (1, 2, 3):
@@ -75,7 +75,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_a_socket_that_stays_open_and_says_nothing(self, tmp_path: Path) -> None:
+    def test_a_stalled_socket(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             await harness.play(BEGIN_NS + MINUTE)
@@ -95,7 +95,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_what_was_sent_before_comes_again(self, tmp_path: Path) -> None:
+    def test_repeated_events(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             for minute in (1, 2):
@@ -111,8 +111,8 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_a_login_that_ends(self, tmp_path: Path) -> None:
-        """After two refusals nobody tries again until the person has entered what is right; then nothing is missing."""
+    def test_a_refused_login(self, tmp_path: Path) -> None:
+        """After two refusals nothing is retried until the user enters valid credentials; then nothing is missing."""
 
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
@@ -140,7 +140,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_a_burst_out_of_order(self, tmp_path: Path) -> None:
+    def test_a_burst_in_the_wrong_order(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             await harness.play(BEGIN_NS + MINUTE)
@@ -156,7 +156,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_three_minutes_without_a_vendor(self, tmp_path: Path) -> None:
+    def test_a_vendor_that_is_unavailable_for_three_minutes(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             await harness.play(BEGIN_NS + MINUTE + 20 * SECOND)
@@ -174,8 +174,8 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_a_clock_that_is_off(self, tmp_path: Path) -> None:
-        """Ours is three seconds behind, then three ahead of the exchange's: brackets go by the exchange's."""
+    def test_a_clock_offset(self, tmp_path: Path) -> None:
+        """Our clock is three seconds behind the exchange's, then three ahead; brackets follow the exchange's clock."""
 
         async def work(harness: BrokerHarness) -> None:
             harness.clock.off_ns = -3 * SECOND
@@ -193,7 +193,7 @@ class FaultSuite:
 
         self.run(tmp_path, work)
 
-    def test_pausing_checking_and_going_on(self, tmp_path: Path) -> None:
+    def test_pausing_checking_and_resuming(self, tmp_path: Path) -> None:
         async def work(harness: BrokerHarness) -> None:
             await live(harness)
             found = await harness.connections.check(harness.user, harness.id)
@@ -224,12 +224,12 @@ async def live(harness: BrokerHarness) -> None:
 
 
 def reports_clock_drift(report: str) -> bool:
-    """Whether this says that the vendor's clock is seconds ahead of ours."""
+    """Return whether a report says that the vendor's clock is seconds ahead of ours."""
     return report.startswith("clock_drift") and "'drift_ms': -2" in report
 
 
 async def finish(harness: BrokerHarness) -> None:
-    """Play a few minutes more and to the close: what is stored equals the tape."""
+    """Play a few minutes and to the close, and assert that the stored sessions equal the tape."""
     await harness.play(harness.peer.now_ns + 3 * MINUTE)
     await harness.caught()
     assert harness.row.phase is LIVE

@@ -28,7 +28,7 @@ E = TypeVar("E", bound=Event)
 
 
 def tape(seed: int, step_ns: int, *, first_ns: int, end_ns: int) -> Rows:
-    """Trades at about every `step_ns`, to the millisecond, some alike in everything, some at one time."""
+    """Generate trades about every `step_ns`, in whole ms, some identical and some with equal timestamps."""
     chance = np.random.default_rng(seed)
     count = (end_ns - first_ns) // step_ns
     rows = np.zeros(count, TRADE)
@@ -54,7 +54,7 @@ class PeerClock:
 
 @dataclass
 class StreamReader:
-    """Events of one stream as they come, and what ended it."""
+    """Events of one stream, and the error that ended it."""
 
     events: list[Event] = field(default_factory=list[Event])
     problem: BaseException | None = None
@@ -80,7 +80,7 @@ class StreamReader:
 
 @dataclass
 class FeedHarness:
-    """A feed on a fake vendor."""
+    """A feed of a fake vendor, and the readers of its streams."""
 
     peer: FakePeer
     feed: Feed
@@ -93,7 +93,7 @@ class FeedHarness:
         return reader
 
     async def ended(self, contract: Contract = ES, since_ns: int = NOW_NS) -> FeedLost:
-        """What a stream ends with."""
+        """Open a stream and return the error with which it ends."""
         reader = self.follow(contract, since_ns)
         await until(lambda: reader.problem is not None, "an end")
         assert isinstance(reader.problem, FeedLost)
@@ -114,7 +114,7 @@ async def open_feed(
     wanted: Sequence[Contract] = (ES, NQ),
     places: Mapping[str, str] | None = None,
 ) -> AsyncIterator[FeedHarness]:
-    """The peer started, and a feed of it; at the end no task, socket or thread is left of either."""
+    """Start the peer and a feed of it; at the end assert that no task, socket or thread remains."""
     before = asyncio.all_tasks()
     await peer.start()
     clock = PeerClock(peer)
@@ -134,7 +134,7 @@ async def open_feed(
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's work; afterwards there are the threads that were before."""
+    """Run a test's coroutine and assert that no new thread remains."""
     before = set(threading.enumerate())
     asyncio.run(within(work(), 180))
     for thread in set(threading.enumerate()) - before:
@@ -153,7 +153,7 @@ class _LogCollector(logging.Handler):
 
 @contextmanager
 def all_logs() -> Generator[list[str]]:
-    """Whatever anything logs, at the finest level there is."""
+    """Collect all log lines at the finest level."""
     collector, root = _LogCollector(), logging.getLogger()
     names = [name for name in logging.root.manager.loggerDict if not name.startswith("_")]
     levels = {logger: logger.level for logger in (root, *map(logging.getLogger, names))}
@@ -169,7 +169,7 @@ def all_logs() -> Generator[list[str]]:
 
 
 def error_text(problem: BaseException) -> str:
-    """All that an exception and those behind it say."""
+    """Return all texts of an exception and its causes."""
     parts: list[str] = []
     seen: BaseException | None = problem
     while seen is not None:

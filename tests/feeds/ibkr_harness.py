@@ -35,12 +35,12 @@ NOW = at("2026-11-18 15:00:00")
 
 @cache
 def universe() -> Universe:
-    """The products as packaged."""
+    """Return the packaged products."""
     return load_reference().universe
 
 
 def tape_of(*trades: Row) -> Rows:
-    """Trades of (ns, price, lots)."""
+    """Return rows of trades (ns, price, lots)."""
     rows = np.zeros(len(trades), TRADE)
     for at_row, (when, price, lots) in enumerate(trades):
         rows[at_row] = (when, price, lots, b"B", 0, at_row + 1)
@@ -48,7 +48,7 @@ def tape_of(*trades: Row) -> Rows:
 
 
 def walk(from_ns: int, to_ns: int, step_s: int, seed: int = 1) -> list[Row]:
-    """A random walk on the tick, several trades to a second at times, some alike in everything."""
+    """Generate a random walk on the tick, some seconds with several trades, some of them identical."""
     chance = np.random.default_rng(seed)
     found: list[Row] = []
     price = 26_800
@@ -89,13 +89,13 @@ class Reader:
         return found[0] if found else None
 
     def rows(self) -> list[Row]:
-        """All trades, those in the place of bars among them, in order of time."""
+        """Return all trades, including those that replaced bars, ordered by time."""
         found = [row for event in self.of(Trades, Replaced) for row in trade_rows(event.rows)]
         return sorted(found, key=lambda row: row[0])
 
 
 class IbkrHarness:
-    """A TWS, a feed of it, and the readers of its streams."""
+    """A fake TWS, a feed of it, and the readers of its streams."""
 
     def __init__(self, peer: IbkrPeer) -> None:
         self.peer = peer
@@ -119,7 +119,7 @@ class IbkrHarness:
         return reader
 
     async def until(self, met: Callable[[], object], what: str) -> None:
-        """Wait for something to be so, while time passes."""
+        """Wait until a condition is met while the TWS sends heartbeats."""
         async with asyncio.timeout(60):
             while not met():
                 await self.peer.advance(self.peer.now_ns)
@@ -135,7 +135,7 @@ class IbkrHarness:
 
 @asynccontextmanager
 async def open_harness() -> AsyncIterator[IbkrHarness]:
-    """A TWS at `NOW`. What is left over in the end is seen."""
+    """Start a TWS at `NOW`; at the end assert that no task or thread remains."""
     before = asyncio.all_tasks()
     threads = threading.active_count()
     peer = IbkrPeer()
@@ -156,7 +156,7 @@ async def open_harness() -> AsyncIterator[IbkrHarness]:
 
 
 def run(work: Callable[[IbkrHarness], Awaitable[None]]) -> None:
-    """Play something, in a loop of its own."""
+    """Run a test with a TWS in an event loop of its own."""
 
     async def whole() -> None:
         async with open_harness() as harness:

@@ -12,9 +12,10 @@ _SCHEMES = ("http", "ws")
 
 
 class RedirectingPeer:
-    """A peer whose requests, from the `nth` on, are answered with a redirect. Everything else is the peer's own.
+    """A peer that answers requests, from the `nth` on, with a redirect; others are passed on.
 
-    `websocket_scheme`: how the location of a redirected WebSocket is written; libraries differ in what they follow."""
+    `websocket_scheme`: scheme in the location of a redirected WebSocket; libraries differ in what they follow.
+    """
 
     def __init__(self, peer: FakePeer, status: int, nth: int, websocket_scheme: str) -> None:
         self._peer, self._status, self._nth, self._websocket_scheme = peer, status, nth, websocket_scheme
@@ -23,7 +24,7 @@ class RedirectingPeer:
         self._fronts: dict[int, int] = {}
         self._trap = 0
         self.requests = self.redirected = 0
-        #: What the host that the redirects point to was sent.
+        #: All bytes that the target of the redirects received.
         self.trapped = b""
 
     def __getattr__(self, name: str) -> Any:
@@ -31,7 +32,7 @@ class RedirectingPeer:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Where the fronts listen; places that are not reached by HTTP stay."""
+        """Return the URLs of the redirecting fronts; endpoints without HTTP are unchanged."""
         return {name: self._fronted(place) for name, place in self._peer.places.items()}
 
     def _fronted(self, place: str) -> str:
@@ -74,7 +75,7 @@ class RedirectingPeer:
         await writer.drain()
 
     async def _answer(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass one request on to the peer, or redirect it; each request comes on a connection of its own."""
+        """Pass one request on to the peer, or redirect it; each request has a connection of its own."""
         head = await reader.readuntil(b"\r\n\r\n")
         self.requests += 1
         websocket = b"upgrade: websocket" in head.lower()

@@ -32,7 +32,7 @@ from outcry.trades.reference_tables import load_reference
 SECOND = 1_000_000_000
 NOW = int(datetime(2026, 11, 18, 15, 0, tzinfo=UTC).timestamp()) * SECOND
 ES, NQ, ZN, ZC = (Contract(root, 2026, 12) for root in ("ES", "NQ", "ZN", "ZC"))
-#: Pauses and time limits are this many times shorter than in life.
+#: Factor by which pauses and time limits are shorter than in production.
 SPEEDUP = 20.0
 SECRETS = (CLIENT_SECRET, REFRESH_TOKEN, "tt-access-", "tt-quote-")
 
@@ -48,7 +48,7 @@ class FixedPeer:
 
 @dataclass
 class TastytradeHarness:
-    """A vendor, and a feed of it."""
+    """A fake vendor and the feeds of it."""
 
     peer: TastytradePeer
     feeds: list[Feed] = field(default_factory=list)
@@ -63,7 +63,7 @@ class TastytradeHarness:
 
 
 class Reader:
-    """Reads a stream beside the test."""
+    """Reads a stream concurrently with the test."""
 
     def __init__(self, feed: Feed, contract: Contract = ES, since_ns: int = NOW - 600 * SECOND) -> None:
         self.events: list[Event] = []
@@ -116,7 +116,7 @@ def run_with_vendor(
     tapes: dict[Contract, Rows] | None = None,
     seconds: float = 120,
 ) -> None:
-    """Run a test with a vendor at 15:00, and see that it leaves nothing behind."""
+    """Run a test with a vendor at 15:00 and assert that nothing remains."""
 
     @asynccontextmanager
     async def open_harness() -> AsyncIterator[TastytradeHarness]:
@@ -146,7 +146,7 @@ def run_with_vendor(
 
 
 def walk(contract: Contract, seed: int, tick_e9: int = 250_000_000, step_ns: int = 700 * MS) -> Rows:
-    """Half an hour of trades around 15:00, some alike in everything, some of them in one millisecond."""
+    """Generate half an hour of trades around 15:00, some identical, some in one millisecond."""
     chance = np.random.default_rng(seed)
     count = 1800 * SECOND // step_ns
     rows = np.zeros(count, TRADE)
@@ -173,7 +173,7 @@ def between(rows: Rows, from_ns: int, to_ns: int) -> Rows:
 
 
 async def answers(routes: dict[str, web.Response]) -> tuple[web.AppRunner, str]:
-    """A server that says these things, and where it is."""
+    """Start a server with these answers; return it and its URL."""
     app = web.Application()
 
     async def answer(request: web.Request) -> web.Response:

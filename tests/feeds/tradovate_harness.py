@@ -29,7 +29,7 @@ E = TypeVar("E", bound=Event)
 def tape(
     contract: Contract, universe: Universe, *, before_s: int = 7200, after_s: int = 600, count: int = 900
 ) -> Rows:
-    """Trades around the present, some alike in everything, some at the same instant; times are whole ms."""
+    """Generate trades around the current time in whole ms, some identical, some with equal timestamps."""
     chance = np.random.default_rng(len(contract.root) + contract.month)
     rows = np.zeros(count, TRADE)
     drawn = (
@@ -48,7 +48,7 @@ def tape(
 
 @dataclass
 class TradovateHarness:
-    """A vendor, a feed of it, and everything that was read of each contract."""
+    """A fake vendor, a feed of it, and the events read of each contract."""
 
     peer: TradovatePeer
     feed: Feed
@@ -99,7 +99,7 @@ class TradovateHarness:
 
 @asynccontextmanager
 async def open_harness(universe: Universe, **given: str) -> AsyncIterator[TradovateHarness]:
-    """A vendor with two tapes and a feed; in the end nothing is left of either."""
+    """Start a vendor with two tapes and a feed; at the end assert that nothing remains."""
     threads, tasks = threading.active_count(), len(asyncio.all_tasks())
     peer = TradovatePeer()
     tapes = {contract: tape(contract, universe) for contract in (ES, ZT)}

@@ -48,7 +48,7 @@ OWN_CLOCK = FeedCaps(
 def rows(
     *trades: tuple[int, int] | tuple[int, int, int], flags: int = 0, delay_ns: int = 0, first_id: int = 0
 ) -> Rows:
-    """Live rows of (at_ns, price in quarter points, size)."""
+    """Return live rows of (at_ns, price in quarter points, size)."""
     made = np.zeros(len(trades), LIVE_TRADE)
     for at, (at_ns, ticks, *size) in enumerate(trades):
         made[at] = (at_ns, at_ns + delay_ns, ticks * 250_000_000, size[0] if size else 1, b"N", flags, 0,
@@ -58,9 +58,9 @@ def rows(
 
 @dataclass
 class ScriptFeed:
-    """Sends its script once opened; items are events, an exception to raise, or a number of seconds to wait.
+    """Feed that sends its script when opened: events, an exception to raise, or seconds to wait.
 
-    `scripts`: one for each time it is opened, the last again and again.
+    `scripts`: one for each time it is opened; the last one repeats.
     """
 
     scripts: Sequence[Sequence[Event | Exception | float]]
@@ -96,7 +96,7 @@ class ScriptFeed:
 
 @dataclass
 class EngineHarness:
-    """An engine and what it works with."""
+    """An engine, the parts that it works with, and its reports."""
 
     installation: Installation
     engine: Engine
@@ -112,7 +112,7 @@ class EngineHarness:
 def build_harness(
     installation: Installation, registry: Registry | None = None, log: BackgroundLog | None = None
 ) -> EngineHarness:
-    """Build an engine; times between attempts are a thousand times shorter than usual."""
+    """Build an engine whose retry pauses are a thousand times shorter than in production."""
     log = log or BackgroundLog(FileLog(installation.settings.folder / "live"))
     live = LiveStore(installation.database, OutboxEntries())
     registry = registry or Registry()
@@ -143,7 +143,7 @@ def run(
     registry: Registry | None = None,
     log: BackgroundLog | None = None,
 ) -> T:
-    """Start an engine, do the work, stop it."""
+    """Start an engine, run the work, and stop the engine."""
 
     async def main() -> T:
         harness = build_harness(installation, registry, log)

@@ -42,7 +42,7 @@ DAY_NS = 24 * 60 * MINUTE
 
 
 def new_york(text: str) -> int:
-    """An instant (ns UTC) from a time in New York."""
+    """Convert a New York time to ns UTC."""
     there = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("America/New_York"))
     return int(there.timestamp()) * SECOND
 
@@ -55,7 +55,7 @@ PAST, RECORDED, BEGIN, END = (
 
 
 class Clock:
-    """The present, moved by the test."""
+    """Clock that the test moves."""
 
     def __init__(self, now_ns: int) -> None:
         self.at_ns = now_ns
@@ -65,7 +65,7 @@ class Clock:
 
 
 def market(calendar: Calendar, seed: int) -> Rows:
-    """Trades of ES around each half minute of every session from `PAST` to `END`: a walk in ticks."""
+    """Generate trades of ES around each half minute of every session from `PAST` to `END`, a random walk in ticks."""
     chance = np.random.default_rng(seed)
     first, last = (
         datetime.fromtimestamp(at // SECOND, ZoneInfo("UTC")).date() for at in (PAST, END + DAY_NS)
@@ -90,7 +90,10 @@ def market(calendar: Calendar, seed: int) -> Rows:
 
 @dataclass
 class MarketFeed:
-    """Brings the market up to the clock. reach_ns: of its history; `brought_ns`: up to where all was taken."""
+    """Feed of the market up to the clock.
+
+    `reach_ns`: length of its history; `brought_ns`: time up to which everything was read.
+    """
 
     rows: Rows
     clock: Clock
@@ -107,7 +110,7 @@ class MarketFeed:
         return [ES]
 
     def move(self) -> None:
-        """Look at the clock again."""
+        """Poll the clock."""
         self._moved.set()
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
@@ -140,14 +143,14 @@ class MarketFeed:
         return self.rows[np.searchsorted(times, from_ns) : np.searchsorted(times, to_ns)].copy()
 
 
-#: A feed by the present clock that has history of so long.
+#: Return the capabilities of a live feed with this length of history.
 def caps(reach_ns: int) -> FeedCaps:
     backfill = Backfill.TICKS if reach_ns else Backfill.NONE
     return FeedCaps(1, True, False, backfill, reach_ns, Resume.BY_TIME, False)
 
 
 def instants(calendar: Calendar) -> list[int]:
-    """When answers are compared: at each open, shortly after it, after the first hour, and within closed times."""
+    """Return the times of comparison: at each open, shortly after it, after the first hour, and within closed hours."""
     first, last = (
         datetime.fromtimestamp(at // SECOND, ZoneInfo("UTC")).date() for at in (BEGIN, END + DAY_NS)
     )
@@ -162,7 +165,7 @@ def instants(calendar: Calendar) -> list[int]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is answered at an instant: levels, context, and the keys of alerts that fired since a moment."""
+    """Return the answers at a time: levels, context, and the keys of alerts that fired since another time."""
 
     levels: dict[str, Any]
     context: dict[str, Any]
@@ -194,7 +197,7 @@ class Week:
         installation.importer.record(reading, 0, RECORDED, lambda: None)
 
     def answers(self, moment_ns: int, feed_caps: FeedCaps, at: Iterable[int]) -> dict[int, Seen]:
-        """What is answered at instants after a moment, by a feed that first connects at that moment."""
+        """Return the answers after a time by a feed that first connects at that time."""
         name = f"at {moment_ns}"
         shutil.copytree(self._folder / "base", self._folder / name)
         try:
@@ -245,13 +248,13 @@ class Week:
 
 
 def since(seen: Seen, moment_ns: int) -> Seen:
-    """The same without alerts that fired before a moment: nobody was there to be alerted."""
+    """Return the answers without alerts that fired before a time, which the later feed cannot have."""
     kept = tuple(key for key in seen.alerts if int(key.split()[0].split(":")[2]) > moment_ns // 1_000_000)
     return replace(seen, alerts=kept)
 
 
 def differing(one: Seen, other: Seen) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two answers differ, with both values."""
+    """Return the fields in which two answers differ, with both values."""
     pairs = {"alerts": (one.alerts, other.alerts)}
     for name in ("levels", "context"):
         first, second = getattr(one, name), getattr(other, name)
@@ -260,5 +263,5 @@ def differing(one: Seen, other: Seen) -> dict[str, tuple[Any, Any]]:
 
 
 def there(at_ns: int) -> str:
-    """An instant as New York writes it."""
+    """Format a time in New York."""
     return f"{datetime.fromtimestamp(at_ns // SECOND, ZoneInfo('America/New_York')):%a %Y-%m-%d %H:%M:%S}"

@@ -26,7 +26,7 @@ from outcry.market.units import NANOS_PER_HOUR, PRICE_SCALE
 FRIDAY, THURSDAY, WEDNESDAY = date(2026, 1, 2), date(2026, 1, 1), date(2025, 12, 31)
 NOTHING = CarriedLevels((), (), ())
 
-#: Every level far from every other: what merges is what a test moves.
+#: Every level far from all others, so that tests choose which ones merge.
 PRIOR = Prior(FRIDAY, poc=1000, vah=1100, val=900, high=1200, low=800, close=1050)
 OPENING = Opening(
     contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=date(2026, 1, 5),
@@ -56,12 +56,12 @@ def table(opening: Opening, profile: SessionProfile = PROFILE, *, complete: bool
         ("<=", [True, True, False]),
     ],
 )
-def test_a_bound_is_met_by_prices_beyond_it(op: Op, meets: list[bool]) -> None:
+def test_a_bound_holds_for_prices_beyond_it(op: Op, meets: list[bool]) -> None:
     condition = Condition("trade", op, 100)
     assert [condition.met(price, price) for price in (99, 100, 101)] == meets
 
 
-def test_a_bar_meets_a_bound_with_its_range() -> None:
+def test_a_bar_satisfies_a_bound_with_its_range() -> None:
     assert Condition("trade", ">", 100).met(90, 101)
     assert not Condition("trade", ">", 100).met(90, 100)
     assert Condition("trade", "<", 100).met(99, 120)
@@ -109,10 +109,10 @@ def test_a_condition_in_prices(condition: Condition, tick_e9: int, want: str) ->
     [(28146, QUARTER, "Prior low 7036.50"), (28000, QUARTER, "Prior low 7000.00"), (44000, ONE, "Prior low 44000"),
      (7104, SIXTY_FOURTH, "Prior low 111.000000")],
 )  # fmt: skip
-def test_the_level_looked_to_has_the_decimals_of_the_conditions(
+def test_the_target_level_has_the_decimals_of_the_conditions(
     price_ticks: int, tick_e9: int, want: str
 ) -> None:
-    """7036.5 is 28 146 quarters; conditions have two decimals, and so has the level they lead to."""
+    """7036.5 is 28 146 quarters; conditions have two decimals, and so has their target."""
     condition = Condition("trade", "<", price_ticks)
     assert Reference(ReferenceKind.PRIOR_LOW, price_ticks).text(tick_e9) == want
     assert want.removeprefix("Prior low ") == condition.text(tick_e9).removeprefix("trade < ")

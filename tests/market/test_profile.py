@@ -12,7 +12,7 @@ from outcry.market.profile import levels_of, point_of_control, profile_of, value
 
 
 def dense(rows: dict[int, int]) -> tuple[int, list[int]]:
-    """Published rows (price → count) as a ladder: its lowest price, and a count for every price from there up."""
+    """Return the lowest of the published rows (price → count), and a count for every price from there up."""
     low, high = min(rows), max(rows)
     return low, [rows.get(price, 0) for price in range(low, high + 1)]
 
@@ -32,7 +32,7 @@ def area(rows: dict[int, int], method: Method) -> tuple[int, int, int]:
     ("preset", "expected"),
     [("cbot_1row", "expected"), ("dalton", "two_row_full_pair"), ("quantick", "two_row_trim")],
 )
-def test_the_cbot_table_tells_the_methods_apart(shared: Path, preset: str, expected: str) -> None:
+def test_the_cbot_table_distinguishes_the_methods(shared: Path, preset: str, expected: str) -> None:
     entry = example(shared, "cbot-70pct-volume")
     want = entry["expected"] if expected == "expected" else entry["derived"][expected]
     low, counts = dense({int(price): count for price, count in entry["rows"].items()})
@@ -66,7 +66,7 @@ def test_the_trimmed_two_row_examples(shared: Path, name: str) -> None:
     assert found == tuple(entry["expected"][level] for level in ("poc", "val", "vah"))
 
 
-def test_a_far_print_across_a_gap_drags_no_edge(shared: Path) -> None:
+def test_a_far_print_across_a_gap_moves_no_edge(shared: Path) -> None:
     entry = example(shared, "quantick-gap")
     found = area({int(price): count for price, count in entry["rows"].items()}, DALTON)
     assert found[1:] == (100, 102)
@@ -128,34 +128,34 @@ def test_poc_ties(counts: list[int], poc: int) -> None:
     assert point_of_control(counts)[0] == poc
 
 
-def test_tied_rows_are_all_named() -> None:
+def test_all_tied_rows_are_reported() -> None:
     assert point_of_control([2, 5, 1, 5, 5])[1] == (1, 3, 4)
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_the_value_area_is_anchored_on_the_poc_of_the_same_method(preset: str) -> None:
-    # A peer anchors the POC and the value area on different tied rows.
+    # Another program anchors the POC and the value area on different tied rows.
     counts = [1, 6, 2, 1, 6, 1, 1, 6, 1]
     poc, val, vah, tied = levels_of(counts, PRESETS[preset])
     assert poc in tied
     assert val <= poc <= vah
 
 
-def test_zero_volume_rows_crash_nothing() -> None:
+def test_rows_without_volume() -> None:
     for preset in PRESETS.values():
         assert levels_of([0, 3, 0, 0], preset)[:3] == (1, 1, 1)
     assert value_area([0, 0, 0], 1)[:2] == (1, 1)
 
 
-def test_dva68_passes_its_share() -> None:
-    # 68 of 100 at the POC: "at least 68 %" is content with it, `dva68` must pass it and takes the 22 above.
+def test_dva68_exceeds_its_share() -> None:
+    # 68 of 100 at the POC satisfies "at least 68 %"; `dva68` must exceed it and takes the 22 above.
     counts = [10, 68, 22]
     assert value_area(counts, 1, Method("ge", percent=68))[:2] == (1, 1)
     assert value_area(counts, 1, PRESETS["dva68"]) == (1, 2, 90)
 
 
-def test_the_share_is_compared_in_whole_numbers() -> None:
-    # 7 of 10 is exactly 70 %: a product of floats would say 7.000000000000001 is wanted.
+def test_the_share_is_compared_in_integers() -> None:
+    # 7 of 10 is exactly 70 %; a product of floats would require 7.000000000000001.
     assert value_area([1, 7, 2], 1, PRESETS["cbot_1row"])[:2] == (1, 1)
 
 
@@ -163,7 +163,7 @@ def test_the_share_is_compared_in_whole_numbers() -> None:
 
 
 def session(*ranges: tuple[int, int]) -> Ladder:
-    """A ladder whose brackets trade from the first to the second number, in order; volume one a row."""
+    """Return a ladder whose brackets trade from the first to the second number, in order; volume one a row."""
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
     brackets = tuple(
         Bracket(index, bottom, top, bottom, top, index, index) for index, (bottom, top) in enumerate(ranges)
@@ -186,7 +186,7 @@ def test_the_low_mirrors_the_high() -> None:
     assert found.poor_high
 
 
-def test_a_tail_of_the_last_bracket_is_provisional() -> None:
+def test_a_tail_in_the_last_bracket_is_provisional() -> None:
     assert not profile_of(session((10, 20), (10, 15)), 2).upper_tail_provisional
     assert profile_of(session((10, 15), (10, 20)), 2).upper_tail_provisional
 
@@ -195,7 +195,7 @@ def test_interior_single_prints_are_zones_of_two_rows_between_wider_ones() -> No
     # Rows 15 and 16 belong to A alone, between two brackets below and two above; the tail at 20 to 21 is no zone.
     found = profile_of(session((10, 21), (10, 14), (17, 19)), 2)
     assert found.single_prints == ((15, 16),)
-    # one row alone is none
+    # one row alone is not a zone
     assert profile_of(session((10, 21), (10, 14), (16, 19)), 2).single_prints == ()
 
 

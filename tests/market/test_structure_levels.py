@@ -19,7 +19,7 @@ def level(price: int, day: int, **more: int) -> CarriedLevel:
     return CarriedLevel(price, date(2025, 12, day), **more)
 
 
-# -- the initial balance: 985 to 970 unless said otherwise, 15 ticks
+# -- the initial balance: 985 to 970 by default, 15 ticks
 
 
 def balanced() -> Tape:
@@ -42,7 +42,7 @@ def test_the_first_trade_beyond_the_balance_fires() -> None:
     }  # fmt: skip
 
 
-def test_the_other_side_says_that_both_are_broken() -> None:
+def test_a_break_of_the_other_side_reports_both_broken() -> None:
     tape = balanced()
     assert breaks(tape.trade(61, 990)) == [(UP, 990)]
     (alert,) = tape.trade(70, 968)
@@ -58,25 +58,25 @@ def test_the_lower_side_alone() -> None:
     assert (alert.type, alert.params["breakTicks"], alert.params["otherSideBroken"]) == (DOWN, 1, False)
 
 
-def test_once_a_side_and_session() -> None:
+def test_each_side_breaks_once_per_session() -> None:
     tape = balanced()
     assert breaks(tape.trade(61, 990)) == [(UP, 990)]
     assert [tape.trade(minute, price) for minute, price in ((62, 995), (63, 980), (64, 999))] == [[], [], []]
 
 
 @pytest.mark.parametrize(("ns", "fires"), [(-1, False), (0, True)])
-def test_the_balance_forms_until_the_hour_is_over(ns: int, fires: bool) -> None:
+def test_the_balance_forms_until_the_first_hour_ends(ns: int, fires: bool) -> None:
     assert breaks(balanced().trade(60, 990, ns)) == ([(UP, 990)] if fires else [])
 
 
-def test_a_trade_of_the_last_nanosecond_belongs_to_the_balance() -> None:
+def test_a_trade_in_the_last_nanosecond_belongs_to_the_balance() -> None:
     tape = balanced()
     tape.trade(60, 990, -1)
     assert tape.trade(60, 990) == []
     assert breaks(tape.trade(60, 991, 1)) == [(UP, 991)]
 
 
-def test_the_last_bar_of_the_hour_ends_with_it_and_breaks_nothing() -> None:
+def test_the_last_bar_of_the_hour_breaks_nothing() -> None:
     tape = Tape(opening(prior=None))
     tape.bar(1, 970, 985, 980)
     assert tape.bar(60, 980, 990, 990) == []
@@ -95,12 +95,12 @@ def test_a_bar_may_break_both_sides() -> None:
     ]
 
 
-def test_without_a_trade_in_the_first_hour_there_is_nothing_to_break() -> None:
+def test_without_a_trade_in_the_first_hour_nothing_breaks() -> None:
     tape = Tape(opening(prior=None))
     assert [tape.trade(61, 980), tape.trade(62, 2000), tape.trade(63, 1)] == [[], [], []]
 
 
-def test_a_late_trade_makes_or_moves_the_balance() -> None:
+def test_a_late_trade_creates_or_moves_the_balance() -> None:
     tape = Tape(opening(prior=None))
     tape.trade(61, 980)
     tape.ib = (985, 975)
@@ -112,10 +112,10 @@ def test_a_late_trade_makes_or_moves_the_balance() -> None:
     assert breaks(tape.trade(64, 991)) == [(UP, 991)]
     tape.ib = (1000, 975)
     tape.structure.revise_ib(tape.ib)
-    assert tape.trade(65, 1001) == []  # once a side, whatever moves
+    assert tape.trade(65, 1001) == []  # once per side, however the balance moves
 
 
-def test_a_balance_taken_back_is_none() -> None:
+def test_a_cancelled_balance_does_not_break() -> None:
     tape = balanced()
     tape.trade(61, 980)
     tape.structure.revise_ib(None)
@@ -151,7 +151,7 @@ def test_the_distance_at_the_open_is_from_either_side_and_from_the_open_of_a_fir
     assert alert.params["distanceAtOpen"] == 7
 
 
-def test_a_bar_names_the_level_and_that_it_reached_it_not_its_close() -> None:
+def test_a_bar_reports_the_level_it_reached_not_its_close() -> None:
     """Each bar closes on the near side of the level its range reached."""
     tape = Tape(opening(pocs=(level(985, 30),)))
     tape.bar(1, 970, 972, 972)
@@ -167,13 +167,13 @@ def test_a_bar_names_the_level_and_that_it_reached_it_not_its_close() -> None:
     assert [down.params[name] for name in ("level", "reached", "observed")] == [970, 967, "bar"]
 
 
-def test_a_gap_over_it_is_no_test() -> None:
+def test_a_gap_over_a_poc_does_not_test_it() -> None:
     tape = Tape(opening(pocs=(level(985, 30),)))
     assert [tape.trade(0, 984), tape.trade(1, 986), tape.trade(2, 984)] == [[], [], []]
     assert told(tape.trade(3, 985)) == [("naked-poc", 985)]
 
 
-def test_opened_at_it_tests_it() -> None:
+def test_an_open_at_a_poc_tests_it() -> None:
     (alert,) = Tape(opening(pocs=(level(985, 30),))).trade(0, 985)
     assert (alert.type, alert.params["distanceAtOpen"]) == ("naked-poc", 0)
 
@@ -185,7 +185,7 @@ def test_a_bar_tests_with_its_range(low: int, high: int, fires: bool) -> None:
     assert bool(tape.bar(2, low, high, high)) is fires
 
 
-def test_a_bar_that_skips_it_does_not_and_one_that_spans_it_does() -> None:
+def test_a_bar_that_skips_a_poc_does_not_test_it_and_one_that_spans_it_does() -> None:
     tape = Tape(opening(pocs=(level(985, 30),)))
     tape.bar(1, 986, 990, 988)
     assert tape.bar(2, 975, 984, 980) == []
@@ -198,7 +198,7 @@ def test_a_bar_that_skips_it_does_not_and_one_that_spans_it_does() -> None:
 def far(
     highs: tuple[CarriedLevel, ...] = (), lows: tuple[CarriedLevel, ...] = (), prior: Prior | None = None
 ) -> Tape:
-    """With a balance too wide to break."""
+    """Return a tape with a balance too wide to break."""
     return Tape(opening(prior, highs=highs, lows=lows), balance=(5000, -5000))
 
 
@@ -225,11 +225,11 @@ def test_one_tick_beyond_repairs(price: int, event: str, ticks: int) -> None:
     assert (alert.params["event"], alert.params["repairTicks"]) == (event, ticks)
 
 
-def test_it_is_armed_from_the_open() -> None:
+def test_a_poor_extreme_is_armed_from_the_open() -> None:
     assert told(far(highs=(level(990, 29),)).trade(0, 988)) == [("poor-high", 988)]
 
 
-def test_a_jump_over_the_tolerance_repairs_without_a_word() -> None:
+def test_a_jump_over_the_tolerance_repairs_without_an_alert() -> None:
     tape = far(highs=(level(990, 29),))
     tape.trade(0, 980)
     assert tape.trade(1, 993) == []
@@ -243,14 +243,14 @@ def revisited() -> Tape:
     return tape
 
 
-def test_beyond_while_it_rests_repairs_without_a_word() -> None:
+def test_a_trade_beyond_during_the_rest_repairs_without_an_alert() -> None:
     tape = revisited()
     assert tape.trade(2, 991) == []
     tape.trade(62, 980)
     assert tape.trade(63, 990) == []
 
 
-def test_beyond_after_the_rest_and_before_it_was_away_repairs_without_a_word() -> None:
+def test_a_trade_beyond_before_it_was_an_arm_away_repairs_without_an_alert() -> None:
     tape = revisited()
     tape.trade(62, 989)
     assert tape.trade(63, 991) == []
@@ -258,14 +258,14 @@ def test_beyond_after_the_rest_and_before_it_was_away_repairs_without_a_word() -
     assert tape.trade(65, 990) == []
 
 
-def test_at_it_while_it_rests_does_not_repair() -> None:
+def test_a_trade_at_the_level_during_the_rest_does_not_repair() -> None:
     tape = revisited()
     tape.trade(2, 990)
     tape.trade(62, 980)
     assert told(tape.trade(63, 990)) == [("poor-high", 990)]
 
 
-def test_it_arms_again_after_an_hour_and_arm_away() -> None:
+def test_it_arms_again_after_an_hour_and_an_arm_away() -> None:
     tape = revisited()
     tape.trade(61, 980, -1)  # a nanosecond too early
     assert tape.trade(61, 990) == []
@@ -275,25 +275,25 @@ def test_it_arms_again_after_an_hour_and_arm_away() -> None:
     assert told(tape.trade(65, 990)) == [("poor-high", 990)]
 
 
-def test_at_an_hour_sharp_being_away_arms() -> None:
+def test_an_arm_away_at_exactly_one_hour_arms() -> None:
     tape = revisited()
     tape.trade(61, 982)
     assert told(tape.trade(61, 988, 1)) == [("poor-high", 988)]
 
 
-def test_a_repaired_level_is_done() -> None:
+def test_a_repaired_level_fires_no_more() -> None:
     tape = far(highs=(level(990, 29),))
     assert told(tape.trade(0, 991)) == [("poor-high", 991)]
     tape.trade(100, 970)
     assert [tape.trade(101, 990), tape.trade(102, 999)] == [[], []]
 
 
-def test_a_poor_low_mirrors() -> None:
+def test_a_poor_low_mirrors_a_poor_high() -> None:
     tape = far(lows=(level(970, 29),))
     tape.trade(0, 980)
     assert tape.trade(1, 973) == []
     assert told(tape.trade(2, 972)) == [("poor-low", 972)]
-    assert tape.trade(3, 969) == []  # repaired at rest
+    assert tape.trade(3, 969) == []  # repaired during the rest
     other = far(lows=(level(970, 29),))
     (alert,) = other.trade(0, 968)
     assert (alert.params["event"], alert.params["repairTicks"]) == ("repaired", 2)
@@ -309,7 +309,7 @@ def test_a_bar_repairs_with_its_range() -> None:
 
 
 @pytest.mark.parametrize(("high", "reached"), [(988, 988), (990, 990)])
-def test_a_revisit_by_a_bar_names_its_price_nearest_to_the_level(high: int, reached: int) -> None:
+def test_a_revisit_by_a_bar_reports_its_price_nearest_to_the_level(high: int, reached: int) -> None:
     (alert,) = far(highs=(level(990, 29),)).bar(1, 980, high, 982)
     assert [alert.params[name] for name in ("event", "level", "reached")] == ["revisit", 990, reached]
 
@@ -326,7 +326,7 @@ def test_a_bar_arms_again_with_its_close() -> None:
 @pytest.mark.parametrize(
     ("prior", "away"), [(None, 8), (PRIOR, 8), (Prior(PRIOR.trade_date, 1050, 1100, 900, 1, 1, 1), 20)]
 )
-def test_how_far_away_follows_prior_value(prior: Prior | None, away: int) -> None:
+def test_the_arm_depends_on_prior_value(prior: Prior | None, away: int) -> None:
     """200 ticks of value: 20."""
     for price, fires in ((980 - away + 1, False), (980 - away, True)):
         tape = far((level(980, 29),), prior=prior)
@@ -335,7 +335,7 @@ def test_how_far_away_follows_prior_value(prior: Prior | None, away: int) -> Non
         assert bool([one for one in tape.trade(62, 979) if one.type == "poor-high"]) is fires
 
 
-def test_each_level_is_its_own() -> None:
+def test_levels_are_independent() -> None:
     tape = far((level(988, 30), level(985, 29)))
     tape.trade(0, 970)
     assert [alert.ref for alert in tape.trade(1, 984)] == ["2025-12-29"]

@@ -15,7 +15,7 @@ def level(price: int, day: int) -> CarriedLevel:
 
 
 def crowded() -> Tape:
-    """At VAH 1000: naked POCs and poor highs, given newest first; the balance ends at 990."""
+    """Return a tape with naked POCs and poor highs at VAH 1000, given newest first; the balance ends at 990."""
     tape = Tape(
         opening(
             pocs=(level(1001, 31), level(1000, 24)),
@@ -28,7 +28,7 @@ def crowded() -> Tape:
     return tape
 
 
-def test_what_one_event_fires_comes_in_order() -> None:
+def test_alerts_of_one_event_are_ordered() -> None:
     """Types as rules §6 orders them, and within a type by date; each type counts its own milliseconds."""
     found = crowded().bar(61, 985, 1003, 1003)
     assert [(alert.type.value, alert.ref) for alert in found] == [
@@ -44,7 +44,7 @@ def test_what_one_event_fires_comes_in_order() -> None:
     assert {alert.bracket for alert in found} == {2}
 
 
-def test_a_key_is_never_used_twice_nor_goes_back() -> None:
+def test_keys_are_unique_and_ascending() -> None:
     """Three naked POCs at one price take milliseconds 0, 1, 2; a fourth one microsecond later takes 3, not 0."""
     tape = Tape(opening(pocs=(level(985, 1), level(985, 2), level(985, 3), level(986, 4))))
     tape.trade(0, 980)
@@ -53,7 +53,7 @@ def test_a_key_is_never_used_twice_nor_goes_back() -> None:
     assert [alert.key_ms - at(1) // 1_000_000 for alert in [*first, last]] == [0, 1, 2, 3]
 
 
-def test_a_reject_comes_before_an_acceptance_of_the_same_instant() -> None:
+def test_a_reject_precedes_an_acceptance_of_the_same_time() -> None:
     """Above VAH at minute 40, below VAL at the close of brackets 0 and 1: bar first, then bracket."""
     tape = Tape()
     tape.trade(0, 980)
@@ -64,7 +64,7 @@ def test_a_reject_comes_before_an_acceptance_of_the_same_instant() -> None:
     assert told(tape.bracket(1, 950)) == [("va-accept-below", 950)]
 
 
-def test_without_a_prior_session_only_the_balance_speaks() -> None:
+def test_without_a_prior_session_only_the_balance_fires() -> None:
     tape = Tape(opening(prior=None))
     tape.trade(0, 990)
     tape.trade(1, 1000)
@@ -74,10 +74,10 @@ def test_without_a_prior_session_only_the_balance_speaks() -> None:
     assert told(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
 
 
-# -- silence
+# -- muting
 
 
-def test_in_silence_everything_latches_and_nothing_is_said() -> None:
+def test_muted_machines_latch_and_fire_nothing() -> None:
     tape = Tape()
     tape.structure.silence(on=True)
     tape.trade(0, 990)
@@ -88,7 +88,7 @@ def test_in_silence_everything_latches_and_nothing_is_said() -> None:
     assert told(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
 
 
-def test_what_fired_in_silence_counts() -> None:
+def test_alerts_while_muted_count() -> None:
     tape = Tape()
     tape.structure.silence(on=True)
     for minute in (0, 20):
@@ -102,8 +102,8 @@ def test_what_fired_in_silence_counts() -> None:
     assert found == [("va-test-high", 1000)]
 
 
-def test_keys_are_those_of_a_run_that_was_never_silent() -> None:
-    """The first POC is tested in silence in the same millisecond as the second."""
+def test_keys_equal_those_of_a_run_that_was_never_muted() -> None:
+    """The first POC is tested while muted, in the same millisecond as the second."""
     tape = Tape(opening(pocs=(level(985, 1), level(986, 2))))
     tape.structure.silence(on=True)
     tape.trade(0, 980)
@@ -121,7 +121,7 @@ def test_before_the_first_observation_nothing_is_quiet() -> None:
     assert quiet.low >= quiet.high - 1 or quiet.until_ns <= OPEN_NS
 
 
-def test_the_band_lies_between_what_is_waited_for() -> None:
+def test_the_band_lies_between_the_nearest_conditions() -> None:
     """At 980: tests armed at 1000 and 960 (from 998 and 962), nothing else nearer; the balance forms for an hour."""
     tape = Tape()
     tape.trade(0, 980)
@@ -146,7 +146,7 @@ def test_the_band_ends_when_a_rest_ends() -> None:
     assert tape.structure.quiet() == QuietBand(992, 1002, at(60))  # waits for 8 away
 
 
-def test_with_nothing_to_wait_for_all_is_quiet() -> None:
+def test_without_pending_conditions_all_prices_are_quiet() -> None:
     tape = Tape(opening(prior=None))
     assert tape.structure.quiet() == QuietBand(-BEYOND_TICKS, BEYOND_TICKS, at(60))
     tape.trade(61, 980)
@@ -156,7 +156,7 @@ def test_with_nothing_to_wait_for_all_is_quiet() -> None:
 # -- dumps
 
 
-def test_a_dump_is_plain_and_holds_everything() -> None:
+def test_a_dump_is_plain_data_and_complete() -> None:
     tape = crowded()
     tape.bar(61, 985, 1003, 1003)
     tape.structure.silence(on=True)
@@ -176,5 +176,5 @@ def test_a_dump_is_plain_and_holds_everything() -> None:
     assert again.dump() != kept
 
 
-def test_a_new_structure_dumps_alike() -> None:
+def test_a_new_structure_has_an_equal_dump() -> None:
     assert SessionAlerts(opening()).dump() == SessionAlerts(opening()).dump()

@@ -12,7 +12,7 @@ FAMILIES = [va_test, va_reject, va_accept, ib_break, naked_poc, poor]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_every_pair_has_its_place(family: ModuleType) -> None:
+def test_every_pair_is_in_the_table_or_named_as_impossible(family: ModuleType) -> None:
     pairs = set(product(family.Phase, family.Sign))
     assert set(family.TRANSITIONS) | family.NEVER == pairs
     assert set(family.TRANSITIONS) & family.NEVER == set()
@@ -20,7 +20,7 @@ def test_every_pair_has_its_place(family: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_every_phase_is_reached_from_the_first(family: ModuleType) -> None:
+def test_every_phase_is_reachable_from_the_first(family: ModuleType) -> None:
     reached = {next(iter(family.Phase))}
     for _ in family.Phase:
         reached |= {to for (of, _), to in family.TRANSITIONS.items() if of in reached}
@@ -28,7 +28,7 @@ def test_every_phase_is_reached_from_the_first(family: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_what_cannot_happen_raises(family: ModuleType) -> None:
+def test_an_impossible_pair_raises(family: ModuleType) -> None:
     for phase, sign in family.NEVER:
         with pytest.raises(MissingTransition, match=phase.value):
             move(family.TRANSITIONS, phase, sign)

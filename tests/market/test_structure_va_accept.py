@@ -1,4 +1,4 @@
-"""`va-accept-*`, worked by hand: two brackets, one after the other, closing at 1001 or more (959 or less)."""
+"""`va-accept-*`, worked by hand: two consecutive brackets that close at 1001 or more (959 or less)."""
 
 import pytest
 from tests.market.structure_tape import Tape, at, told
@@ -29,7 +29,7 @@ def test_two_closes_beyond_fire() -> None:
     }  # fmt: skip
 
 
-def test_the_lower_edge_mirrors() -> None:
+def test_the_lower_edge_mirrors_the_upper() -> None:
     tape = Tape()
     tape.bracket(0, 980)
     tape.bracket(1, 959)
@@ -38,7 +38,7 @@ def test_the_lower_edge_mirrors() -> None:
 
 
 @pytest.mark.parametrize("between", [1000, 980, None, 950])
-def test_what_comes_between_breaks_the_pair(between: int | None) -> None:
+def test_a_bracket_between_breaks_the_pair(between: int | None) -> None:
     assert closes(1001, between, 1001) == [[], [], []]
     assert closes(1001, between, 1001, 1001)[3] == [(ABOVE, 1001)]
 
@@ -48,19 +48,19 @@ def test_a_close_at_the_edge_is_inside() -> None:
     assert closes(960, 960) == [[], []]
 
 
-def test_brackets_never_told_of_come_between_too() -> None:
+def test_omitted_brackets_break_the_pair_too() -> None:
     tape = Tape()
     tape.bracket(0, 1001)
     assert tape.bracket(2, 1001) == []
     assert told(tape.bracket(3, 1001)) == [(ABOVE, 1001)]
 
 
-def test_again_only_after_a_bracket_closed_back_inside() -> None:
+def test_another_acceptance_needs_a_close_back_inside() -> None:
     assert closes(1001, 1001, 1001, 1001, None, 1001, 1001) == [[], [(ABOVE, 1001)], [], [], [], [], []]
     assert closes(1001, 1001, 1000, 1001, 1002) == [[], [(ABOVE, 1001)], [], [], [(ABOVE, 1002)]]
 
 
-def test_twice_a_session_and_side() -> None:
+def test_at_most_two_per_session_and_side() -> None:
     found = closes(1001, 1001, 990, 1001, 1001, 990, 1001, 1001, 990, 959, 959)
     assert [bool(one) for one in found] == [
         False, True, False, False, True, False, False, False, False, False, True,
@@ -68,11 +68,11 @@ def test_twice_a_session_and_side() -> None:
     assert found[-1] == [(BELOW, 959)]
 
 
-def test_after_two_nothing_is_told_whatever_closes() -> None:
+def test_after_two_acceptances_nothing_fires() -> None:
     assert closes(1001, 1001, 990, 1001, 1001, None, 1001, 1001, 990, 1001, 1001)[5:] == [[]] * 6
 
 
-def test_a_session_opened_above_is_accepted_at_the_close_of_its_second_bracket() -> None:
+def test_a_session_that_opens_above_is_accepted_at_the_close_of_its_second_bracket() -> None:
     tape = Tape()
     tape.trade(0, 1010)
     tape.bracket(0, 1012)

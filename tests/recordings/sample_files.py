@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: 2024-01-02 14:30:00 UTC, the opening of New York's day.
+#: 2024-01-02 14:30:00 UTC, the regular open in New York.
 OPENING = int(datetime(2024, 1, 2, 14, 30, tzinfo=UTC).timestamp())
 SIERRA_EPOCH_US = 2_209_161_600_000_000
 FIRST_PART, LAST_PART = -1.99900095e37, -1.99900197e37
@@ -48,7 +48,7 @@ def scid(*records: bytes, record_size: int = 40, header_size: int = 56) -> bytes
 
 
 def scid_ticks(prices: list[float], start_us: int = OPENING * 1_000_000) -> bytes:
-    """One tick a second, of 1 lot, bought."""
+    """Return one tick per second, of 1 lot, bought."""
     return scid(
         *(scid_record(start_us + i * 1_000_000, (0.0, p, p, p), (1, 1, 0, 1)) for i, p in enumerate(prices))
     )
@@ -70,7 +70,7 @@ def lean_zip(path: Path, members: dict[str, str]) -> Path:
 
 
 def all_kinds(folder: Path) -> list[Path]:
-    """One file of each kind."""
+    """Write one file of each kind."""
     folder = folder / "kinds"
     folder.mkdir(exist_ok=True)
     texts = {

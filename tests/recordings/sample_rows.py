@@ -18,13 +18,13 @@ MINUTE = 60 * SECOND
 
 
 def utc(text: str) -> int:
-    """`2024-01-02 14:30:00` as ns."""
+    """Convert a UTC time such as `2024-01-02 14:30:00` to ns."""
     at = datetime.fromisoformat(text).replace(tzinfo=UTC)
     return int(at.timestamp()) * SECOND + at.microsecond * 1000
 
 
 def trades(*rows: tuple[int, float, int]) -> np.ndarray:
-    """Rows of time, price and size; bought, numbered by their place."""
+    """Return rows of time, price and size; bought, numbered by index."""
     made = np.zeros(len(rows), TRADE)
     for number, (at, price, size) in enumerate(rows):
         made[number] = (at, round(price * 1e9), size, b"B", 255, number)
@@ -32,7 +32,7 @@ def trades(*rows: tuple[int, float, int]) -> np.ndarray:
 
 
 def bars(*rows: tuple[int, float, int]) -> np.ndarray:
-    """Bars of one price: start, price, volume."""
+    """Return bars of one price: start, price, volume."""
     made = np.zeros(len(rows), BAR)
     for number, (at, price, volume) in enumerate(rows):
         made[number] = (at, *[round(price * 1e9)] * 4, volume)
@@ -40,7 +40,7 @@ def bars(*rows: tuple[int, float, int]) -> np.ndarray:
 
 
 class Made:
-    """A file that was never one: batches in the order given."""
+    """Recording in memory: batches in the order given."""
 
     format = "made"
     bytes_total = bytes_read = 1
@@ -55,7 +55,7 @@ class Made:
 
 
 def flat(events: Iterable[Event]) -> list[object]:
-    """Events with every row by itself, so that it does not matter how they were batched."""
+    """Return events with each row separate, so that results do not depend on batches."""
     said: list[object] = []
     for event in events:
         if isinstance(event, Trades | Bars):
@@ -66,7 +66,7 @@ def flat(events: Iterable[Event]) -> list[object]:
 
 
 def rows_of(events: Iterable[Event]) -> np.ndarray:
-    """All rows of one kind."""
+    """Return all rows of one kind."""
     return np.concatenate([event.rows for event in events if isinstance(event, Trades | Bars)])
 
 
