@@ -152,7 +152,7 @@ CAUGHT_UP = CaughtUp(NOW_NS, Quality.TICKS)
 STANDS = Status(subscribed=True, code="subscribed")
 
 
-def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_whole_again(
+def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
     tmp_path: Path,
 ) -> None:
     """Two equal trades before the break are two; after it the feed repeats the last two seconds of them, and has one
@@ -262,7 +262,7 @@ def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -
     played(tmp_path, {"mine": feed}, test)
 
 
-def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path: Path) -> None:
+def test_a_feed_that_the_service_runs_itself_is_refused_and_spooled(tmp_path: Path) -> None:
     feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:

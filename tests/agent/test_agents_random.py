@@ -231,7 +231,7 @@ def volume(harness: EngineHarness) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whoever_follows_and_dies_each_trade_counts_once(
+def test_each_trade_counts_once_whichever_process_dies(
     small_batch_installation: Installation, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

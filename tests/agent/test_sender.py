@@ -114,7 +114,7 @@ def test_nothing_but_an_answer_is_one(said: bytes) -> None:
 
 
 @pytest.mark.parametrize("asked", ["-5", "1e300", '"soon"', "null", "NaN", "{}", "86400000"])
-def test_nobody_is_made_to_wait_for_ever(asked: str) -> None:
+def test_every_request_has_a_time_limit(asked: str) -> None:
     said = f'{{"code":"rate_limited","message":"no","request_id":"1","retry_after_ms":{asked}}}'
     with answering(answer(said.encode(), "429 Too Many")) as (port, _):
         sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
@@ -124,7 +124,7 @@ def test_nobody_is_made_to_wait_for_ever(asked: str) -> None:
     assert 0 <= wait_s <= LONGEST_PAUSE_S
 
 
-def test_a_refusal_is_told_as_one() -> None:
+def test_a_refusal_is_reported_as_a_refusal() -> None:
     said = b'{"code":"forbidden","message":"no","request_id":"1"}'
     with answering(answer(said, "403 Forbidden")) as (port, _):
         sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
@@ -151,7 +151,7 @@ def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not()
     assert {"quota", "disk_reserve"} <= set(WORDS)
 
 
-def test_a_service_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:
+def test_a_service_without_a_valid_certificate_receives_nothing(tmp_path: Path) -> None:
     """Not the key either; with its certificate trusted it is."""
     made = certificate(tmp_path)
     with answering(answer(b'{"next": 1}'), made.server) as (port, heard):

@@ -152,7 +152,7 @@ def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage:
     drained(queue)
 
 
-def test_what_a_service_may_have_had_when_it_died_the_next_is_told_it_may_know(stage: Stage) -> None:
+def test_the_next_service_learns_which_events_the_dead_one_may_have_had(stage: Stage) -> None:
     """The first of two services that die one after the other has taken all; the second is sent what it has forgotten
     and one trade more, and is not heard of again: the third may find that trade in the log."""
     _, queue = stage.start()
@@ -244,7 +244,9 @@ def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
     assert queue.latest_ns == START_NS + 999 * SECOND
 
 
-def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_spool_drops_the_oldest_and_reports_a_gap(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
     in it and the last word on history; after another start as well, until the service has it."""
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)

@@ -68,7 +68,7 @@ def test_alerts_of_a_feed_only_for_those_who_see_it() -> None:
         assert asked.alerts(Scope(3, ()), None, NOW_NS).answer.count == 0
 
 
-def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_before() -> None:
+def test_a_feed_connected_later_is_visible_to_its_owner_only() -> None:
     """Ann and Cid saw the same feeds, and had one list. Then Ann connects her own: it is hers alone."""
     registry = Registry()
     Shown(registry)
@@ -143,7 +143,7 @@ def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
     assert again.answer.updated_at == "2026-01-06T20:15:01.000Z"
 
 
-def test_lists_kept_for_feeds_that_are_gone_are_let_go() -> None:
+def test_cached_lists_of_removed_feeds_are_dropped() -> None:
     registry = Registry()
     asked = query(registry)
     for user in range(1, 20):

@@ -87,7 +87,7 @@ def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(
     assert levels(installation, GRANTED, now_ns=end).as_of == "2024-07-02"
 
 
-def test_an_answer_under_embargo_says_when_it_goes_stale(installation: Installation, ticks: Write) -> None:
+def test_an_answer_under_embargo_has_an_expiry(installation: Installation, ticks: Write) -> None:
     put(installation, ticks("20240701", *session(5490)))
     put(installation, ticks("20240702", *session(5500)))
     now_ns = CLOSE_NS + 3 * HOUR  # 2 July 23:15 UTC; midnight comes before the embargo's end
@@ -98,7 +98,7 @@ def test_an_answer_under_embargo_says_when_it_goes_stale(installation: Installat
     assert later.fresh_until_ns == CLOSE_NS + EXCHANGE_EMBARGO_NS
 
 
-def test_ones_own_recordings_need_no_grant_and_no_embargo_and_are_nobody_elses(
+def test_a_users_recordings_need_no_grant_and_are_visible_to_that_user_only(
     installation: Installation, ticks: Write
 ) -> None:
     put(installation, ticks("20240702", *session(5500)), owner=7)

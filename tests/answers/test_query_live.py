@@ -123,7 +123,7 @@ def test_a_live_answer_needs_no_completed_session() -> None:
     assert levels(query(registry, MemorySessions()), ANN).live
 
 
-def test_409_says_why_the_feed_does_not_answer() -> None:
+def test_409_contains_the_reason_why_the_feed_does_not_answer() -> None:
     registry = Registry()
     Shown(registry).stop("catching_up")
     asked = query(registry, MemorySessions())
@@ -215,7 +215,7 @@ def test_unknown_names_stay_unknown() -> None:
         levels(query(registry), ANN, "ZZZ")
 
 
-def test_an_answer_says_when_its_name_may_mean_another_contract() -> None:
+def test_an_answer_has_the_time_when_its_symbol_may_roll() -> None:
     registry = Registry()
     Shown(registry)
     assert query(registry).levels(ANN, "ES", NOW_NS).fresh_until_ns == MIDNIGHT_NS
@@ -374,7 +374,7 @@ def test_an_overnight_session_has_no_kind_of_day_and_its_own_range() -> None:
     assert (found.overnight.high, found.overnight.low) == (6913.25, 6909.5)
 
 
-def test_context_of_a_session_of_bars_says_so() -> None:
+def test_context_of_a_session_of_bars_has_that_quality() -> None:
     registry = Registry()
     Shown(registry, view=replace(VIEW, ladder=replace(VIEW.ladder, source="bars")))
     found = query(registry).context(ANN, "ES", NOW_NS).answer
@@ -382,7 +382,7 @@ def test_context_of_a_session_of_bars_says_so() -> None:
 
 
 @pytest.mark.parametrize("reason", ["stale_link", "catching_up", "closed", "no_trades", "a_new_code"])
-def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
+def test_a_delayed_context_contains_the_reason_why_it_is_not_live(reason: str) -> None:
     registry = Registry()
     Shown(registry).stop(reason)
     found = query(registry).context(ANN, "ES", NOW_NS).answer
@@ -400,7 +400,7 @@ def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
     assert mine.state == "no_connection", "of a feed he may not see he learns nothing"
 
 
-def test_ones_own_feed_says_why_before_the_shared_one_and_a_back_month_last() -> None:
+def test_reasons_of_the_users_feed_precede_the_shared_one_and_a_back_month() -> None:
     registry = Registry()
     back = replace(VIEW, opening=replace(OPENING, front=False))
     Shown(registry, owner=1, feed="hers", contract=ESM26, view=back)
@@ -412,7 +412,7 @@ def test_ones_own_feed_says_why_before_the_shared_one_and_a_back_month_last() ->
     assert asked.context(ANN, "ES", NOW_NS).answer.state == "stale_link"
 
 
-def test_a_completed_session_of_the_simulator_is_invented() -> None:
+def test_a_completed_session_of_the_simulator_is_marked_as_invented() -> None:
     asked = query(Registry(), MemorySessions(0, source="simulator"))
     assert asked.context(ANN, "ES", NOW_NS).answer.invented
 

@@ -90,7 +90,7 @@ def test_what_is_no_service_is_unreachable(status: int, body: bytes) -> None:
         Client(url, "a key").levels("ES")
 
 
-def test_nobody_there() -> None:
+def test_an_unavailable_service() -> None:
     with pytest.raises(Unreachable):
         Client("http://127.0.0.1:1", "a key", timeout_s=1).levels("ES")
 

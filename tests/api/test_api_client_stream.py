@@ -191,7 +191,7 @@ def test_at_the_start_anything_wrong_is_said_at_once(waits: list[float], turn: A
     assert waits == []
 
 
-def test_nobody_there() -> None:
+def test_an_unavailable_service() -> None:
     with pytest.raises(Unreachable):
         take(Client("http://127.0.0.1:1", "a key").stream(), 1)
 

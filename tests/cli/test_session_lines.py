@@ -37,7 +37,7 @@ def test_the_same_instant_in_another_offset(capsys: pytest.CaptureFixture[str]) 
     assert first.startswith("2024-03-11\teth\t2024-03-08T16:15:00-05:00\t2024-03-11T09:30:00-04:00\t")
 
 
-def test_while_closed_it_says_what_comes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_while_closed_the_next_session_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert session_at("ES", "2025-11-29T10:00:00Z") == 1
     out, err = capsys.readouterr()
     assert not out
@@ -105,7 +105,7 @@ def test_overrides_and_variants_of_the_service_count(
     assert (index[3], index[6]) == ("2026-11-18T16:00:00-05:00", "full")
 
 
-def test_in_a_daily_break_it_says_when_trading_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_daily_break_the_resumption_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """ES pauses from 17:00 to 18:00 in New York: its overnight of the 4th, which began at 16:15, goes on at 18:00."""
     assert session_at("ES", "2026-11-03T17:30:00-05:00") == 1
     out, err = capsys.readouterr()

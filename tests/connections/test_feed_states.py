@@ -142,7 +142,7 @@ def test_a_new_key_has_nothing_or_the_latest_completed_session_whatever_its_tier
     run(tmp_path, work)
 
 
-def test_a_broker_connected_makes_the_same_key_live_and_nobody_elses(tmp_path: Path) -> None:
+def test_a_broker_connection_makes_only_the_owners_key_live(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         operators_session(harness, MONDAY)
         key, bobs = Key(harness, "ann@example.com"), Key(harness, "bob@example.com", "admin")

@@ -149,7 +149,7 @@ def test_what_an_agent_pushes_under_a_brokers_name_stays_shown(tmp_path: Path) -
     run(tmp_path, work)
 
 
-def test_an_ended_connection_leaves_nothing_shown_and_in_time_nothing_kept(tmp_path: Path) -> None:
+def test_an_ended_connection_disappears_and_its_streams_are_released_later(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         harness.connect()
         await harness.until_phase(LIVE)

@@ -196,7 +196,7 @@ def test_rewrapping_that_was_interrupted_goes_on_where_it_was() -> None:
     assert {entries.kid for _, entries in store.kept.values()} == {"k2"}
 
 
-def test_entries_renewed_meanwhile_stay_the_renewed_ones_and_broken_ones_stop_nobody() -> None:
+def test_credentials_changed_during_a_rotation_stay_and_damaged_ones_do_not_stop_it() -> None:
     store = shelf(vault(k1=K1), 4)
     both = vault(k2=K2, k1=K1)
     renewed = sealed(both, replace(ROW, id=2), version=2)

@@ -610,7 +610,7 @@ def test_a_fault_that_ends_a_session_is_told_by_its_code(
     run(work())
 
 
-def test_what_cannot_be_read_ends_the_connection(universe: Universe) -> None:
+def test_unreadable_data_ends_the_connection(universe: Universe) -> None:
     async def work() -> None:
         async with open_harness(universe) as harness:
             reading = harness.read(ES, NOW_NS - HOUR)
@@ -624,7 +624,7 @@ def test_what_cannot_be_read_ends_the_connection(universe: Universe) -> None:
     run(work())
 
 
-def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
+def test_a_reader_that_stalls_is_dropped_and_others_continue(
     universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 300)

@@ -95,7 +95,7 @@ async def refusal(pushing: Awaitable[int]) -> str:
     return str(caught.value.details["reason"])
 
 
-def test_events_come_in_order_and_are_acknowledged_once_the_reader_is_through() -> None:
+def test_events_are_ordered_and_acknowledged_after_the_reader_processed_them() -> None:
     async def test() -> None:
         service, seen = feeds()
         one = asyncio.create_task(
@@ -127,7 +127,7 @@ def test_events_come_in_order_and_are_acknowledged_once_the_reader_is_through() 
     run(test)
 
 
-def test_a_push_waits_for_its_reader_and_says_how_far_it_came() -> None:
+def test_a_push_waits_for_its_reader_and_returns_its_position() -> None:
     """Nobody reads: after the wait nothing is taken, and more is not queued than one push."""
 
     async def test() -> None:
@@ -147,7 +147,7 @@ def test_a_push_waits_for_its_reader_and_says_how_far_it_came() -> None:
     run(test)
 
 
-def test_repeats_are_recognised_however_they_are_cut_and_holes_are_refused() -> None:
+def test_repeats_of_any_length_are_recognised_and_gaps_refused() -> None:
     async def test() -> None:
         service, seen = feeds()
         got: list[Event] = []
@@ -169,7 +169,7 @@ def test_repeats_are_recognised_however_they_are_cut_and_holes_are_refused() -> 
     run(test)
 
 
-def test_one_push_of_a_contract_at_a_time_and_others_beside_it() -> None:
+def test_one_push_per_contract_at_a_time_and_contracts_concurrently() -> None:
     async def test() -> None:
         service, seen = feeds()
         first = asyncio.create_task(service.take(1, "replay", push(0, trades(1))))
@@ -185,7 +185,7 @@ def test_one_push_of_a_contract_at_a_time_and_others_beside_it() -> None:
     run(test)
 
 
-def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
+def test_an_idle_link_is_lost_and_resumes_at_its_position() -> None:
     """The reader comes back with a cursor while the link is silent: it is told nothing, not even that history is
     complete, until there is a push. Then it is told the last seconds again, for it knows rows that are alike by their
     count, and that history is complete up to where it was: another run may have brought more."""
@@ -214,7 +214,7 @@ def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
     run(test)
 
 
-def test_silence_is_counted_from_the_last_word_and_not_from_when_a_reader_comes(
+def test_idle_time_counts_from_the_last_push_not_from_the_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reader comes 1.5 s after the last word, of 2 s that a link may be silent: it is lost 0.5 s later."""
@@ -234,7 +234,7 @@ def test_silence_is_counted_from_the_last_word_and_not_from_when_a_reader_comes(
     run(test)
 
 
-def test_of_a_silent_link_nothing_untaken_is_handed_out_and_a_word_without_events_wakes_it() -> None:
+def test_an_idle_link_yields_nothing_until_an_empty_push() -> None:
     """Nobody read when trade 1 was pushed. A reader that comes after the silence gets it with the next word."""
 
     async def test() -> None:
@@ -252,7 +252,7 @@ def test_of_a_silent_link_nothing_untaken_is_handed_out_and_a_word_without_event
     run(test)
 
 
-def test_a_run_that_has_ended_is_read_to_its_end_however_long_ago_that_was() -> None:
+def test_an_ended_run_is_read_to_its_end_after_any_time() -> None:
     async def test() -> None:
         service, seen = feeds()
         await service.take(1, "replay", push(0, trades(1), Ended(START_NS + SECOND)))  # waits 0.3 s
@@ -263,7 +263,7 @@ def test_a_run_that_has_ended_is_read_to_its_end_however_long_ago_that_was() -> 
     run(test)
 
 
-def test_a_reader_that_waits_for_a_silent_link_is_told_when_it_is_given_up_or_closed() -> None:
+def test_a_reader_of_an_idle_link_ends_when_the_run_is_dropped_or_closed() -> None:
     """Given up 1 s after the last word."""
 
     async def test() -> None:
@@ -283,7 +283,7 @@ def test_a_reader_that_waits_for_a_silent_link_is_told_when_it_is_given_up_or_cl
     run(test)
 
 
-def test_what_was_handed_out_and_lost_comes_again_with_the_seconds_before_it() -> None:
+def test_an_event_lost_by_its_reader_is_repeated_with_the_seconds_before_it() -> None:
     """The reader broke while it had the second event: it is given again, after the trades of the last five seconds
     from its cursor on, and only then is history said to be complete. Trades 1 to 9; the cursor is at 7."""
 
@@ -311,7 +311,7 @@ def test_what_was_handed_out_and_lost_comes_again_with_the_seconds_before_it() -
     run(test)
 
 
-def test_a_service_that_forgot_the_run_takes_it_from_where_the_pusher_begins() -> None:
+def test_a_restarted_service_accepts_the_run_at_the_pushers_position() -> None:
     """Events 5 and 6 are sent again, 7 is new: history is complete before 7."""
 
     async def test() -> None:
@@ -331,7 +331,7 @@ def test_a_service_that_forgot_the_run_takes_it_from_where_the_pusher_begins() -
     run(test)
 
 
-def test_a_run_with_nothing_to_repeat_is_caught_up_where_it_was() -> None:
+def test_a_run_with_nothing_to_repeat_is_caught_up_at_its_position() -> None:
     """A pusher all of whose events were taken, and none is recent (bars, a quiet market), begins where it left off with
     a service that forgot it: nothing may be known already, and it is as caught up as it was."""
 
@@ -349,7 +349,7 @@ def test_a_run_with_nothing_to_repeat_is_caught_up_where_it_was() -> None:
     run(test)
 
 
-def test_rows_before_the_cursor_are_left_out() -> None:
+def test_rows_before_the_cursor_are_omitted() -> None:
     async def test() -> None:
         service, seen = feeds()
         pending = asyncio.create_task(service.take(1, "replay", push(0, trades(1, 2), trades(3, 4, 5))))
@@ -363,7 +363,7 @@ def test_rows_before_the_cursor_are_left_out() -> None:
     run(test)
 
 
-def test_another_run_waits_until_the_first_is_through_or_silent() -> None:
+def test_another_run_waits_until_the_first_is_finished_or_idle() -> None:
     async def test() -> None:
         service, seen = feeds()
         await service.take(1, "replay", push(0))
@@ -386,7 +386,7 @@ def test_another_run_waits_until_the_first_is_through_or_silent() -> None:
     run(test)
 
 
-def test_a_run_nothing_is_heard_of_is_given_up_and_may_begin_again() -> None:
+def test_an_idle_run_is_dropped_and_may_begin_again() -> None:
     async def test() -> None:
         service, seen = feeds()
         await service.take(1, "replay", push(0))
@@ -420,7 +420,7 @@ def test_closing_ends_streams_and_pushes() -> None:
     run(test)
 
 
-def test_the_newest_reader_reads() -> None:
+def test_the_newest_reader_replaces_others() -> None:
     async def test() -> None:
         service, seen = feeds()
         await service.take(1, "replay", push(0))
@@ -446,7 +446,7 @@ def test_a_feed_has_a_plain_name_that_is_not_the_services_own(name: str) -> None
     run(test)
 
 
-def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_keeps_its_capabilities_and_runs_per_owner_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pushed, "MAX_PUSH_QUEUES", 3)
 
     async def test() -> None:
@@ -462,7 +462,7 @@ def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pyte
     run(test)
 
 
-def test_the_names_of_the_services_own_feeds_are_not_pushed() -> None:
+def test_names_of_the_services_own_feeds_are_refused() -> None:
     async def test() -> None:
         service = PushedFeeds(UNIVERSE, reserved=["sierra"])
         for owner in (0, 1):
@@ -473,7 +473,7 @@ def test_the_names_of_the_services_own_feeds_are_not_pushed() -> None:
     run(test)
 
 
-def test_a_feed_the_service_brings_a_user_itself_is_not_pushed_by_that_user() -> None:
+def test_a_user_cannot_push_a_feed_that_the_service_runs_for_them() -> None:
     """For as long as it does, and by nobody else's account."""
     connected = {"ibkr"}
 
@@ -488,7 +488,7 @@ def test_a_feed_the_service_brings_a_user_itself_is_not_pushed_by_that_user() ->
     asyncio.run(within(test(), 60))  # threads do not follow virtual time
 
 
-def test_a_run_that_goes_on_from_another_need_not_wait_for_it() -> None:
+def test_a_run_that_continues_another_does_not_wait_for_it() -> None:
     """Its pusher was killed a moment ago. One that does not say whose run it goes on from waits for the silence."""
 
     async def test() -> None:
@@ -503,7 +503,7 @@ def test_a_run_that_goes_on_from_another_need_not_wait_for_it() -> None:
     run(test)
 
 
-def test_a_user_has_so_many_streams_whether_pushed_now_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_per_user_are_limited_whether_active_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four, two were there; one of them is pushed again, and two new ones: then there is room for none that is new.
     The operator may have any number."""
     monkeypatch.setattr(pushed, "MAX_STREAMS", 4)

@@ -130,7 +130,7 @@ def test_history_then_what_is_added(path, universe) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 39, 40, 41, 97])
-def test_records_that_come_in_pieces(path, universe, step) -> None:
+def test_records_written_in_parts(path, universe, step) -> None:
     """Twelve ticks, written a few bytes at a time: none is sent in part, twice or not at all, in order."""
     stored = [4755.0 + 0.25 * (n % 5) for n in range(12)]
     path.write_bytes(HEAD + ticks(4755.0, 4755.25))
@@ -194,7 +194,7 @@ def test_what_is_added_before_the_cursor_is_not_sent(path, universe) -> None:
 @pytest.mark.parametrize(("since", "told"), [
     (0, None), (START - 5 * MINUTE, None), (START - 5 * MINUTE - 1, START), (START + 5, None)
 ])  # fmt: skip
-def test_what_a_file_does_not_reach_back_to_is_a_gap(path, universe, since, told) -> None:
+def test_time_before_the_first_record_is_a_gap(path, universe, since, told) -> None:
     """Asked from more than five minutes before its first record."""
     path.write_bytes(HEAD + ticks(4755.25, 4755.5))
 
@@ -345,7 +345,7 @@ def test_a_file_that_is_no_longer_the_same(path, universe) -> None:
         assert lost(path, universe, change).code == "file_replaced", name
 
 
-def test_a_record_that_cannot_be_is_not_sent_and_not_skipped(path, universe) -> None:
+def test_an_impossible_record_is_neither_sent_nor_skipped(path, universe) -> None:
     """Zeros, as a file shows that was made longer before it was written: lost, and read again on the next opening."""
     path.write_bytes(HEAD + ticks(4755.25, 4755.5))
     problem = lost(path, universe, lambda: add(path, bytes(40)))
@@ -385,7 +385,7 @@ def test_files_that_cannot_be_opened(path, universe, data, code, retry) -> None:
     assert (caught.value.code, caught.value.retry) == (code, retry)
 
 
-def test_whose_file_it_is(path, universe, tmp_path) -> None:
+def test_contract_of_a_file(path, universe, tmp_path) -> None:
     """By its name, or by who says so where the name says nothing."""
     clock = Stopped()
     assert asyncio.run(tail_of(path, universe, clock, date(2024, 1, 2)).contracts()) == [ES]

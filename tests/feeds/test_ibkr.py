@@ -8,7 +8,7 @@ from outcry.trades.feed import Bars, FeedLost, Gap, Heartbeat, Replaced, RowFlag
 from outcry.trades.records import Quality
 
 
-def test_bars_come_first_and_trades_take_their_place() -> None:
+def test_bars_come_first_and_trades_replace_them() -> None:
     """Opened at 15:00 from 13:00 on: bars to the last minute, trades from there, live ones, and at last all of it as
     trades; of the first minute too, which might be known."""
 
@@ -40,7 +40,7 @@ def test_bars_come_first_and_trades_take_their_place() -> None:
     run(work)
 
 
-def test_trades_take_the_place_of_bars_through_a_pause_and_a_rush() -> None:
+def test_trades_replace_bars_across_quiet_and_busy_times() -> None:
     """Half an hour without a trade, which ends a page, and a minute with more trades than a page holds."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -73,7 +73,7 @@ def _end_of(bars: Bars) -> int:
     return int(bars.rows["ts_event"][-1]) + MINUTE
 
 
-def test_rows_say_what_they_are() -> None:
+def test_flags_and_timestamps_of_rows() -> None:
     """Backfill before the cut and not after it; no side, for none is told; received by our clock."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -96,7 +96,7 @@ def test_rows_say_what_they_are() -> None:
     run(work)
 
 
-def test_a_page_holds_its_last_second_whole() -> None:
+def test_a_page_contains_its_last_second_completely() -> None:
     """2,600 trades in nine seconds, pages of a thousand and the rest of a second: none twice, none left out."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -137,7 +137,7 @@ def test_after_a_short_loss_no_bars_are_asked_for() -> None:
     run(work)
 
 
-def test_what_is_older_than_is_asked_for_is_a_gap() -> None:
+def test_time_before_the_requested_history_is_a_gap() -> None:
     async def work(harness: IbkrHarness) -> None:
         harness.peer.tape(ES, tape_of(*walk(NOW - 5 * MINUTE, NOW, 5)))
         since = NOW - 20 * 86_400 * SECOND
@@ -151,7 +151,7 @@ def test_what_is_older_than_is_asked_for_is_a_gap() -> None:
     run(work)
 
 
-def test_a_stretch_of_time_is_brought_without_a_minute_told_twice() -> None:
+def test_a_requested_range_contains_each_minute_once() -> None:
     """Trades up to the first minute that cannot be known, bars, trades from the last minute on."""
     plan = plan_history(at("2026-11-18 14:00:59"), at("2026-11-18 15:00:42"))
     assert plan.bars_from_ns == at("2026-11-18 14:02:00")
@@ -160,7 +160,7 @@ def test_a_stretch_of_time_is_brought_without_a_minute_told_twice() -> None:
     assert (short.bars_from_ns, short.quality) == (short.bars_to_ns, Quality.TICKS)
 
 
-def test_trades_that_are_slow_to_come_are_asked_for_again() -> None:
+def test_trades_that_arrive_slowly_are_requested_again() -> None:
     """History asked for too fast while trades take the place of bars: it rests, and goes on, after a lost link too; and
     another feed goes on from what it is told."""
 

@@ -33,7 +33,7 @@ class TestIbkrFaults(FaultSuite):
 
         self.run(tmp_path, work)
 
-    def test_bars_stand_until_a_later_feed_brings_the_trades(self, tmp_path: Path) -> None:
+    def test_bars_remain_until_a_later_feed_provides_the_trades(self, tmp_path: Path) -> None:
         """The trades of half an hour are refused as asked for too fast; the person pauses and resumes, and then they
         come: the session is one of ticks in the end."""
 

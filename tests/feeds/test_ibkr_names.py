@@ -38,7 +38,7 @@ def test_every_product_is_found_by_its_name() -> None:
         assert (found.trading_class, found.month) == (frames.LISTED[root].trading_class, query.month)
 
 
-def test_a_contract_that_fits_twice_or_not_at_all_is_not_guessed_at() -> None:
+def test_an_ambiguous_or_unknown_contract_is_refused() -> None:
     assert contracts.select_contract(ES, universe(), [_listed("ES", 1, "202703")]) is None
     assert contracts.select_contract(Contract("SI", 2026, 12), universe(), [_listed("SIL", 1)]) is None
     with pytest.raises(FeedRefused) as refused:
@@ -76,7 +76,7 @@ def test_prices_are_those_that_were_sent() -> None:
 # -- entries
 
 
-def test_what_cannot_be_entered() -> None:
+def test_invalid_credentials() -> None:
     class Never:
         def now_ns(self) -> int:
             return 0
@@ -94,7 +94,7 @@ def test_what_cannot_be_entered() -> None:
     assert not any(entry.secret for entry in ADAPTER.broker.fields)
 
 
-def test_history_is_asked_for_sixty_times_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_requests_are_limited_to_sixty_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a two-hundredth of the time: the first sixty at once, but for what lies between two; what is not urgent leaves
     room. Bars are not counted."""
     monkeypatch.setattr(request_limiter, "MIN_INTERVAL_S", 0.0)

@@ -36,7 +36,7 @@ def test_a_contract_that_is_refused_ends_no_other(code: int, kind: str) -> None:
     run(work)
 
 
-def test_what_interactive_brokers_does_not_have() -> None:
+def test_contracts_without_data_at_interactive_brokers() -> None:
     async def work(harness: IbkrHarness) -> None:
         reader = harness.open(harness.feed(), ES, NOW - MINUTE)
         await harness.until(lambda: reader.problem, "refused")
@@ -82,7 +82,7 @@ def test_a_client_id_that_is_in_use() -> None:
     run(work)
 
 
-def test_a_client_id_that_tws_still_takes_for_in_use() -> None:
+def test_a_client_id_that_tws_still_considers_in_use() -> None:
     """By a connection of ours that is gone: tried again, as it comes free by itself."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -103,7 +103,7 @@ def test_a_client_id_that_tws_still_takes_for_in_use() -> None:
     run(work)
 
 
-def test_a_tws_that_hangs_up_is_asked_until_it_greets() -> None:
+def test_a_tws_that_closes_connections_is_retried() -> None:
     """As it does while it restarts: nobody is locked out by asking."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -123,7 +123,7 @@ def test_a_tws_that_hangs_up_is_asked_until_it_greets() -> None:
     run(work)
 
 
-def test_a_tws_that_is_not_there() -> None:
+def test_an_unavailable_tws() -> None:
     async def work(harness: IbkrHarness) -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -163,7 +163,7 @@ def test_tws_without_its_own_connection() -> None:
     run(work)
 
 
-def test_a_server_of_futures_that_is_out_of_reach() -> None:
+def test_an_unavailable_server_of_futures() -> None:
     """Said until it is reached again, whatever is said of others; or until trades come from another one."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -195,7 +195,7 @@ def test_a_server_of_futures_that_is_out_of_reach() -> None:
     ],
     ids=["trade", "page", "note", "number"],
 )
-def test_what_cannot_be_read_ends_the_connection(raw: bytes) -> None:
+def test_unreadable_data_ends_the_connection(raw: bytes) -> None:
     async def work(harness: IbkrHarness) -> None:
         harness.peer.tape(ES, tape_of(*walk(NOW - MINUTE, NOW + MINUTE, 5)))
         reader = harness.open(harness.feed(), ES, NOW - MINUTE)
@@ -207,7 +207,7 @@ def test_what_cannot_be_read_ends_the_connection(raw: bytes) -> None:
     run(work)
 
 
-def test_a_link_that_is_silent() -> None:
+def test_an_idle_link() -> None:
     """No beat while nothing is heard, and then it is given up."""
 
     async def work(harness: IbkrHarness) -> None:
@@ -225,7 +225,7 @@ def test_a_link_that_is_silent() -> None:
     run(work)
 
 
-def test_a_slow_reader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick_subscription, "MAX_ROWS", 200)
 
     async def work(harness: IbkrHarness) -> None:
@@ -255,7 +255,7 @@ async def _caught(stream: AsyncIterator[Event]) -> None:
             return
 
 
-def test_closing_ends_streams_and_nothing_of_the_account_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_ends_streams_and_nothing_of_the_account_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def work(harness: IbkrHarness) -> None:

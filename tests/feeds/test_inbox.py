@@ -21,7 +21,7 @@ def rows(count: int) -> Trades:
     return Trades(np.zeros(count, LIVE_TRADE))
 
 
-def test_only_what_waits_takes_room() -> None:
+def test_only_queued_events_count_for_the_limit() -> None:
     """Six rows at a time go through an inbox of ten for ever; of twelve nothing is kept."""
 
     async def work() -> None:
@@ -44,7 +44,7 @@ def test_only_what_waits_takes_room() -> None:
     asyncio.run(work())
 
 
-def test_one_loss_is_told_to_each_after_what_came() -> None:
+def test_a_loss_is_raised_to_each_reader_after_the_queued_events() -> None:
     """As what it is, the first reason only, and to each as an exception of its own: tracebacks do not pile up."""
     problem = LoginRefused("login_expired", "sign in anew")
 

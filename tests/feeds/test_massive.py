@@ -87,7 +87,7 @@ async def caught_up(harness: FeedHarness, contract: Contract = ES, since_ns: int
 # -- names
 
 
-def test_contracts_are_named_by_the_nearest_that_has_not_ended() -> None:
+def test_symbols_resolve_to_the_nearest_contract_that_has_not_expired() -> None:
     universe = load_reference().universe
     on = date(2026, 11, 18)
     assert ticker_of(universe, ES, on) == "ESZ6"
@@ -98,7 +98,7 @@ def test_contracts_are_named_by_the_nearest_that_has_not_ended() -> None:
     assert ticker_of(universe, Contract("XX", 2026, 12), on) is None
 
 
-def test_every_product_has_a_name_that_means_it() -> None:
+def test_every_product_has_an_unambiguous_symbol() -> None:
     universe = load_reference().universe
     on = date(2026, 11, 18)
     for root in universe.products:
@@ -112,7 +112,7 @@ def test_every_product_has_a_name_that_means_it() -> None:
 @pytest.mark.parametrize(
     ("given", "code"), [({}, "missing"), ({"key": "  "}, "missing"), ({"key": "a b"}, "rejected")]
 )
-def test_an_entry_that_cannot_be_right(given: dict[str, str], code: str) -> None:
+def test_an_invalid_credential(given: dict[str, str], code: str) -> None:
     made = peer()
     context = AdapterContext(load_reference().universe, _Clock(), tuple, made.places)
     with pytest.raises(InvalidCredential) as found:
@@ -155,7 +155,7 @@ def test_prices_are_read_from_their_digits() -> None:
     ]
 
 
-def test_a_time_of_the_socket_in_nanoseconds_is_read_as_that() -> None:
+def test_nanosecond_timestamps_of_the_socket() -> None:
     (row,) = live_rows([Message(ev="T", sym="ESZ6", p=np_decimal("1"), s=np_decimal("1"), t=NOW_NS + 5)], 0)
     assert row["ts_event"] == NOW_NS
 
@@ -193,7 +193,7 @@ def test_the_next_page_is_asked_of_our_own_host_and_without_a_key() -> None:
         ("whatever", "else", FeedLost, "vendor_error"),
     ],
 )  # fmt: skip
-def test_what_a_complaint_means(status: str, text: str, kind: type[Exception], code: str) -> None:
+def test_meaning_of_a_complaint(status: str, text: str, kind: type[Exception], code: str) -> None:
     found = complaint(status, text)
     assert (type(found), found.code) == (kind, code)
 
@@ -226,7 +226,7 @@ def test_history_and_live_are_the_tape_row_for_row() -> None:
     run(work)
 
 
-def test_what_is_traded_while_history_is_read_is_told_once() -> None:
+def test_trades_during_the_read_of_history_are_reported_once() -> None:
     """The present moves between two pages: the same trades come by the socket and in later pages."""
 
     async def work() -> None:
@@ -246,7 +246,7 @@ def test_what_is_traded_while_history_is_read_is_told_once() -> None:
     run(work)
 
 
-def test_it_goes_on_from_where_it_broke() -> None:
+def test_a_stream_resumes_where_it_broke() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
@@ -267,7 +267,7 @@ def test_it_goes_on_from_where_it_broke() -> None:
     run(work)
 
 
-def test_history_older_than_is_kept_is_a_gap() -> None:
+def test_time_before_the_stored_history_is_a_gap() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
@@ -278,7 +278,7 @@ def test_history_older_than_is_kept_is_a_gap() -> None:
     run(work)
 
 
-def test_heartbeats_while_nothing_trades_and_none_while_nothing_comes() -> None:
+def test_heartbeats_continue_without_trades_and_stop_without_data() -> None:
     async def work() -> None:
         made = peer()
         made.tapes.clear()
@@ -319,7 +319,7 @@ class LeadingOn(MassivePeer):
     [(SECOND, 1, 2), (0, 10**9, 2), (-SECOND, 10**9, 2), (SECOND, 10**9, 20)],
     ids=["one cursor twice", "one time", "backwards", "ever more"],
 )
-def test_history_that_does_not_end_is_given_up(
+def test_endless_history_is_aborted(
     step_ns: int, cursors: int, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 20)
@@ -343,7 +343,7 @@ class FarAhead(MassivePeer):
         return web.json_response({"status": "OK", "results": [trade]})
 
 
-def test_a_time_far_ahead_is_not_taken_for_the_present() -> None:
+def test_a_timestamp_far_ahead_is_not_the_current_time() -> None:
     async def work() -> None:
         made = FarAhead()
         made.now_ns = NOW_NS
@@ -358,7 +358,7 @@ def test_a_time_far_ahead_is_not_taken_for_the_present() -> None:
 # -- refusals
 
 
-def test_a_wrong_key_is_tried_twice_and_no_more() -> None:
+def test_an_invalid_key_is_tried_twice() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made, {"key": "not_the_key"}) as harness:
@@ -396,7 +396,7 @@ def test_a_plan_without_futures_is_not_entitled() -> None:
     run(work)
 
 
-def test_a_fault_that_passes_is_no_refusal() -> None:
+def test_a_temporary_fault_is_not_a_refusal() -> None:
     """Who comes after it subscribes anew, on the same connection."""
 
     async def work() -> None:
@@ -432,7 +432,7 @@ def test_history_that_is_refused(status: int, body: dict[str, str], code: str) -
     run(work)
 
 
-def test_a_contract_it_cannot_have_is_refused_alone() -> None:
+def test_an_unavailable_contract_is_refused_alone() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
@@ -458,7 +458,7 @@ def test_another_program_with_the_same_key() -> None:
     run(work)
 
 
-def test_nobody_there() -> None:
+def test_an_unavailable_vendor() -> None:
     async def work() -> None:
         made = peer()
         nowhere = {"socket": "ws://127.0.0.1:9", "rest": "http://127.0.0.1:9"}
@@ -468,7 +468,7 @@ def test_nobody_there() -> None:
     run(work)
 
 
-def test_nothing_says_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_key_is_never_printed(capsys: pytest.CaptureFixture[str]) -> None:
     async def work(given: str, misbehave: Callable[[MassivePeer], None]) -> list[str]:
         made = peer()
         said: list[str] = []
@@ -518,7 +518,7 @@ def test_a_slow_reader_loses_its_own_stream_only() -> None:
     asyncio.run(work())
 
 
-def test_what_came_before_a_loss_is_handed_over_first() -> None:
+def test_events_before_a_loss_are_delivered_first() -> None:
     async def work() -> None:
         channel = StreamChannel()
         channel.put(Heartbeat(1))
@@ -545,7 +545,7 @@ def test_a_heartbeat_lags_as_trades_do() -> None:
     assert lag.before(NOW_NS) == NOW_NS - 10 * SECOND
 
 
-def test_what_two_ways_brought_is_told_once_and_twins_are_two() -> None:
+def test_a_trade_from_two_sources_counts_once_and_identical_trades_count_twice() -> None:
     """History has a, b, b; live has b, b, b, c: one b is new."""
 
     def rows(*trades: tuple[int, str]):

@@ -435,7 +435,7 @@ def test_after_an_interruption_bars_tell_of_what_was_missed() -> None:
     run(work)
 
 
-def test_history_older_than_is_kept_is_a_gap() -> None:
+def test_time_before_the_stored_history_is_a_gap() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
@@ -463,7 +463,7 @@ def test_a_link_that_is_silent_is_given_up() -> None:
 # -- refusals
 
 
-def test_a_wrong_key_is_tried_twice_and_no_more() -> None:
+def test_an_invalid_key_is_tried_twice() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made, {"user": USER, "key": "not_the_key"}) as harness:
@@ -556,7 +556,7 @@ def test_a_user_who_is_signed_out() -> None:
     run(work)
 
 
-def test_nobody_there() -> None:
+def test_an_unavailable_vendor() -> None:
     async def work() -> None:
         nowhere = {"api": "http://127.0.0.1:9", "hub": "http://127.0.0.1:9"}
         async with open_feed(peer(), places=nowhere) as harness:

@@ -113,7 +113,7 @@ def codes(answers: Sequence[Signed | FeedLost]) -> list[tuple[type, str]]:
     return [(type(one), one.code) for one in answers if isinstance(one, FeedLost)]
 
 
-def test_many_ask_and_one_signs_in() -> None:
+def test_many_streams_share_one_sign_in() -> None:
     async def work() -> None:
         vendor = Vendor()
         link = SharedSession(vendor.sign_in)
@@ -152,7 +152,7 @@ def test_pauses_grow_and_are_never_the_same(speedup: float) -> None:
     "problem",
     [FeedLost("rate_limited"), TimeoutError(), OSError("no route"), ZeroDivisionError("a fault of ours")],
 )
-def test_whatever_fails_there_is_a_pause(problem: Exception) -> None:
+def test_every_failure_is_followed_by_a_pause(problem: Exception) -> None:
     async def work() -> None:
         vendor = Vendor(problem, None)
         link = SharedSession(vendor.sign_in)
@@ -164,7 +164,7 @@ def test_whatever_fails_there_is_a_pause(problem: Exception) -> None:
     run(work)
 
 
-def test_after_two_refusals_nobody_tries_again() -> None:
+def test_nothing_is_retried_after_two_refusals() -> None:
     """Of fifty the first is told of a refusal, the second of the last one, and so is everybody else, each apart."""
 
     async def work() -> None:
@@ -181,7 +181,7 @@ def test_after_two_refusals_nobody_tries_again() -> None:
     run(work)
 
 
-def test_a_vendor_that_will_not_is_not_asked_again() -> None:
+def test_a_vendor_that_refuses_is_not_asked_again() -> None:
     async def work() -> None:
         vendor = Vendor(FeedRefused("not_allowed", "not from here"))
         link = SharedSession(vendor.sign_in)
@@ -192,7 +192,7 @@ def test_a_vendor_that_will_not_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("worked", "kind"), [(True, FeedLost), (False, LoginRefused)])
-def test_refusals_count_that_follow_each_other(worked: bool, kind: type) -> None:
+def test_only_consecutive_refusals_count(worked: bool, kind: type) -> None:
     """Between two of them a session that brought something forgets the first; one that only signed in does not."""
 
     async def work() -> None:
@@ -208,7 +208,7 @@ def test_refusals_count_that_follow_each_other(worked: bool, kind: type) -> None
     run(work)
 
 
-def test_a_refusal_that_many_streams_find_is_one() -> None:
+def test_a_refusal_seen_by_many_streams_counts_once() -> None:
     """And the session it was found of is given to nobody any more, though it is open."""
 
     async def work() -> None:
@@ -254,7 +254,7 @@ def test_a_session_that_is_lost_is_replaced_once(good: bool) -> None:
     run(work)
 
 
-def test_closing_while_somebody_signs_in() -> None:
+def test_closing_during_a_sign_in() -> None:
     """What comes of it is closed, and nobody gets it."""
 
     async def work() -> None:
@@ -285,7 +285,7 @@ def test_closing_during_a_pause() -> None:
 
 
 @pytest.mark.parametrize("problem", [None, OSError()])
-def test_who_signs_in_leaves_and_others_go_on(problem: Exception | None) -> None:
+def test_the_stream_that_signs_in_is_cancelled_and_others_continue(problem: Exception | None) -> None:
     """Cancelled while signing in, and while waiting out a pause."""
 
     async def work() -> None:
@@ -353,7 +353,7 @@ def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
     run(work)
 
 
-def test_a_token_refused_early_is_made_anew_and_a_newer_one_is_left_alone() -> None:
+def test_a_token_refused_early_is_renewed_and_a_newer_one_is_kept() -> None:
     async def work() -> None:
         issuer = Issuer()
         tokens = TokenSource(issuer.renew, Wall())
@@ -367,7 +367,7 @@ def test_a_token_refused_early_is_made_anew_and_a_newer_one_is_left_alone() -> N
     run(work)
 
 
-def test_a_renewal_that_fails_fails_for_all_who_waited_and_is_asked_for_once() -> None:
+def test_a_failed_renewal_fails_for_all_waiting_streams_and_is_requested_once() -> None:
     async def work() -> None:
         issuer = Issuer(CredentialsRejected("login_refused", "no"), None)
         tokens = TokenSource(issuer.renew, Wall())
@@ -384,7 +384,7 @@ def test_a_renewal_that_fails_fails_for_all_who_waited_and_is_asked_for_once() -
     run(work)
 
 
-def test_who_renews_leaves_and_others_go_on() -> None:
+def test_the_stream_that_renews_is_cancelled_and_others_continue() -> None:
     async def work() -> None:
         issuer = Issuer()
         tokens = TokenSource(issuer.renew, Wall())

@@ -87,7 +87,7 @@ def test_history_then_live_is_the_tape(universe: Universe, page: int, shared_num
     run(work)
 
 
-def test_what_is_older_than_is_asked_for_is_a_gap(universe: Universe) -> None:
+def test_time_before_the_requested_history_is_a_gap(universe: Universe) -> None:
     async def work() -> None:
         async with open_harness(universe) as harness:
             harness.read(ES, NOW_NS - REACH_NS - 3 * MINUTE)
@@ -437,7 +437,7 @@ def test_a_renewal_that_is_refused_is_not_insisted_on(universe: Universe) -> Non
     run(work)
 
 
-def test_nobody_there(universe: Universe) -> None:
+def test_an_unavailable_vendor(universe: Universe) -> None:
     async def work() -> None:
         async with open_harness(universe) as harness:
             await harness.peer.stop()

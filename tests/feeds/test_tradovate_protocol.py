@@ -39,7 +39,7 @@ def universe() -> Universe:
 # -- names and entries
 
 
-def test_every_product_has_a_name_that_means_it(universe: Universe) -> None:
+def test_every_product_has_an_unambiguous_symbol(universe: Universe) -> None:
     on = date(2026, 11, 18)
     for root in universe.products:
         contract = universe.front(root, on)

@@ -228,7 +228,7 @@ def test_a_column_without_a_value_for_each_row_is_named() -> None:
         of(twice)
 
 
-def test_a_window_without_rows_says_where_the_data_lies() -> None:
+def test_a_window_without_rows_reports_the_range_of_the_data() -> None:
     said = "No rows in the window 2013-10-09T13:30:00Z to 2013-10-09T20:15:00Z: "
     with pytest.raises(
         ValueError, match=said + "the data covers 2013-10-08T13:30:00Z to 2013-10-08T13:31:00Z"

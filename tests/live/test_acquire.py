@@ -91,7 +91,7 @@ def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(install
     assert run(installation, work) == (True, set(), {})
 
 
-def test_a_feed_whose_stream_stays_another_process_s_says_so(installation: Installation) -> None:
+def test_a_feed_reports_that_another_process_owns_its_stream(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> list[StreamKey]:
         def overtaken(key: str) -> int:
             raise LogTakenOver(key)
@@ -130,7 +130,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
     assert run(installation, work) == ([KEY], 0, [True])
 
 
-def test_how_far_a_stream_is_is_told_once_that_survives(installation: Installation) -> None:
+def test_a_position_is_reported_once_it_is_durable(installation: Installation) -> None:
     """A feed begins there: what the log of a process that dies had not yet would never be brought."""
 
     async def work(harness: EngineHarness) -> tuple[bool, int]:
@@ -148,7 +148,7 @@ def test_how_far_a_stream_is_is_told_once_that_survives(installation: Installati
     assert run(installation, work) == (False, OPEN)
 
 
-def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(
+def test_an_alert_of_trades_that_another_process_overtook_is_not_recorded(
     installation: Installation,
 ) -> None:
     """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
@@ -234,7 +234,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Install
     assert run(installation, work) == 0
 
 
-def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(installation: Installation) -> None:
+def test_acquiring_a_stream_does_not_block_others_on_the_store(installation: Installation) -> None:
     """What had ended is stored once the store has its turn."""
 
     async def work(harness: EngineHarness) -> None:

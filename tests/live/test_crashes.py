@@ -57,7 +57,7 @@ def logged(harness: EngineHarness) -> list[log.LogEntry]:
     return [log.decode(frame) for frame in harness.log.read(KEY, 0)]
 
 
-def test_no_snapshot_is_kept_before_the_alerts_that_fired_within_it(installation: Installation) -> None:
+def test_a_snapshot_is_stored_only_after_the_alerts_it_contains(installation: Installation) -> None:
     """The store takes no alerts, but would take snapshots: none is kept, so that after the crash they fire again."""
 
     async def before(harness: EngineHarness) -> None:
@@ -134,7 +134,7 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
     assert run(installation, after) == "2024-07-02"
 
 
-def test_a_hole_that_is_told_again_is_one_hole(installation: Installation) -> None:
+def test_a_repeated_gap_is_one_gap(installation: Installation) -> None:
     gap = Gap(OPEN + 10 * MINUTE, OPEN + 20 * MINUTE, "transport")
     late = Trades(rows((OPEN + 21 * MINUTE, 22_000)))
 

@@ -111,7 +111,7 @@ def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(
     assert run(installation, after) == 4
 
 
-def test_equal_trades_outside_an_overlap_are_all_kept(installation: Installation) -> None:
+def test_identical_trades_outside_an_overlap_all_count(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         same = (OPEN + SECOND, 22_000, 1)
         await play_feed(
@@ -607,7 +607,7 @@ def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(installation:
     run(installation, work)
 
 
-def test_a_fault_in_one_stream_is_told_and_tried_again(installation: Installation) -> None:
+def test_a_fault_of_one_stream_is_reported_and_retried(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         await play_feed(
             harness,

@@ -108,7 +108,7 @@ def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(
     assert (message.created_ns, message.entries[0].alert) == (NOW, alert)
 
 
-def test_nobody_is_sent_what_is_granted_to_nobody(installation: Installation) -> None:
+def test_alerts_without_a_grant_are_sent_to_nobody(installation: Installation) -> None:
     play(installation, BREAK)
     assert len(installation.alerts.alerts([0])) == 1
     assert backlogs(installation) == (Backlog(0, 0, 0), Backlog(0, 0, 0))
@@ -128,7 +128,7 @@ def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(
     assert backlogs(installation) == (Backlog(1, 0, 0), Backlog(1, 0, 0))
 
 
-def test_what_fired_before_an_invented_market_was_opened_is_sent_to_nobody(
+def test_alerts_from_before_the_start_of_a_simulated_market_are_not_sent(
     installation: Installation, market: HandClock
 ) -> None:
     installation.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)

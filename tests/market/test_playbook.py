@@ -175,7 +175,7 @@ def test_overnight_and_older_levels() -> None:
     }  # fmt: skip
 
 
-def test_what_the_prior_session_left_is_told_by_its_own_lines() -> None:
+def test_levels_left_by_the_prior_session_have_lines_of_their_own() -> None:
     carried = CarriedLevels(
         (CarriedLevel(1000, FRIDAY),), (CarriedLevel(1200, FRIDAY),), (CarriedLevel(800, FRIDAY),)
     )
@@ -188,13 +188,13 @@ def test_what_the_prior_session_left_is_told_by_its_own_lines() -> None:
     assert len(lines) == len(table(OPENING))
 
 
-def test_single_prints_are_told_by_their_edges() -> None:
+def test_single_prints_are_shown_by_their_edges() -> None:
     lines = table(OPENING, replace(PROFILE, single_prints=((1387, 1393), (1405, 1406))))
     assert (lines[1387], lines[1393]) == ("SP low", "SP high")
     assert lines[1406] == "SP high / SP low"
 
 
-def test_without_a_prior_the_session_alone_has_lines() -> None:
+def test_without_a_prior_session_only_the_session_has_lines() -> None:
     assert table(replace(OPENING, prior=None)) == {1420: "dVAH", 1410: "dVPOC", 1400: "dPOC", 1380: "dVAL"}
 
 
@@ -202,7 +202,7 @@ def test_without_a_prior_the_session_alone_has_lines() -> None:
     ("apart", "merged"), [(0, True), (1, True), (2, True), (3, False), (-2, True), (-3, False)]
 )
 def test_levels_within_two_ticks_are_one_line(apart: int, merged: bool) -> None:
-    """The overnight high is the stronger of the two: the line has its price, kind and first name."""
+    """The overnight high is the stronger level: the line has its price, kind and first name."""
     carried = CarriedLevels((), (CarriedLevel(1200 - apart, FRIDAY),), ())
     opening = replace(
         OPENING, overnight=(1200, 850), carried=carried, prior=replace(PRIOR, high=1200 - apart)
@@ -221,7 +221,7 @@ def test_lines_do_not_chain() -> None:
     assert (lines[1100], lines[1104]) == ("VAH / ONH", "Prior high")
 
 
-def test_a_level_between_two_lines_joins_the_nearer_and_of_two_as_near_the_stronger() -> None:
+def test_a_level_between_two_lines_joins_the_nearer_or_the_stronger_of_equals() -> None:
     """VAH 1100 and prior high 1103 stay two lines; a close at 1102 is nearer the second."""
     lines = table(replace(OPENING, prior=replace(PRIOR, high=1103, close=1102)))
     assert (lines[1100], lines[1103]) == ("VAH", "Prior high / Prior close")
@@ -236,7 +236,7 @@ PRICES = st.integers(1000, 1060)
     st.lists(PRICES, min_size=6, max_size=6), st.tuples(PRICES, PRICES), st.lists(PRICES, max_size=10), PRICES
 )
 def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], last: int) -> None:
-    """Sorted, no two lines within two ticks, every level within two ticks of the line that names it, none lost."""
+    """Lines are sorted and more than two ticks apart; every level is within two ticks of the line that names it."""
     poc, vah, val, high, low, close = prior
     pocs = tuple(CarriedLevel(price, date(2025, 1, 1 + at)) for at, price in enumerate(naked))
     opening = replace(
@@ -252,7 +252,7 @@ def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], l
         "ONH": night[0], "ONL": night[1], **{f"nPOC {level.made_on}": level.price_ticks for level in pocs},
     }  # fmt: skip
     assert all(abs(named[name] - price) <= 2 for name, price in levels.items())
-    assert named["VAH"] == vah  # the strongest is never moved
+    assert named["VAH"] == vah  # the strongest level is never moved
     assert all(
         (line.price_ticks - last, line.distance_ticks)
         == ({"above": 1, "below": -1, "at": 0}[line.side] * line.distance_ticks, line.distance_ticks)

@@ -42,7 +42,7 @@ Tape = list[Event]
 
 @st.composite
 def tapes(draw: st.DrawFn) -> Tape:
-    """Up to ten brackets of up to six trades, each close sealed after up to two trades of the next bracket."""
+    """Generate up to ten brackets of up to six trades; a close is sealed after up to two trades of the next one."""
     price = draw(st.integers(70, 130))
     tape: Tape = [Trade(0, price)]
     step = st.one_of(st.integers(-3, 3), st.integers(-25, 25))
@@ -81,7 +81,7 @@ def begun(tape: Tape) -> Scenarios:
     return scenarios
 
 
-# -- what the sentences of the rules say, read off the whole tape
+# -- oracle: the rules' sentences, evaluated over the whole tape
 
 Found = tuple[int, str] | None
 
@@ -100,7 +100,7 @@ def first_trade(tape: Tape, after: int, meets: Callable[[int], bool], since_ns: 
 def first_close(
     tape: Tape, after: int, meets: Callable[[int], bool], *, since_ns: int = -1, times: int = 1
 ) -> int | None:
-    """The first close after a place in the tape that makes so many in a row, all of them after it."""
+    """Return the first close after an index that completes this many in a row, all of them after it."""
     closes = {e.index: (at, e) for at, e in enumerate(tape) if isinstance(e, Close) and at > after}
     for index, (at, _) in sorted(closes.items()):
         row = [closes.get(index - back) for back in range(times)]
@@ -246,8 +246,8 @@ SEALED_LATE: Tape = [
 @example(SEALED_LATE)
 @given(tapes())
 @settings(max_examples=400)
-def test_each_status_is_what_the_sentences_say(tape: Tape) -> None:
-    """As they stand at the end; and upside down the other five."""
+def test_each_status_equals_the_rules_sentences(tape: Tape) -> None:
+    """Compare the statuses at the end, and those of the mirrored tape."""
     told, turned = statuses(run(tape), tape), statuses(run(mirror(tape)), mirror(tape))
     for id_, oracle in ORACLES.items():
         assert told.get(id_) == oracle(tape), id_
@@ -272,7 +272,7 @@ def test_calls_inside_the_quiet_band_may_be_skipped(tape: Tape) -> None:
 
 @given(tapes(), st.integers(0, 70))
 @settings(max_examples=200)
-def test_a_session_can_be_cut_anywhere(tape: Tape, cut: int) -> None:
+def test_a_session_can_be_restored_at_any_event(tape: Tape, cut: int) -> None:
     whole, parts, ib = begun(tape), begun(tape), balance(tape)
     for at, event in enumerate(tape):
         if at == cut:
@@ -287,7 +287,7 @@ def test_a_session_can_be_cut_anywhere(tape: Tape, cut: int) -> None:
 @example([Trade(0, 100)])
 @given(tapes())
 @settings(max_examples=50)
-def test_what_is_done_or_void_stays_so(tape: Tape) -> None:
+def test_done_and_void_are_final(tape: Tape) -> None:
     scenarios, ib = begun(tape), balance(tape)
     ended: dict[str, Status] = {}
     for event in tape:

@@ -47,15 +47,18 @@ def sessions(draw: st.DrawFn) -> tuple[Opening, list[Event]]:
 
 
 def dated(prices: list[int]) -> tuple[CarriedLevel, ...]:
-    """Newest first, as levels are carried."""
+    """Return levels newest first, as they are carried."""
     return tuple(
         CarriedLevel(price, date(2025, 12, 31) - timedelta(days)) for days, price in enumerate(prices)
     )
 
 
 def tape_of(start: int, steps: list[tuple[int, int, bool]], bars: bool) -> list[Event]:
-    """Lay out what the caller of the machines does: bars and brackets close two seconds after their end, a closed one
-    counts trades that were too stale to be shown, and the balance is told when the hour is over or it moves."""
+    """Return the events that the machines' caller sends.
+
+    Bars and brackets close two seconds after their end. A closed one includes trades that were too stale to be shown.
+    The balance is reported when the hour is over or when it moves.
+    """
     return list(_laid_out(list(_walk(start, steps, bars))))
 
 
@@ -75,7 +78,7 @@ def _walk(start: int, steps: list[tuple[int, int, bool]], bars: bool) -> Iterato
 
 
 def _laid_out(walk: list[tuple[Observation, bool]]) -> Iterator[Event]:
-    """Trades decide what closes; `ends` are what is still to close, in order."""
+    """Yield events: trades decide which bars and brackets close; `ends` are the pending ones, in order."""
     ends = sorted(
         [(at(5 * n), "bar", 5 * n) for n in range(1, 79)]
         + [(at(30 * n), "bracket", n - 1) for n in range(1, 14)],
@@ -111,7 +114,7 @@ def _closed(end: tuple[int, str, int], walk: list[tuple[Observation, bool]]) -> 
 
 
 class Caller:
-    """Drives a structure through a tape. `skips`: leaves out what lies in the quiet band."""
+    """Drives a structure through a tape; `skips`: omits observations in the quiet band."""
 
     def __init__(self, structure: SessionAlerts, skips: bool = False) -> None:
         self.structure, self.skips = structure, skips
@@ -142,7 +145,7 @@ def inside(quiet: QuietBand, seen: Observation) -> bool:
 
 @given(sessions())
 @settings(max_examples=250, deadline=None)
-def test_what_fires_is_what_the_oracle_finds(session: tuple[Opening, list[Event]]) -> None:
+def test_alerts_equal_those_of_the_oracle(session: tuple[Opening, list[Event]]) -> None:
     opened, tape = session
     caller = Caller(SessionAlerts(opened))
     found = [(k, alert) for k, event in enumerate(tape) for alert in caller.show(event)]
@@ -161,7 +164,7 @@ def _check_limits(opened: Opening, found: list[Fired]) -> None:
 
 
 def _check_keys(found: list[Fired]) -> None:
-    """Ascending within a type, never before the event, and late only by as much as others stood in the way."""
+    """Assert that keys ascend within a type, are never before the event, and later only after preceding keys."""
     last: dict[AlertType, int] = {}
     for alert in found:
         ms = alert.at_ns // 1_000_000
@@ -171,7 +174,7 @@ def _check_keys(found: list[Fired]) -> None:
 
 @given(sessions())
 @settings(max_examples=200, deadline=None)
-def test_what_is_quiet_may_be_left_out(session: tuple[Opening, list[Event]]) -> None:
+def test_observations_in_the_quiet_band_may_be_omitted(session: tuple[Opening, list[Event]]) -> None:
     opened, tape = session
     whole, sparing = Caller(SessionAlerts(opened)), Caller(SessionAlerts(opened), skips=True)
     for event in tape:
@@ -182,8 +185,8 @@ def test_what_is_quiet_may_be_left_out(session: tuple[Opening, list[Event]]) -> 
 
 @given(sessions())
 @settings(max_examples=200, deadline=None)
-def test_every_machine_keeps_still_in_its_own_band(session: tuple[Opening, list[Event]]) -> None:
-    """The band is no mere promise: a machine that is shown what lies in its band says nothing and stays as it is."""
+def test_a_machine_does_not_change_within_its_quiet_band(session: tuple[Opening, list[Event]]) -> None:
+    """A machine that is shown observations in its own band fires nothing and does not change."""
     opened, tape = session
     caller = Caller(SessionAlerts(opened))
     for event in tape:
@@ -199,7 +202,9 @@ def test_every_machine_keeps_still_in_its_own_band(session: tuple[Opening, list[
 
 @given(sessions(), st.integers(0, 200), st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_a_dump_cuts_anywhere(session: tuple[Opening, list[Event]], cut: int, skips: bool) -> None:
+def test_a_dump_can_be_restored_at_any_event(
+    session: tuple[Opening, list[Event]], cut: int, skips: bool
+) -> None:
     opened, tape = session
     caller = Caller(SessionAlerts(opened), skips)
     for event in tape[:cut]:
@@ -216,7 +221,7 @@ def test_a_dump_cuts_anywhere(session: tuple[Opening, list[Event]], cut: int, sk
 
 @given(sessions(), st.integers(0, 200))
 @settings(max_examples=100, deadline=None)
-def test_silence_changes_nothing_but_what_is_said(session: tuple[Opening, list[Event]], cut: int) -> None:
+def test_muting_changes_nothing_but_the_alerts(session: tuple[Opening, list[Event]], cut: int) -> None:
     opened, tape = session
     loud, hushed = Caller(SessionAlerts(opened)), Caller(SessionAlerts(opened))
     hushed.structure.silence(on=True)
@@ -230,8 +235,10 @@ def test_silence_changes_nothing_but_what_is_said(session: tuple[Opening, list[E
 
 
 def long_sessions(count: int) -> Iterator[tuple[Opening, list[Event]]]:
-    """Whole sessions, the same each time. One in ten begins with an hour in which nothing was traded, one in ten
-    with trades that were all too stale to be shown."""
+    """Generate complete sessions, the same in each run.
+
+    One in ten begins with an hour without trades, one in ten with trades that were all too stale to be shown.
+    """
     random = Random(1)
     for n in range(count):
         steps = [(random.choice(STEPS_NS), random.choice(MOVES), random.random() < 0.2) for _ in range(300)]
@@ -245,7 +252,7 @@ def long_sessions(count: int) -> Iterator[tuple[Opening, list[Event]]]:
         yield opening(prior, *levels), tape_of(random.randint(950, 1010), steps, bars=n % 3 == 0)
 
 
-def test_on_whole_sessions_too_what_fires_is_what_the_oracle_finds() -> None:
+def test_alerts_of_complete_sessions_equal_those_of_the_oracle() -> None:
     kinds: Counter[AlertType] = Counter()
     params = {name: module.PARAMS for name, module in FAMILIES.items()}
     for opened, tape in long_sessions(60):
@@ -262,7 +269,7 @@ def test_on_whole_sessions_too_what_fires_is_what_the_oracle_finds() -> None:
     assert min(kinds[kind] for kind in AlertType) >= 10
 
 
-def test_every_row_of_every_table_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_of_every_table_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three hundred walks go through all of them, save those that the balance alone can make (worked by hand)."""
     walked: dict[str, set] = {name: set() for name in FAMILIES}
     for name, module in FAMILIES.items():

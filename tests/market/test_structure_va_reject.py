@@ -42,7 +42,7 @@ def test_the_lower_edge_mirrors() -> None:
     assert (alert.params["probeExtreme"], alert.params["probeTicks"]) == (955, 5)
 
 
-def test_the_edge_itself_is_no_poke() -> None:
+def test_a_trade_at_the_edge_is_no_poke() -> None:
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(2, 1000)
@@ -59,7 +59,7 @@ def test_a_close_at_the_edge_is_not_back() -> None:
 
 @pytest.mark.parametrize(("ns", "fires"), [(0, True), (-1, False)])
 def test_thirty_minutes_from_the_first_poke(ns: int, fires: bool) -> None:
-    """Poked at minute 5: the bar that ends at minute 35 is the last in time; a nanosecond earlier and it is late."""
+    """Poked at minute 5: the bar that ends at minute 35 is the last in time; poked 1 ns earlier, it is late."""
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(5, 1001, ns)
@@ -69,7 +69,7 @@ def test_thirty_minutes_from_the_first_poke(ns: int, fires: bool) -> None:
     assert rejects(tape.five(35, 999)) == ([(HIGH, 999)] if fires else [])
 
 
-def test_a_late_close_inside_is_ready_at_once() -> None:
+def test_a_late_close_inside_arms_at_once() -> None:
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(4, 1001)
@@ -78,7 +78,7 @@ def test_a_late_close_inside_is_ready_at_once() -> None:
     assert rejects(tape.five(40, 999)) == [(HIGH, 999)]
 
 
-def test_after_a_late_close_outside_price_must_come_back_first() -> None:
+def test_after_a_late_close_outside_price_must_return_first() -> None:
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(4, 1001)
@@ -92,7 +92,7 @@ def test_after_a_late_close_outside_price_must_come_back_first() -> None:
 
 
 def fired() -> Tape:
-    """A reject at minute 5."""
+    """Return a tape with a reject at minute 5."""
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(2, 1001)
@@ -100,14 +100,14 @@ def fired() -> Tape:
     return tape
 
 
-def test_not_again_within_thirty_minutes() -> None:
+def test_no_other_reject_within_thirty_minutes() -> None:
     tape = fired()
     tape.trade(35, 980, -1)
     tape.trade(36, 1001)
     assert tape.five(40, 999) == []
 
 
-def test_not_again_before_arm_inside() -> None:
+def test_no_other_reject_before_price_was_an_arm_inside() -> None:
     tape = fired()
     tape.trade(35, 993)  # 7 inside
     tape.trade(36, 1001)
@@ -117,7 +117,7 @@ def test_not_again_before_arm_inside() -> None:
     assert rejects(tape.five(45, 999)) == [(HIGH, 999)]
 
 
-def test_ready_again_at_thirty_minutes_sharp_and_twice_at_most() -> None:
+def test_armed_again_at_exactly_thirty_minutes_and_twice_at_most() -> None:
     tape = fired()
     tape.trade(35, 992)
     tape.trade(35, 1001, 1)
@@ -128,8 +128,8 @@ def test_ready_again_at_thirty_minutes_sharp_and_twice_at_most() -> None:
         assert tape.five(minute + 5, 999) == []
 
 
-def test_both_edges_speak_for_themselves() -> None:
-    """One wide bar probed both sides, and it closed in value: high before low."""
+def test_both_edges_are_independent() -> None:
+    """One wide bar pokes beyond both edges and closes in value; the high fires before the low."""
     tape = Tape()
     tape.trade(0, 980)
     tape.trade(1, 1001)
@@ -137,10 +137,10 @@ def test_both_edges_speak_for_themselves() -> None:
     assert rejects(tape.five(5, 980)) == [(HIGH, 980), (LOW, 980)]
 
 
-# -- what opened beyond
+# -- sessions that open beyond
 
 
-def test_a_session_opened_beyond_waits_until_price_was_in_value() -> None:
+def test_a_session_that_opens_beyond_waits_for_a_price_in_value() -> None:
     tape = Tape()
     tape.trade(0, 1010)
     tape.trade(1, 1020)
@@ -151,7 +151,7 @@ def test_a_session_opened_beyond_waits_until_price_was_in_value() -> None:
     assert rejects(tape.five(15, 999)) == [(HIGH, 999)]
 
 
-def test_opened_below_leaves_the_upper_edge_ready() -> None:
+def test_an_open_below_leaves_the_upper_edge_armed() -> None:
     tape = Tape()
     tape.trade(0, 950)
     tape.trade(1, 1001)
@@ -162,7 +162,7 @@ def test_opened_below_leaves_the_upper_edge_ready() -> None:
 
 
 def probing_at_the_second_bracket(first_close: int) -> Tape:
-    """A probe begins at minute 51; brackets 0 and 1 close at `first_close` and 1001."""
+    """Return a tape on which a probe begins at minute 51; brackets 0 and 1 close at `first_close` and 1001."""
     tape = Tape()
     tape.trade(0, 990)
     tape.bracket(0, first_close)
@@ -181,23 +181,26 @@ def test_acceptance_disarms() -> None:
     assert tape.five(70, 999) == []
 
 
-def test_a_bracket_that_closes_back_makes_it_ready() -> None:
+def test_a_bracket_that_closes_back_arms() -> None:
     tape = probing_at_the_second_bracket(1001)
     tape.bracket(2, 1000)  # at the edge: inside
     tape.trade(91, 1001)
     assert rejects(tape.five(95, 999)) == [(HIGH, 999)]
 
 
-def test_a_bracket_without_a_trade_returns_nothing() -> None:
+def test_a_bracket_without_a_trade_does_not_arm() -> None:
     tape = probing_at_the_second_bracket(1001)
     tape.bracket(2, None)
     tape.trade(91, 1001)
     assert tape.five(95, 999) == []
 
 
-def test_acceptance_does_not_wipe_out_what_a_reject_asks_for() -> None:
-    """Rejected at minute 5, accepted at 60. Bracket 2 closes at 999 at minute 90: back, but price was never more than 2
-    inside since, and arm is 8. The poke at 91 is none; after a trade at 992, 8 inside, that at 97 is."""
+def test_acceptance_does_not_reset_the_conditions_of_another_reject() -> None:
+    """Worked by hand: rejected at minute 5, accepted at 60.
+
+    Bracket 2 closes at 999 at minute 90: back, but price was never more than 2 inside since, and arm is 8. The poke at
+    91 does not count; after a trade at 992, 8 inside, that at 97 does.
+    """
     tape = fired()
     tape.trade(20, 1001)
     tape.bracket(0, 1001)
@@ -211,9 +214,11 @@ def test_acceptance_does_not_wipe_out_what_a_reject_asks_for() -> None:
     assert rejects(tape.five(100, 999)) == [(HIGH, 999)]
 
 
-def test_the_trade_an_arm_inside_counts_from_the_close_of_the_bracket() -> None:
-    """Rejected at minute 55, accepted at 60, back at 90. 980 at 89 was before the bracket closed, and makes nothing of
-    the poke at 91; 980 at 96 does of that at 97."""
+def test_the_arm_inside_counts_from_the_close_of_the_bracket() -> None:
+    """Worked by hand: rejected at minute 55, accepted at 60, back at 90.
+
+    980 at 89 was before the bracket closed and does not enable the poke at 91; 980 at 96 enables that at 97.
+    """
     tape = Tape()
     tape.trade(0, 990)
     tape.bracket(0, 1001)
@@ -230,9 +235,12 @@ def test_the_trade_an_arm_inside_counts_from_the_close_of_the_bracket() -> None:
     assert rejects(tape.five(100, 999)) == [(HIGH, 999)]
 
 
-def test_a_third_acceptance_disarms_too_though_it_is_not_told() -> None:
-    """Brackets 0 and 1, 3 and 4, 6 and 7 close beyond, 2 and 5 back. The third acceptance is untold, and a probe that
-    was under way when it came fires nothing; bracket 8 closes back, and the next one does."""
+def test_a_third_acceptance_disarms_although_it_fires_no_alert() -> None:
+    """Worked by hand: brackets 0 and 1, 3 and 4, 6 and 7 close beyond, 2 and 5 back.
+
+    The third acceptance fires no alert, and a probe that was active when it came fires nothing; bracket 8 closes back,
+    and the next probe fires.
+    """
     tape = Tape()
     tape.trade(0, 990)
     said = [told(tape.bracket(n, close)) for n, close in enumerate((1001, 1001, 999, 1001, 1001, 999, 1001))]
@@ -245,13 +253,13 @@ def test_a_third_acceptance_disarms_too_though_it_is_not_told() -> None:
     assert rejects(tape.five(275, 999)) == [(HIGH, 999)]
 
 
-def test_acceptance_above_leaves_the_lower_edge_alone() -> None:
+def test_acceptance_above_does_not_affect_the_lower_edge() -> None:
     tape = probing_at_the_second_bracket(1001)
     tape.trade(61, 959)
     assert rejects(tape.five(65, 961)) == [(LOW, 961)]
 
 
-def test_brackets_of_trades_too_stale_to_be_shown_disarm_before_anything_was_seen() -> None:
+def test_brackets_of_stale_trades_disarm_before_the_first_observation() -> None:
     tape = Tape()
     tape.bracket(0, 1001)
     assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
@@ -263,7 +271,7 @@ def test_brackets_of_trades_too_stale_to_be_shown_disarm_before_anything_was_see
     assert rejects(tape.five(95, 999)) == [(HIGH, 999)]
 
 
-def test_what_is_spent_stays_spent_through_acceptance() -> None:
+def test_the_maximum_of_rejects_survives_acceptance() -> None:
     tape = fired()
     tape.trade(35, 992)
     tape.trade(36, 1001)
@@ -275,7 +283,7 @@ def test_what_is_spent_stays_spent_through_acceptance() -> None:
     assert tape.five(135, 999) == []
 
 
-# -- a bar is closed a while after its end, when trades of the next were already shown
+# -- a bar closes some time after its end, when trades of the next one were already shown
 
 
 @pytest.mark.parametrize("ns", [0, 500_000_000])
@@ -291,7 +299,7 @@ def test_a_poke_after_the_end_of_a_bar_is_not_rejected_by_its_close(ns: int) -> 
 
 
 def test_a_bar_pokes_with_its_range() -> None:
-    """The bar that ends with minute 5 is of the five minutes that end there."""
+    """The bar that ends at minute 5 belongs to the five minutes that end there."""
     tape = Tape()
     tape.bar(1, 988, 990, 990)
     tape.bar(5, 990, 1003, 998)
@@ -299,7 +307,7 @@ def test_a_bar_pokes_with_its_range() -> None:
     assert (alert.params["probeTicks"], alert.params["secondsOutside"]) == (3, 0)
 
 
-def test_a_bar_comes_back_with_its_close() -> None:
+def test_a_bar_returns_with_its_close() -> None:
     """Lapsed at minute 35; a wick to 990 with a close at the edge is not inside, a close at 999 is."""
     tape = Tape()
     tape.bar(1, 988, 990, 990)
@@ -313,7 +321,7 @@ def test_a_bar_comes_back_with_its_close() -> None:
     assert rejects(tape.five(45, 999)) == [(HIGH, 999)]
 
 
-def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
+def test_a_bar_that_entered_value_and_closed_beyond_is_not_inside() -> None:
     tape = Tape()
     tape.bar(1, 1005, 1010, 1006, opened=1008)
     tape.bar(2, 998, 1006, 1003, opened=1006)
@@ -321,7 +329,7 @@ def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
     assert tape.five(5, 999) == []
 
 
-def test_a_bar_that_closed_in_value_has_come_in_wherever_its_range_ended() -> None:
+def test_a_bar_that_closed_in_value_is_inside_whatever_its_range() -> None:
     tape = Tape()
     tape.bar(1, 1005, 1010, 1006)
     tape.bar(2, 998, 1006, 999)
@@ -330,15 +338,19 @@ def test_a_bar_that_closed_in_value_has_come_in_wherever_its_range_ended() -> No
 
 
 @pytest.mark.parametrize(("opened", "fires"), [(1000, True), (1001, False)])
-def test_the_open_of_a_first_bar_says_whether_the_session_opened_beyond(opened: int, fires: bool) -> None:
-    """The range straddles the edge either way: what counts is where the session opened, and then the close of the
-    bar, which is beyond."""
+def test_the_open_of_the_first_bar_decides_whether_the_session_opened_beyond(
+    opened: int, fires: bool
+) -> None:
+    """The range straddles the edge in both cases.
+
+    What counts is the session's open, and then the close of the bar, which is beyond.
+    """
     tape = Tape()
     tape.bar(1, 990, 1004, 1002, opened=opened)
     assert bool(rejects(tape.five(5, 999))) is fires
 
 
-def test_a_first_bar_opened_beyond_that_closes_in_value_has_come_in_and_not_poked() -> None:
+def test_a_first_bar_that_opens_beyond_and_closes_in_value_is_inside_without_a_poke() -> None:
     tape = Tape()
     tape.bar(1, 990, 1004, 999, opened=1003)
     assert rejects(tape.five(5, 998)) == []

@@ -29,14 +29,14 @@ def test_seven_ticks_away_is_not_away() -> None:
 
 
 @pytest.mark.parametrize(("width", "away", "fires"), [(100, 10, True), (101, 10, False), (101, 11, True)])
-def test_a_wide_value_area_asks_for_a_tenth_of_it(width: int, away: int, fires: bool) -> None:
+def test_a_wide_value_area_requires_a_tenth_of_it(width: int, away: int, fires: bool) -> None:
     """100 wide: 10 ticks; 101 wide: 10.1, rounded up to 11."""
     tape = Tape(opening(Prior(PRIOR.trade_date, 950, 1000, 1000 - width, 1020, 880, 950)))
     tape.trade(0, 1000 - away)
     assert told(tape.trade(1, 1000)) == ([(HIGH, 1000)] if fires else [])
 
 
-def test_it_is_touched_from_above_too() -> None:
+def test_a_touch_from_above_fires_too() -> None:
     """Opened in value, jumped over the edge to 1003, one tick beyond the tolerance, and came back down."""
     tape = Tape()
     tape.trade(0, 990)
@@ -45,8 +45,8 @@ def test_it_is_touched_from_above_too() -> None:
     assert (alert.price_ticks, alert.params["approach"]) == (1002, "outside")
 
 
-def test_armed_above_the_edge_is_armed_outside() -> None:
-    """Rest is over at minute 16; 8 above arms."""
+def test_armed_above_the_edge_is_armed_outside_value() -> None:
+    """The rest ends at minute 16; 8 above arms."""
     tape = Tape()
     tape.trade(0, 990)
     assert told(tape.trade(1, 1000)) == [(HIGH, 1000)]
@@ -55,12 +55,12 @@ def test_armed_above_the_edge_is_armed_outside() -> None:
     assert alert.params["approach"] == "outside"
 
 
-def test_it_stays_latched_until_fifteen_minutes_and_arm_away() -> None:
+def test_it_stays_latched_until_fifteen_minutes_and_an_arm_away() -> None:
     tape = Tape()
     tape.trade(0, 990)
     assert told(tape.trade(1, 1000)) == [(HIGH, 1000)]
-    assert tape.trade(2, 999) == []  # still there
-    assert tape.trade(3, 985) == []  # away, too early
+    assert tape.trade(2, 999) == []  # still at the edge
+    assert tape.trade(3, 985) == []  # away, but too early
     assert tape.trade(4, 1000) == []  # so it is not armed
     assert tape.trade(16, 985, -1) == []  # one nanosecond too early
     assert tape.trade(16, 1000) == []
@@ -70,7 +70,7 @@ def test_it_stays_latched_until_fifteen_minutes_and_arm_away() -> None:
     assert told(tape.trade(19, 998, 1)) == [(HIGH, 998)]
 
 
-def test_being_away_at_fifteen_minutes_sharp_arms() -> None:
+def test_an_arm_away_at_exactly_fifteen_minutes_arms() -> None:
     tape = Tape()
     tape.trade(0, 990)
     tape.trade(1, 1000)
@@ -78,7 +78,7 @@ def test_being_away_at_fifteen_minutes_sharp_arms() -> None:
     assert told(tape.trade(16, 1000, 1)) == [(HIGH, 1000)]
 
 
-def test_three_a_session() -> None:
+def test_at_most_three_per_session() -> None:
     tape = Tape()
     found = []
     for minute in range(0, 100, 20):
@@ -88,13 +88,13 @@ def test_three_a_session() -> None:
 
 
 @pytest.mark.parametrize("opened", [1001, 1020])
-def test_a_session_opened_beyond_waits_until_price_was_in_value(opened: int) -> None:
+def test_a_session_that_opens_beyond_waits_for_a_price_in_value(opened: int) -> None:
     tape = Tape()
     assert tape.trade(0, opened) == []
     assert tape.trade(1, 1012) == []
     assert tape.trade(2, 1001) == []  # within the tolerance, and not in value
     assert tape.trade(3, 1012) == []
-    assert tape.trade(4, 1000) == []  # in value: the edge belongs to it; now it waits to be away
+    assert tape.trade(4, 1000) == []  # in value, because the edge belongs to it; now it must move away
     assert tape.trade(5, 993) == []
     assert tape.trade(6, 1000) == []
     assert tape.trade(7, 992) == []
@@ -108,14 +108,14 @@ def test_an_entry_far_inside_arms_at_once() -> None:
     assert told(tape.trade(2, 1001)) == [(HIGH, 1001)]
 
 
-def test_over_the_whole_of_value_is_not_in_it() -> None:
+def test_a_jump_over_all_of_value_is_not_in_value() -> None:
     tape = Tape()
     tape.trade(0, 1020)
     tape.trade(1, 950)
     assert tape.trade(2, 1001) == []
 
 
-def test_opened_at_the_edge_is_in_value() -> None:
+def test_an_open_at_the_edge_is_in_value() -> None:
     tape = Tape()
     tape.trade(0, 1000)
     tape.trade(1, 1008)
@@ -130,7 +130,7 @@ def test_the_lower_edge_mirrors() -> None:
     assert (alert.type, alert.ref, alert.params["approach"]) == (LOW, "VAL", "inside")
 
 
-def test_opened_below_waits_for_value_at_the_lower_edge_only() -> None:
+def test_an_open_below_waits_for_value_at_the_lower_edge_only() -> None:
     """VAH is 50 away and armed from inside; VAL waits until 960 has traded."""
     tape = Tape()
     tape.trade(0, 950)
@@ -144,7 +144,7 @@ def test_opened_below_waits_for_value_at_the_lower_edge_only() -> None:
     assert told(tape.trade(7, 998)) == [(HIGH, 998)]
 
 
-# -- a reject says the same thing louder
+# -- a reject replaces the test
 
 
 def rejected() -> Tape:
@@ -157,21 +157,21 @@ def rejected() -> Tape:
     return tape
 
 
-def test_a_touch_within_five_minutes_of_a_reject_is_mute_and_latches() -> None:
+def test_a_touch_within_five_minutes_of_a_reject_is_muted_and_latches() -> None:
     tape = rejected()
     assert tape.trade(10, 998, -1) == []
-    assert tape.trade(10, 998) == []  # latched by the touch before
+    assert tape.trade(10, 998) == []  # latched by the previous touch
     tape.trade(25, 990, -2)
     assert tape.trade(25, 998, -1) == []  # a nanosecond short of 15 minutes when it was away
     tape.trade(25, 990, -1)
     assert told(tape.trade(25, 998)) == [(HIGH, 998)]
 
 
-def test_at_five_minutes_it_speaks() -> None:
+def test_a_touch_at_exactly_five_minutes_fires() -> None:
     assert told(rejected().trade(10, 998)) == [(HIGH, 998)]
 
 
-def test_a_mute_touch_does_not_count() -> None:
+def test_a_muted_touch_does_not_count() -> None:
     tape = rejected()
     tape.trade(6, 998)
     found = []
@@ -190,8 +190,8 @@ def test_a_reject_of_the_other_edge_mutes_nothing() -> None:
 # -- bars
 
 
-def test_a_bar_touches_with_its_range_and_latches_though_it_closed_away() -> None:
-    """The wick of minute 2 reaches 998; its close is 10 away. Later wicks within the rest say nothing."""
+def test_a_bar_touches_with_its_range_and_latches_although_it_closed_away() -> None:
+    """The wick of minute 2 reaches 998; its close is 10 away. Later wicks within the rest fire nothing."""
     tape = Tape()
     tape.bar(1, 985, 990, 990)
     assert told(tape.bar(2, 988, 998, 990)) == [(HIGH, 990)]
@@ -204,7 +204,7 @@ def test_a_bar_touches_with_its_range_and_latches_though_it_closed_away() -> Non
 def test_a_bar_arms_with_its_close_only() -> None:
     tape = Tape()
     tape.bar(1, 993, 996, 995)
-    tape.bar(2, 980, 996, 995)  # was far away, and closed near
+    tape.bar(2, 980, 996, 995)  # was far away but closed near
     assert tape.bar(3, 995, 1000, 995) == []
     tape.bar(4, 980, 996, 992)
     assert told(tape.bar(5, 992, 998, 997)) == [(HIGH, 997)]
@@ -217,7 +217,7 @@ def test_a_bar_that_ends_a_tick_short_does_not_touch() -> None:
     assert tape.bar(3, 1003, 1010, 1004) == []
 
 
-def test_the_open_of_a_first_bar_says_whether_the_session_opened_beyond() -> None:
+def test_the_open_of_the_first_bar_decides_whether_the_session_opened_beyond() -> None:
     tape = Tape()
     tape.bar(1, 998, 1012, 1010, opened=1000)  # opened in value, and 10 away: arms
     (alert,) = tape.bar(2, 1002, 1010, 1005)
@@ -228,7 +228,7 @@ def test_the_open_of_a_first_bar_says_whether_the_session_opened_beyond() -> Non
     assert other.bar(2, 1002, 1010, 1005) == []
 
 
-def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
+def test_a_bar_that_entered_value_and_closed_beyond_is_not_inside() -> None:
     tape = Tape()
     tape.bar(1, 1005, 1012, 1010)
     tape.bar(2, 998, 1010, 1003)
@@ -239,7 +239,7 @@ def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "close", "approach"), [(985, 1005, 990, "inside"), (995, 1010, 1009, "outside")]
 )
-def test_the_close_of_a_bar_says_from_which_side_it_comes(
+def test_the_close_of_a_bar_decides_the_side_of_the_next_touch(
     low: int, high: int, close: int, approach: str
 ) -> None:
     tape = Tape()

@@ -80,7 +80,7 @@ def test_trades_equal_those_of_databentos_own_reader(shared, read, name) -> None
         np.testing.assert_array_equal(ours[field], theirs[field])
 
 
-def test_bars_of_two_products_are_told_apart(shared, read) -> None:
+def test_bars_of_two_products_are_separated(shared, read) -> None:
     path = shared / "data/dbn/futures_ohlcv-1m_2024-07-01T23-40_2024-07-02T00-10.dbn.zst"
     theirs = db.DBNStore.from_file(path).to_ndarray()
     ours = read(path)
@@ -129,7 +129,7 @@ def test_a_number_means_another_contract_on_another_day(tmp_path, read) -> None:
     ]
 
 
-def test_spreads_options_and_strangers_are_counted(tmp_path, read) -> None:
+def test_spreads_options_and_unknown_symbols_are_counted(tmp_path, read) -> None:
     names = ["ESH4-ESM4", "UD:1V: VT 2301939", "ESH4 C4800", "QQQH4", "MESH4", "ESH4"]
     spans = {name: [("2024-01-02", "2024-01-03", str(200 + i))] for i, name in enumerate(names)}
     made = np.concatenate([records(2, TRADES, 0, 200 + i) for i in range(len(names))])

@@ -55,7 +55,7 @@ def test_grains_come_out_in_cents(tmp_path, read) -> None:
     assert result.rows("ZMH2024")["open"].tolist() == [380_100_000_000]
 
 
-def test_identical_prints_are_kept_and_suspicious_ones_are_not(tmp_path, read) -> None:
+def test_identical_prints_are_imported_and_suspicious_ones_are_not(tmp_path, read) -> None:
     text = "52200000,4755.25,1,usa,,0\n" * 2 + "52200000,4755.25,9,usa,,1\n" + "52199000,4755,0,usa,,0\n"
     path = lean_zip(tmp_path / "20240102_trade.zip", {"20240102_es_tick_trade_202403.csv": text})
     result = read(path)
@@ -63,7 +63,7 @@ def test_identical_prints_are_kept_and_suspicious_ones_are_not(tmp_path, read) -
     assert result.counts.skipped == {"prints marked suspicious": 1}
 
 
-def test_strangers_are_counted(tmp_path, read) -> None:
+def test_unknown_members_are_counted(tmp_path, read) -> None:
     path = lean_zip(tmp_path / "20240102_trade.zip", {
         "20240102_qqq_tick_trade_202403.csv": "52200000,4755.25,1,usa,,0\n",
         "20240102_es_tick_trade_202403.csv": "52200000,4755.25,1,usa,,0\n",

@@ -34,7 +34,7 @@ def test_times_and_prices_of_every_type(tmp_path, read, at, price) -> None:
     assert rows.tolist() == [(NS, 4755_250000000, 2, b"B", 0, 0), (NS, 4755_500000000, 1, b"A", 0, 0)]
 
 
-def test_naive_times_must_be_told_their_zone(tmp_path, read, refused) -> None:
+def test_naive_parquet_times_require_a_time_zone_option(tmp_path, read, refused) -> None:
     at = pa.array([datetime(2024, 1, 2, 9, 30)], pa.timestamp("ns"))  # noqa: DTZ001 - naive is the case
     path = write(tmp_path, {"ts": at, "price": [4755.25], "size": [1]})
     assert "--tz" in str(refused(path))

@@ -58,14 +58,14 @@ def test_real_euro_minutes(shared, read, refused) -> None:
     assert rows[0].tolist() == (1704150060 * 10**9, 1_107600000, 1_107850000, 1_107600000, 1_107800000, 205)
 
 
-def test_generic_bars_must_be_told_their_stamp(tmp_path, read, refused) -> None:
+def test_generic_bars_require_a_stamp_option(tmp_path, read, refused) -> None:
     path = write(tmp_path, "ESH4.csv", samples.GENERIC)
     assert "add --stamp open (start) or --stamp close (end)" in str(refused(path))
     assert read(path, stamp="open").rows().tolist() == BARS
     assert read(path, stamp="close").rows()["ts_event"].tolist() == [OPENING_NS - MINUTE, OPENING_NS]
 
 
-def test_naive_stamps_must_be_told_their_zone(tmp_path, read, refused) -> None:
+def test_naive_timestamps_require_a_time_zone_option(tmp_path, read, refused) -> None:
     path = write(tmp_path, "ESH4.csv", "datetime,price,size\n2024-01-02 09:30:00,4755.25,2\n")
     assert "--tz" in str(refused(path))
     assert "not a time zone" in str(refused(path, tz="Mars/Olympus"))
@@ -98,7 +98,7 @@ def test_the_contract_is_the_symbols_then_the_names_then_demanded(tmp_path, read
     assert read(write(tmp_path, "both.csv", both)).keys == {"ESH2024", "NQH2024"}
 
 
-def test_the_hour_that_occurs_twice_is_told_apart_by_order(tmp_path, read) -> None:
+def test_the_repeated_hour_is_resolved_by_order(tmp_path, read) -> None:
     """2024-11-03 in New York: 01:30 is 05:30 UTC at first and 06:30 UTC when clocks have gone back."""
     local = ["00:59", "01:30", "01:59", "01:00", "01:30", "02:00"]
     lines = "".join(f"2024-11-03 {t}:00,70000,1\n" for t in local)
@@ -260,7 +260,7 @@ def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
     assert "'Nowhere/Land' is not a time zone" in str(refused(strange, stamp="open"))
 
 
-def test_a_table_without_a_header_is_told_a_first_line_for_local_times_too(tmp_path, refused) -> None:
+def test_a_table_without_a_header_gets_an_example_for_local_times_too(tmp_path, refused) -> None:
     """Interactive Brokers writes the exchange's clock: a column called `timestamp_utc` would move it by hours."""
     path = write(tmp_path, "ESH4.csv", f"20240102 09:30:00,{PRICES}\n")
     said = str(refused(path, tz="America/New_York", stamp="open"))

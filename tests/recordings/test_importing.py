@@ -256,7 +256,7 @@ def test_prices_in_another_unit_are_refused(installation: Installation, ticks: W
         take(installation, path)
 
 
-def test_rows_while_the_market_is_closed_are_counted_not_kept(
+def test_rows_while_the_market_is_closed_are_counted_not_stored(
     installation: Installation, ticks: Write
 ) -> None:
     # 21:30 UTC in July is 17:30 in New York: the maintenance break

@@ -180,7 +180,7 @@ def test_what_is_usual_is_of_the_hour_of_the_week() -> None:
     assert holes(rth(), minutes_of(rth(), (150, 210)), *before) == [(150, 210)]
 
 
-def test_only_the_busiest_contract_before_says_what_is_usual() -> None:
+def test_only_the_busiest_contract_before_defines_usual_activity() -> None:
     """A back month that never trades at noon, and days after the session, excuse nothing."""
     tuesdays = [date(2024, 6, day) for day in (4, 11, 18, 25)]
     full = [traded(day, minutes_of(rth(day))) for day in tuesdays]
@@ -242,9 +242,7 @@ def test_a_cut_day_carries_no_level(installation: Installation, shared: Path, tm
     assert "no gap longer than is usual for the product" in found.rule
 
 
-def test_days_of_the_look_back_that_nobody_recorded_are_named(
-    installation: Installation, bars: Write
-) -> None:
+def test_unrecorded_days_of_the_look_back_are_named(installation: Installation, bars: Write) -> None:
     """Monday 1 July and Friday 5 July 2024; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
     take(installation, bars("20240701", *OUTSIDE, *REGULAR, folder="mon"))
     take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15"), folder="tue"))

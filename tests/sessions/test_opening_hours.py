@@ -42,7 +42,7 @@ def test_overnight_counts_down_to_regular_hours() -> None:
         ("2026-12-25T12:00", "2026-12-27T18:00"),  # Christmas, a Friday
     ],
 )
-def test_while_closed_it_says_when_trading_goes_on(now: str, opens: str) -> None:
+def test_while_closed_the_next_open_is_returned(now: str, opens: str) -> None:
     found = HOURS.at("ES", at(now))
     assert found.session is None
     assert (found.letter, found.bracket_ends_ns) == ("", None)
