@@ -54,7 +54,10 @@ Part = Callable[[], Coroutine[Any, Any, object]]
 
 
 class ClusterSide:
-    """The background service of a process in a cluster, for the process's roles. Implements `api.app.Background`."""
+    """Runs what a cluster process does beside answering requests: live streams, feeds, shared limits and replicas.
+
+    The process's roles decide which of them. Implements `api.app.Background`.
+    """
 
     def __init__(self, installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> None:
         self._installation = installation

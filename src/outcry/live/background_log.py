@@ -176,7 +176,7 @@ class BackgroundLog:
         yield from (frame for frame in own if frame.first + frame.count > first)
 
     def drop(self, key: str, before: int) -> None:
-        """Remove the files that contain only entries before a position. Raises `StoreBusy`."""
+        """Remove the log files of a stream whose entries all lie before a position. Raises `StoreBusy`."""
         self._settle(self._found(key))
         self._files.drop(key, before)
 

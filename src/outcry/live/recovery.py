@@ -33,9 +33,10 @@ _AGAIN_S, _TRIES = 0.25, 8
 
 
 class Recovery:
-    """Restores streams from their snapshots and logs. For one event loop.
+    """Restores streams from their snapshots and logs. Used by one event loop only.
 
-    by: the name under which this process acquires streams in logs it shares with other processes; empty without others.
+    by: the name under which this process acquires streams in logs it shares with other processes; empty if
+    it shares none.
     """
 
     def __init__(

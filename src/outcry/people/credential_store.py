@@ -117,7 +117,7 @@ class SqlCredentials:
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         """Remove a user's passkey; return False if nothing was removed.
 
-        That is so if there is no such passkey, or if no credential of a kind in `leaving` would remain.
+        Nothing is removed if there is no such passkey, or if no credential of a kind in `leaving` would remain.
         """
         table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)

@@ -165,7 +165,7 @@ class IdentityBase:
         return factor
 
     def _wrong_codes_today(self, user: UserRow) -> int:
-        """Return how many wrong second-factor codes followed a right password within a day, from the audit log."""
+        """Count wrong second-factor codes after a correct password in the last 24 hours, from the audit log."""
         since_ns = self._clock.now_ns() - NANOS_PER_DAY
         return self._store.noted(user.id, _FAILURES, _BY_CODE, since_ns)
 

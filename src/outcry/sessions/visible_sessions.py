@@ -86,9 +86,9 @@ class VisibleSessions:
         return self._overnight.get((session.contract, session.row.trade_date))
 
     def contract_named(self, symbol: str) -> Contract | None:
-        """Return the contract with stored sessions that a symbol means.
+        """Return the contract that a symbol names, among those with stored sessions.
 
-        A one-digit year means the year nearest to the data.
+        A one-digit year is read as the year nearest to the data.
         """
         for contract in sorted(self._by_contract, key=lambda c: (c.year, c.month), reverse=True):
             newest = self._by_contract[contract][-1].row.trade_date

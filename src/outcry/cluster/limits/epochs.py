@@ -50,7 +50,10 @@ class OwnerEpochs:
             self._homes.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Forget the epochs of these partitions, so that the next request includes our history."""
+        """Forget the epochs of these partitions.
+
+        The next request to their owners then includes the requests that this replica has allowed.
+        """
         for partition in partitions:
             self.known.pop(partition, None)
 

@@ -41,7 +41,7 @@ _ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamR
 
 
 class PushIntake(Intake, Protocol):
-    """Pushed feeds in the process that owns their streams."""
+    """Receives pushed feeds in the process that owns their streams."""
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
         """End the pushed feed of a stream by another process of this service; return False if there was none.

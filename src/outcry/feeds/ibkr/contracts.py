@@ -44,8 +44,8 @@ class ContractQuery:
 class IbContractDetails:
     """A contract as Interactive Brokers describes it.
 
-    month: of delivery, `YYYYMM`. point: US dollars per unit of the quoted price. hours: trading hours from the current
-    trade date on, `YYYYMMDD:HHMM-YYYYMMDD:HHMM;…` in time zone `zone`.
+    month: the delivery month, `YYYYMM`. point: US dollars per unit of the quoted price. hours: trading hours from the
+    current trade date on, `YYYYMMDD:HHMM-YYYYMMDD:HHMM;…` in time zone `zone`.
     """
 
     con_id: int

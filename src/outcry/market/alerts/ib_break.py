@@ -34,7 +34,10 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Result of an observation, or of a late trade of the first hour."""
+    """What a row shows of one side of the initial balance: an event of the state machine.
+
+    A late trade of the first hour can also cause `FORMED`.
+    """
 
     FORMED = "first hour over, something traded in it"
     EMPTY = "first hour over, nothing traded in it"

@@ -94,5 +94,5 @@ def _bound_directory(file: CountedFile) -> None:
     if wide >= 0:
         size = max(size if size != 0xFFFFFFFF else 0, int.from_bytes(tail[wide + 40 : wide + 48], "little"))
     if size > DIRECTORY_LIMIT:
-        raise FileRefused(file.path, "the end", f"the archive's directory of {size:,} bytes is too large",
+        raise FileRefused(file.path, "the end", f"the archive's directory has {size:,} bytes, which is too large",
                           "the archive is not read")  # fmt: skip

@@ -161,7 +161,7 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 
 
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
-    """Return the levels of earlier sessions, without those of the session that already has its own rungs."""
+    """Return levels without those of the session whose high, low and POC are already rungs of their own."""
     prior = outlook.prior
     said = (prior.date if prior else "") if outlook.live else outlook.session.date
     return (level for level in levels if level.date != said)

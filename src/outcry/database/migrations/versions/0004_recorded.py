@@ -8,5 +8,5 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the column `recorded_ns`."""
+    """Add `recorded_ns` to `alerts`: when an alert was recorded, in ns UTC."""
     op.add_column("alerts", sa.Column("recorded_ns", sa.BigInteger))
