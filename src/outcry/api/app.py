@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, Protocol
 
 from outcry.access.keys import ApiKeys, Licences
 from outcry.access.limiter import Limiter
+from outcry.answers.query import Query
 from outcry.api.dispatch import Dispatcher
 from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
 from outcry.api.last_used import LastUsedWriter
 from outcry.api.probes import PROBES, build_probes
-from outcry.api.query import Query
 from outcry.api.stream_sources import LiveInputs
 from outcry.api.tickets import Tickets
 from outcry.base.clock import Clock

@@ -14,12 +14,12 @@ import msgspec
 from outcry.access.keys import KeyRefusal
 from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
+from outcry.answers.query import Query
 from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint, Prepared
 from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
 from outcry.api.parameters import read_query
-from outcry.api.query import Query
 from outcry.api.stream import STREAM, TICKET, OpenedStream, Streams
 from outcry.api.stream_writer import write_stream
 from outcry.base.errors import ServiceError

@@ -10,8 +10,8 @@ from outcry.access.licences import Scope
 from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
+from outcry.answers.query import Query
 from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
-from outcry.api.query import Query
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     Answer,

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 
+from outcry.answers.query import Query
 from outcry.answers.streaming import AlertTail, alert_event
-from outcry.api.query import Query
 from outcry.api.stream_reader import StreamReader
 from outcry.api.stream_sources import LiveInputs, StreamSources
 from outcry.api.tickets import Tickets

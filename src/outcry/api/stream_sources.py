@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from outcry.access.licences import Scope
 from outcry.answers.live_answers import LiveAnswers
+from outcry.answers.query import Query
 from outcry.answers.streaming import (
     NO_EVENTS,
     AlertFilter,
@@ -21,7 +22,6 @@ from outcry.answers.streaming import (
     delayed_events,
     live_events,
 )
-from outcry.api.query import Query
 from outcry.api.stream_reader import SharedChannel, StreamReader, SymbolCursor
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
