@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
-from outcry.answers.warming import MOST, Warmed, warm
+from outcry.answers.warming import MAX_PRODUCTS, Warmed, warm
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.cli import warming as console
@@ -75,9 +75,9 @@ def test_it_ends_when_the_time_is_over() -> None:
 
 
 def test_no_more_are_prepared_than_stay_in_memory() -> None:
-    store, query = Rows(*(held(number + 1, "ES", TODAY) for number in range(2 * MOST))), Asked()
-    assert warm(query, store, 0, lambda: True, lambda *_: None) == Warmed(MOST, 2 * MOST)  # type: ignore[arg-type]
-    assert len(query.pairs) == MOST
+    store, query = Rows(*(held(number + 1, "ES", TODAY) for number in range(2 * MAX_PRODUCTS))), Asked()
+    assert warm(query, store, 0, lambda: True, lambda *_: None) == Warmed(MAX_PRODUCTS, 2 * MAX_PRODUCTS)  # type: ignore[arg-type]
+    assert len(query.pairs) == MAX_PRODUCTS
 
 
 @pytest.fixture

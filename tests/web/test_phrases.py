@@ -173,7 +173,7 @@ def test_no_code_of_the_core_is_without_words() -> None:
 
 def test_every_text_has_german() -> None:
     tables = [
-        phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.VALUE_PLACES, alert_phrases.SEVERITIES,
+        phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.VALUE_RELATIONS, alert_phrases.SEVERITIES,
         alert_phrases.EVENTS, alert_phrases.REPAIRED, alert_phrases.SENTENCES, alert_phrases.SENTENCES_REPAIRED,
         alert_phrases.BAR_SENTENCES, alert_phrases.BAR_SENTENCES_REPAIRED,
         playbook_words.TITLES, playbook_words.STATUSES,

@@ -120,10 +120,10 @@ class Query:
             return self._answer(profile_answer, scope, symbol, now_ns)
         completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
         wanted = _day(date, "date")
-        place = next((p for p in completed.places if p.session.row.trade_date == wanted), None)
-        if place is None:
+        session = next((s for s in completed.sessions if s.trade_date == wanted), None)
+        if session is None:
             raise NotFound("not_found.session", symbol=completed.product.root, date=date)
-        return QueryResult(profile_answer(completed.view(place)), completed.fresh_until_ns)
+        return QueryResult(profile_answer(completed.view(session)), completed.fresh_until_ns)
 
     def scenarios(self, scope: Scope, symbol: str, now_ns: int) -> Sequence[ScenarioState] | None:
         """Return the scenarios of a symbol's open session; None if it is not live. Raises `UnknownSymbol`."""
@@ -144,7 +144,7 @@ class Query:
             if opened is None:
                 raise
             return QueryResult(self._charts.answer([], opened, count, alerts), now_ns)
-        views = [completed.view(place) for place in completed.places[-count:]]
+        views = [completed.view(session) for session in completed.sessions[-count:]]
         answer = self._charts.answer(views, opened, count, alerts)
         return QueryResult(answer, now_ns if answer.live else completed.fresh_until_ns)
 
@@ -157,8 +157,8 @@ class Query:
         completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
-        places = [place for place in completed.places if first <= place.session.row.trade_date <= last]
-        sessions = [describe.session(completed.view(place)) for place in places[-MAX_HISTORY:]]
+        wanted = [session for session in completed.sessions if first <= session.trade_date <= last]
+        sessions = [describe.session(completed.view(session)) for session in wanted[-MAX_HISTORY:]]
         answer = HistoryAnswer(
             symbol=completed.product.root,
             from_=from_ or (sessions[0].date if sessions else to or ""),
@@ -188,12 +188,12 @@ class Query:
         states: list[SymbolState] = []
         for product in self._universe.products.values():
             if product.parent is None:
-                place = None
+                newest = None
                 if product.root in stored:
                     visible, until = self._completed.visible(scope, product, now_ns)
                     fresh = min(fresh, until)
-                    place = next(reversed(visible.in_context(None)), None)
-                states.append(self._state(scope, product, place, now_ns))
+                    newest = next(reversed(visible.in_context(None)), None)
+                states.append(self._state(scope, product, newest, now_ns))
         return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def scan(self, scope: Scope, now_ns: int) -> list[ScanRow]:
@@ -203,15 +203,15 @@ class Query:
     def _scanned(self, scope: Scope, state: SymbolState, now_ns: int) -> ScanRow:
         product = self._universe.products[state.symbol]
         tick = product.tick_e9
-        levels = place = None
+        levels = newest = None
         if state.data_source is not None:
             with suppress(NoLicensedSource):  # an embargo that has just begun
                 levels = self.levels(scope, state.symbol, now_ns).answer
-            places = self._completed.visible(scope, product, now_ns)[0].in_context(None)
-            place = places[-1] if places else None
-        average = place.average_range_ticks() if place else None
+            visible, _ = self._completed.visible(scope, product, now_ns)
+            newest = next(reversed(visible.in_context(None)), None)
+        average = newest.average_range_ticks() if newest else None
         return ScanRow(
-            state, levels, number(place.session.profile.close * tick) if place else None,
+            state, levels, number(newest.session.profile.close * tick) if newest else None,
             number(average * tick) if average is not None else None, notation_of(product),
             None if state.live else self.last_data_at(scope, state.symbol), self._touched(scope, product),
         )  # fmt: skip
@@ -223,10 +223,10 @@ class Query:
             return
         scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
         visible, _ = self._completed.visible(scope, product, now_ns)
-        place = next(reversed(visible.in_context(None)), None)
-        if place is not None:
-            completed_session(product, place, visible, self._calendar, "").carried()
-        self._state(scope, product, place, now_ns)
+        newest = next(reversed(visible.in_context(None)), None)
+        if newest is not None:
+            completed_session(product, newest, visible, self._calendar, "").carried()
+        self._state(scope, product, newest, now_ns)
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
         """Return the naked POCs that have traded in the open session of a product."""
@@ -243,20 +243,20 @@ class Query:
         return iso_timestamp(max(last_ns)) if last_ns else None
 
     def _state(
-        self, scope: Scope, product: Product, place: SessionInContext | None, now_ns: int
+        self, scope: Scope, product: Product, newest: SessionInContext | None, now_ns: int
     ) -> SymbolState:
         seen, state = self._selector.live_channel(scope, ResolvedSymbol(product.root, product, None))
-        contract = place.session.contract.key if place else None
+        contract = newest.session.contract.key if newest else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
             tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
             micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
             rth=self._hours_of(product, utc_date(now_ns)), time_zone=product.zone,
             contract=seen.channel.key.contract.key if seen else contract,
-            data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
-            as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
-            invented=seen.channel.simulated if seen else bool(place)
-            and place.session.row.source in SIMULATED_SOURCES,
+            data_source=seen.source if seen else "delayed" if newest else None, live=seen is not None,
+            as_of=str(newest.trade_date) if newest and not seen else None, state=state,
+            invented=seen.channel.simulated if seen else bool(newest)
+            and newest.session.row.source in SIMULATED_SOURCES,
         )  # fmt: skip
 
     def _hours_of(self, product: Product, day: date) -> str:
@@ -281,7 +281,7 @@ class Query:
                 self._completed.preload(scope, named.product)
                 return QueryResult(rendered.answer, next_midnight(now_ns), live_answer)
         completed = self._selector.completed(scope, named, now_ns)
-        return QueryResult(build(completed.view(completed.places[-1])), completed.fresh_until_ns)
+        return QueryResult(build(completed.view(completed.sessions[-1])), completed.fresh_until_ns)
 
     def _open_session(self, scope: Scope, named: ResolvedSymbol) -> SessionView | None:
         """Return a symbol's open session; None if it is not live."""

@@ -39,13 +39,13 @@ class CompletedSelection:
     product: Product
     state: str
     visible: VisibleSessions
-    places: Sequence[SessionInContext]
+    sessions: Sequence[SessionInContext]
     fresh_until_ns: int
     calendar: Calendar
 
-    def view(self, place: SessionInContext) -> SessionView:
+    def view(self, session: SessionInContext) -> SessionView:
         """Return one of the sessions in the form that the builders of answers take."""
-        return completed_session(self.product, place, self.visible, self.calendar, self.state)
+        return completed_session(self.product, session, self.visible, self.calendar, self.state)
 
 
 class Selector:
@@ -98,13 +98,13 @@ class Selector:
                 near = [root, self._universe.front(root, today).short_key]
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = stored or contract
-        places = visible.in_context(contract)
+        sessions = visible.in_context(contract)
         _, state = self.live_channel(scope, named)
-        if not places:
+        if not sessions:
             reasons, until_ns = self._completed.unavailable_reasons(scope, named.product, contract, now_ns)
             details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
-        return CompletedSelection(named.product, state, visible, places, fresh_until_ns, self._calendar)
+        return CompletedSelection(named.product, state, visible, sessions, fresh_until_ns, self._calendar)
 
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:

@@ -90,10 +90,11 @@ def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
 
 
 def completed_session(
-    product: Product, place: SessionInContext, visible: VisibleSessions, calendar: Calendar, state: str
+    product: Product, session: SessionInContext, visible: VisibleSessions, calendar: Calendar, state: str
 ) -> SessionView:
     """Return a completed regular session. `state` is why the symbol is not live."""
-    stored, row, overnight = place.session, place.session.row, visible.overnight_of(place.session)
+    stored, row = session.session, session.session.row
+    overnight = visible.overnight_of(stored)
     simulated = row.source in SIMULATED_SOURCES
 
     def incomplete() -> Sequence[IncompleteSession]:
@@ -110,12 +111,12 @@ def completed_session(
 
     return SessionView(
         product=product, source="delayed", state=state, feed=None, simulated=simulated, contract=stored.contract.key,
-        rolled_from=place.rolled_from.key if place.rolled_from else None, kind=row.kind, trade_date=row.trade_date,
+        rolled_from=session.rolled_from.key if session.rolled_from else None, kind=row.kind, trade_date=row.trade_date,
         open_ns=row.open_ns, close_ns=row.close_ns, short=row.short, ib_complete=row.complete, ladder=stored.ladder,
-        profile=stored.profile, prior=place.prior.profile if place.prior else None,
+        profile=stored.profile, prior=session.prior.profile if session.prior else None,
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
-        average_range=place.average_range_ticks(), data=data, carried=place.carried, incomplete=incomplete,
+        average_range=session.average_range_ticks(), data=data, carried=session.carried, incomplete=incomplete,
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip

@@ -102,9 +102,9 @@ class RequestedSymbol:
 class AlertFilter:
     """Selects the alerts for a reader: of the requested symbols (None: all) and visible to its scope."""
 
-    def __init__(self, universe: Universe, scope: Scope, asked: Sequence[RequestedSymbol] | None) -> None:
+    def __init__(self, universe: Universe, scope: Scope, requested: Sequence[RequestedSymbol] | None) -> None:
         self._universe, self._scope = universe, scope
-        self._asked = None if asked is None else {each.root: each for each in asked}
+        self._requested = None if requested is None else {each.root: each for each in requested}
 
     def __call__(self, row: AlertRow) -> bool:
         """Return whether the reader receives an alert."""
@@ -114,11 +114,11 @@ class AlertFilter:
             return False
         if live_source(self._scope, StreamKey(row.owner, row.feed, contract)) is None:
             return False
-        if self._asked is None:
+        if self._requested is None:
             return True
-        asked = self._asked.get(contract.root)
-        return asked is not None and symbol_matches(
-            self._universe, asked.symbol, asked.contract, contract, row.trade_date
+        requested = self._requested.get(contract.root)
+        return requested is not None and symbol_matches(
+            self._universe, requested.symbol, requested.contract, contract, row.trade_date
         )
 
 
@@ -126,12 +126,12 @@ class AlertFilter:
 class MissedAlerts:
     """Alerts recorded since a `seq`, oldest first.
 
-    `whole` is False if there were too many. `known` is the `seq` up to which all alerts were checked.
+    `whole` is False if there were too many. `checked_seq` is the `seq` up to which all alerts were checked.
     """
 
     rows: Sequence[AlertRow]
     whole: bool
-    known: int
+    checked_seq: int
 
 
 class AlertTail:
@@ -162,34 +162,36 @@ class AlertTail:
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
         """Return the alerts since `seq`; None if this service never assigned that `seq`."""
-        known = self._registry.alert_seq
-        if seq > known and self._store is not None:
-            known = self._store.last_seq()
-        if seq > known:
+        newest = self._registry.alert_seq
+        if seq > newest and self._store is not None:
+            newest = self._store.last_seq()
+        if seq > newest:
             return None
         rows, reaches = self._registry.alerts_after(seq)
-        if not reaches or (rows[0].seq if rows else known + 1) > seq + 1:
-            return self._stored(scope, wanted, seq, known, rows)
+        if not reaches or (rows[0].seq if rows else newest + 1) > seq + 1:
+            return self._stored(scope, wanted, seq, newest, rows)
         found = [row for row in rows if wanted(row)]
         return MissedAlerts(
-            found[-MAX_MISSED:], len(found) <= MAX_MISSED, max(known, rows[-1].seq if rows else 0)
+            found[-MAX_MISSED:], len(found) <= MAX_MISSED, max(newest, rows[-1].seq if rows else 0)
         )
 
     def _stored(
-        self, scope: Scope, wanted: AlertFilter, seq: int, known: int, rows: Sequence[AlertRow]
+        self, scope: Scope, wanted: AlertFilter, seq: int, newest: int, rows: Sequence[AlertRow]
     ) -> MissedAlerts:
         if self._store is None:
-            return MissedAlerts([row for row in rows if wanted(row)][-MAX_MISSED:], whole=False, known=known)
+            return MissedAlerts(
+                [row for row in rows if wanted(row)][-MAX_MISSED:], whole=False, checked_seq=newest
+            )
         owners = [scope.user_id, OPERATOR]
         found: list[AlertRow] = []
-        before: int | None = known + 1
+        before: int | None = newest + 1
         while before is not None and len(found) <= MAX_MISSED:
             page = self._store.alerts(
                 owners, after_seq=seq, before_seq=before, limit=MAX_MISSED, newest_first=True
             )
             found += [row for row in page if wanted(row)]
             before = page[-1].seq if len(page) == MAX_MISSED else None
-        return MissedAlerts(found[:MAX_MISSED][::-1], len(found) <= MAX_MISSED, known)
+        return MissedAlerts(found[:MAX_MISSED][::-1], len(found) <= MAX_MISSED, newest)
 
 
 def _digest(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from outcry.answers.query import Query
 from outcry.sessions.store import SqlStore
 
 #: Maximum products to prepare; as many as the cache holds.
-MOST = 200
+MAX_PRODUCTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ def warm(
     """
     newest: dict[tuple[int, str], date] = {}
     for row in store.datasets():
-        held = newest.get((row.owner, row.root), date.min)
-        newest[row.owner, row.root] = max(held, row.last)
+        known = newest.get((row.owner, row.root), date.min)
+        newest[row.owner, row.root] = max(known, row.last)
     order = sorted(newest, key=lambda pair: (pair[0] != OPERATOR, -newest[pair].toordinal(), pair))
-    order = order[:MOST]
+    order = order[:MAX_PRODUCTS]
     for done, (owner, root) in enumerate(order):
         progress(done, len(newest))
         if not in_time():

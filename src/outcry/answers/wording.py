@@ -73,15 +73,15 @@ def _level(row: AlertRow, name: str) -> str:
 
 
 def _test(side: str, name: str) -> Callable[[AlertRow], str]:
-    def said(row: AlertRow) -> str:
+    def sentence(row: AlertRow) -> str:
         edge = f"the {side} edge of the prior value area ({row.ref}{_level(row, name)})"
         return f"{_traded(row)}, at {edge}."
 
-    return said
+    return sentence
 
 
 def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
-    def said(row: AlertRow) -> str:
+    def sentence(row: AlertRow) -> str:
         reached = _level(row, "probeExtreme")
         went = f"reached{reached}, {side}" if reached else f"traded {side}"
         return (
@@ -89,25 +89,25 @@ def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
             f"A 5-minute bar then closed back inside at {_price(row)}."
         )
 
-    return said
+    return sentence
 
 
 def _accept(side: str, name: str) -> Callable[[AlertRow], str]:
-    def said(row: AlertRow) -> str:
+    def sentence(row: AlertRow) -> str:
         return (
             f"{row.symbol} had two consecutive 30-minute closes {side} the prior value area "
             f"({row.ref}{_level(row, name)}), the second at {_price(row)}."
         )
 
-    return said
+    return sentence
 
 
 def _break(side: str, name: str) -> Callable[[AlertRow], str]:
-    def said(row: AlertRow) -> str:
+    def sentence(row: AlertRow) -> str:
         both = "; both sides are broken" if row.params.get("otherSideBroken") is True else ""
         return f"{_traded(row)}, {side} the initial balance ({row.ref}{_level(row, name)}){both}."
 
-    return said
+    return sentence
 
 
 def _naked(row: AlertRow) -> str:
@@ -115,12 +115,12 @@ def _naked(row: AlertRow) -> str:
 
 
 def _poor(side: str) -> Callable[[AlertRow], str]:
-    def said(row: AlertRow) -> str:
+    def sentence(row: AlertRow) -> str:
         beyond = "above" if side == "high" else "below"
         where = beyond if row.params.get("event") == "repaired" else "near"
         return f"{_traded(row)}, {where} the poor {side} of {_made(row)}."
 
-    return said
+    return sentence
 
 
 _MESSAGES: dict[AlertType, Callable[[AlertRow], str]] = {

@@ -174,7 +174,7 @@ class Dispatcher:
     ) -> Reply:
         """Answer from the cache or the query service, with an entity tag."""
         terms, ask = _question(endpoint, request.query)
-        entry, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
+        entry, encoded = await self._cached((scope, endpoint.path, terms), scope, ask)
         if request.if_none_match is not None and names_etag(request.if_none_match, encoded.etag):
             headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
             return Reply(304, headers, b"", request.path, caller, verdict)
@@ -182,16 +182,16 @@ class Dispatcher:
             self._fast_path.learn_request(request, caller, entry, endpoint.path)
         return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
 
-    async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
+    async def _cached(self, key: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[CacheEntry, Encoded]:
         """Return a cache entry and its encoded answer; compute them if they are missing or outdated."""
         edge = self._edge
         now_ns = edge.clock.now_ns()
         revision = edge.poller.revision
-        entry = self.cache.get(place, revision, now_ns)
+        entry = self.cache.get(key, revision, now_ns)
         encoded = entry and (entry.current() or await self.cache.renew(entry, now_ns))
         if entry and encoded:
             return entry, encoded
-        return await self.cache.fetch(place, revision, _computation(self._query, scope, ask, now_ns))
+        return await self.cache.fetch(key, revision, _computation(self._query, scope, ask, now_ns))
 
 
 def _question(endpoint: Endpoint, query: bytes) -> Prepared:

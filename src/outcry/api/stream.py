@@ -163,15 +163,15 @@ class Streams:
         alert_filter = reader.alert_filter
         if alert_filter is None:  # the key was revoked in the meantime
             return []
-        missed, current, known = await self._hub.sources.on_database_thread(
+        missed, current, checked_seq = await self._hub.sources.on_database_thread(
             lambda: self._alerts(scope, alert_filter, last_id)
         )
-        reader.alert_cursor = known
+        reader.alert_cursor = checked_seq
         sent = [alert_event(row) for row in missed.rows] if missed is not None else []
         self._hub.count("alert", len(sent))
         self._hub.count("snapshot", 1)
         snapshot = self._snapshot(reader, missed, [entry(row, source_of(row)) for row in current])
-        return [_RETRY, *sent, event("snapshot", snapshot, known)]
+        return [_RETRY, *sent, event("snapshot", snapshot, checked_seq)]
 
     def _alerts(
         self, scope: Scope, alert_filter: AlertFilter, last_id: int | None
@@ -185,10 +185,10 @@ class Streams:
         if missed is None:
             return None, *tail.current(scope, alert_filter)
         if missed.whole:
-            return missed, [], missed.known
+            return missed, [], missed.checked_seq
         sent = {row.seq for row in missed.rows}
-        current, _ = tail.current(scope, alert_filter, missed.known)
-        return missed, [row for row in current if row.seq not in sent], missed.known
+        current, _ = tail.current(scope, alert_filter, missed.checked_seq)
+        return missed, [row for row in current if row.seq not in sent], missed.checked_seq
 
     def _snapshot(self, reader: StreamReader, missed: MissedAlerts | None, alerts: list[AlertEntry]) -> bytes:
         levels: list[msgspec.Raw] = []

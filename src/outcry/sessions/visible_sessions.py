@@ -30,6 +30,11 @@ class SessionInContext:
     rolled_from: Contract | None
 
     @property
+    def trade_date(self) -> date:
+        """The session's trade date."""
+        return self.session.row.trade_date
+
+    @property
     def prior(self) -> StoredSession | None:
         """The newest complete session before this one."""
         return self.history.prior

@@ -119,8 +119,10 @@ def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
             (prior.high, words("Prior high"), levels.poor_highs, chart.repaired_highs),
             (prior.low, words("Prior low"), levels.poor_lows, chart.repaired_lows),
         ):
-            mended = _has(repaired, made_on)
-            yield Rung(price, "prior", name, poor=_has(poor, made_on) and not mended, repaired=mended)
+            is_repaired = _has(repaired, made_on)
+            yield Rung(
+                price, "prior", name, poor=_has(poor, made_on) and not is_repaired, repaired=is_repaired
+            )
         yield Rung(prior.close_price, "prior", words("Prior close"))
 
 
@@ -141,8 +143,8 @@ def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
         (words("Poor low"), levels.poor_lows, chart.repaired_lows),
     ):
         for level in _earlier(poor, outlook):
-            mended = _has(repaired, level.date)
-            yield Rung(level.price, "poor", name, level.date, age(level.date), repaired=mended)
+            is_repaired = _has(repaired, level.date)
+            yield Rung(level.price, "poor", name, level.date, age(level.date), repaired=is_repaired)
 
 
 def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
@@ -163,5 +165,5 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
     """Return levels without those of the session whose high, low and POC are already rungs of their own."""
     prior = outlook.prior
-    said = (prior.date if prior else "") if outlook.live else outlook.session.date
-    return (level for level in levels if level.date != said)
+    shown = (prior.date if prior else "") if outlook.live else outlook.session.date
+    return (level for level in levels if level.date != shown)

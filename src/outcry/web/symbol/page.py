@@ -15,24 +15,24 @@ from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
 from outcry.web.status_labels import status_label
 from outcry.web.symbol.chart_view import view_of
 from outcry.web.symbol.outlook import Gatherer, Outlook
-from outcry.web.symbol.parts import Gathered, Looked, path_of, values_of
+from outcry.web.symbol.parts import ChosenView, Gathered, path_of, values_of
 
 #: Maximum number of alerts beside the chart.
-MOST_ALERTS = 12
+MAX_ALERTS = 12
 
 
 async def symbol_page(context: PageContext, request: PageRequest) -> Response:
     """Show the page of a symbol (`/s/{symbol}`)."""
-    asked = request.http.path_params["symbol"]
-    found = await _found(context, request, asked)
+    symbol = request.http.path_params["symbol"]
+    found = await _found(context, request, symbol)
     if isinstance(found, Response):
         return found
-    if asked != found.outlook.symbol:
+    if symbol != found.outlook.symbol:
         return context.to(
             request, path_of(found.outlook.symbol, request.http.query_params.multi_items()), 302
         )
     return context.page(
-        request, "symbol/symbol.html", **values_of(context, request, looked_at(request), found)
+        request, "symbol/symbol.html", **values_of(context, request, chosen_view(request), found)
     )
 
 
@@ -42,55 +42,55 @@ async def symbol_rail(context: PageContext, request: PageRequest) -> Response:
     if isinstance(found, Response):
         return found
     return context.fragment(
-        request, "symbol/parts.html", **values_of(context, request, looked_at(request), found)
+        request, "symbol/parts.html", **values_of(context, request, chosen_view(request), found)
     )
 
 
-def looked_at(request: PageRequest) -> Looked:
+def chosen_view(request: PageRequest) -> ChosenView:
     """Read the chosen view from the URL; ignore invalid values."""
     query = request.http.query_params
-    return Looked(
+    return ChosenView(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
     )
 
 
-async def _found(context: PageContext, request: PageRequest, asked: str) -> Gathered | Response:
+async def _found(context: PageContext, request: PageRequest, symbol: str) -> Gathered | Response:
     """Return the data of a requested symbol, or the page that explains why there is none."""
     if request.scope is None:
         raise NotSignedIn
-    looked = looked_at(request)
+    chosen = chosen_view(request)
     try:
-        return await context.ask(_gather, context, request.scope, asked, looked)
+        return await context.ask(_gather, context, request.scope, symbol, chosen)
     except UnknownSymbol as refusal:
         suggestions = refusal.details.get("suggestions", [])
-        return context.page(request, "symbol/unknown.html", 404, symbol=asked[:64], suggestions=suggestions)
+        return context.page(request, "symbol/unknown.html", 404, symbol=symbol[:64], suggestions=suggestions)
     except NoLicensedSource as refusal:
         universe = context.services.universe
         product = universe.products.get(str(refusal.details.get("symbol", "")))
-        contract = universe.resolve(asked, utc_date(context.services.market_clock.now_ns())).contract
+        contract = universe.resolve(symbol, utc_date(context.services.market_clock.now_ns())).contract
         state = (refusal.details.get("reasons") or ["no_connection"])[0]
         return context.page(
             request, "symbol/nothing.html",
-            symbol=contract.key if contract else product.root if product else asked[:64],
+            symbol=contract.key if contract else product.root if product else symbol[:64],
             name=product.name if product else "", state=status_label(request.words, state),
             front=product.root if product and contract else "",
         )  # fmt: skip
 
 
-def _gather(context: PageContext, scope: Scope, asked: str, looked: Looked) -> Gathered:
+def _gather(context: PageContext, scope: Scope, symbol: str, chosen: ChosenView) -> Gathered:
     services = context.services
     now_ns = services.market_clock.now_ns()
     gatherer = Gatherer(services.query, services.universe, services.hours)
-    outlook = gatherer.outlook(scope, asked, looked.view.sessions if looked.table else 2, now_ns)
+    outlook = gatherer.outlook(scope, symbol, chosen.view.sessions if chosen.table else 2, now_ns)
     profile = outlook.profile
-    if looked.table and looked.date and looked.date != outlook.session.date:
+    if chosen.table and chosen.date and chosen.date != outlook.session.date:
         try:
-            profile = services.query.profile(scope, asked, looked.date, now_ns).answer
+            profile = services.query.profile(scope, symbol, chosen.date, now_ns).answer
         except (NotFound, InvalidParameter):
             profile = outlook.profile
     day = outlook.session.date
     alerts = services.query.alerts_history(
-        scope, outlook.symbol, day, day, None, None, MOST_ALERTS, now_ns
+        scope, outlook.symbol, day, day, None, None, MAX_ALERTS, now_ns
     ).answer
     return Gathered(outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns))
 

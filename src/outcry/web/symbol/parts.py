@@ -34,7 +34,7 @@ _PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalle
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ChosenView:
     """The view chosen on a symbol's page.
 
     `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table (empty: the newest).
@@ -92,7 +92,9 @@ class Source:
     age: str
 
 
-def values_of(context: PageContext, request: PageRequest, looked: Looked, found: Gathered) -> dict[str, Any]:
+def values_of(
+    context: PageContext, request: PageRequest, chosen: ChosenView, found: Gathered
+) -> dict[str, Any]:
     """Return the values for the templates of the page and its parts."""
     outlook, words, formatter = found.outlook, request.words, formatter_of(request, found.outlook)
     answer, now_ns = outlook.context, context.services.market_clock.now_ns()
@@ -100,22 +102,22 @@ def values_of(context: PageContext, request: PageRequest, looked: Looked, found:
         "outlook": outlook, "formatter": formatter, "symbol_tab": outlook.symbol, "invented": answer.invented,
         "state": _state(outlook, words, now_ns), "source": _source(outlook, formatter, now_ns),
         "paused": answer.state in _PAUSED, "needs_feed": answer.state in _NEEDS_FEED,
-        "links": _links(outlook, looked, found.profile), "table": looked.table,
-        "page_keys": _page_keys(words, table=looked.table),
+        "links": _links(outlook, chosen, found.profile), "table": chosen.table,
+        "page_keys": _page_keys(words, table=chosen.table),
         "page_data": _page_data(outlook, request, follows=found.follows),
         **_head(outlook, formatter), **_rail(context, outlook, formatter, found.alerts),
-        **_table(outlook, looked, found.profile, words),  # also replaces the chart without scripts
-        **({} if looked.table else _chart(outlook, looked)),
+        **_table(outlook, chosen, found.profile, words),  # also replaces the chart without scripts
+        **({} if chosen.table else _chart(outlook, chosen)),
     }  # fmt: skip
 
 
 def _head(outlook: Outlook, formatter: Formatter) -> dict[str, Any]:
-    words, session, place = formatter.clock.words, outlook.session, outlook.value_relation
+    words, session, relation = formatter.clock.words, outlook.session, outlook.value_relation
     return {
         "clock": session_clock(outlook, formatter),
         "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
         "open_type": phrases.named(phrases.OPEN_TYPES, session.open_type, words),
-        "value_place": words(phrases.VALUE_PLACES[place]) if place else "",
+        "value_relation": words(phrases.VALUE_RELATIONS[relation]) if relation else "",
         "missing_sessions": _missing(outlook, formatter),
     }
 
@@ -171,23 +173,23 @@ def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
     return {level.date: age(level.date) for level in every}
 
 
-def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
+def _chart(outlook: Outlook, chosen: ChosenView) -> dict[str, Any]:
     """Return the values for the chart's template, `symbol/chart.html`."""
     tick, notation = outlook.chart.tick_size, outlook.chart.notation
     return {
         "answer": outlook.chart,
         "chart_year": utc_date(outlook.at_ns).year,
-        "chart_view": looked.view,
+        "chart_view": chosen.view,
         "chart_rows": [(ticks, price_text(ticks * tick, notation)) for ticks in ROWS],
         "chart_action": path_of(outlook.symbol),
-        "chart_kept": [("date", looked.date)] if looked.date else [],
-        "chart_table": path_of(outlook.symbol, looked.entries(table=True)),
+        "chart_hidden_fields": [("date", chosen.date)] if chosen.date else [],
+        "chart_table": path_of(outlook.symbol, chosen.entries(table=True)),
     }
 
 
-def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Words) -> dict[str, Any]:
+def _table(outlook: Outlook, chosen: ChosenView, profile: ProfileAnswer, words: Words) -> dict[str, Any]:
     def href(date: str) -> str:
-        return path_of(outlook.symbol, looked.entries(table=True, date=date))
+        return path_of(outlook.symbol, chosen.entries(table=True, date=date))
 
     return {
         "profile": profile,
@@ -198,8 +200,10 @@ def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Word
         ),
         "sessions": listed_sessions(outlook, words, href),
         "session_counts": SESSIONS,
-        "chart_view": looked.view,
-        "table_kept": [(name, value) for name, value in looked.entries() if name not in {"sessions", "view"}],
+        "chart_view": chosen.view,
+        "table_hidden_fields": [
+            (name, value) for name, value in chosen.entries() if name not in {"sessions", "view"}
+        ],
     }
 
 
@@ -251,20 +255,20 @@ def session_clock(outlook: Outlook, formatter: Formatter) -> dict[str, str | boo
     }  # fmt: skip
 
 
-def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str, str]:
+def _links(outlook: Outlook, chosen: ChosenView, profile: ProfileAnswer) -> dict[str, str]:
     """Return the links to the other views and to the downloads."""
     path, date = path_of(outlook.symbol), profile.levels.date
     known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
     earlier = max((day for day in known if day < date), default="")
     later = min((day for day in known if day > date), default="")
-    table = looked.entries(table=True)
+    table = chosen.entries(table=True)
     return {
-        "self": path, "chart": path_of(outlook.symbol, looked.entries(table=False)),
+        "self": path, "chart": path_of(outlook.symbol, chosen.entries(table=False)),
         "table": path_of(outlook.symbol, table),
         "json": f"{path}/levels.json", "csv": f"{path}/levels.csv",
         "profile": f"{path}/profile.csv" + (f"?date={date}" if profile.levels.final else ""),
-        "earlier": path_of(outlook.symbol, looked.entries(table=True, date=earlier)) if earlier else "",
-        "later": path_of(outlook.symbol, looked.entries(table=True, date=later)) if later else "",
+        "earlier": path_of(outlook.symbol, chosen.entries(table=True, date=earlier)) if earlier else "",
+        "later": path_of(outlook.symbol, chosen.entries(table=True, date=later)) if later else "",
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Words for market structure in the reader's language: bias and its votes, day types and open types.
 
-English is the key of every text. Nothing is computed here, and the texts give no advice. `playbook_words` holds the
-playbook's words; `services.alert_phrases` holds those of alerts.
+English is the key of every text. Nothing is computed here, and the texts give no advice. `playbook_words` has the
+playbook's words, `answers.alert_phrases` those of alerts.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ VOTES: Mapping[str, tuple[str, str, str]] = {
 }
 
 #: Position of the value area relative to that of the prior session.
-VALUE_PLACES: Mapping[str, str] = {
+VALUE_RELATIONS: Mapping[str, str] = {
     "higher": "Higher, no overlap",
     "lower": "Lower, no overlap",
     "overlapping_higher": "Overlapping, higher",
@@ -109,16 +109,16 @@ def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
     Empty if it agrees or only the degree differs. `neutral` has no note: both sides of the IB are broken, whatever the
     votes.
     """
-    held = _SIDES.get(bias or "")
-    spoken = "up" if votes.total >= 2 else "down" if votes.total <= -2 else "balance"
-    return words(DOUBTS[spoken]) if held is not None and held != spoken else ""
+    current = _SIDES.get(bias or "")
+    newest = "up" if votes.total >= 2 else "down" if votes.total <= -2 else "balance"
+    return words(DOUBTS[newest]) if current is not None and current != newest else ""
 
 
 def reasons(votes: BiasVotes, words: Words) -> list[Reason]:
     """Return the five votes in words: non-zero votes first, each group in counting order."""
     found = [
-        Reason(sign, words(said[1 - sign]))
-        for name, said in VOTES.items()
+        Reason(sign, words(texts[1 - sign]))
+        for name, texts in VOTES.items()
         if (sign := int(getattr(votes, name))) in {-1, 0, 1}
     ]
     return sorted(found, key=lambda reason: reason.sign == 0)

@@ -17,8 +17,8 @@ from outcry.wire.chart import ChartSession
 class SessionRow:
     """One session in the table.
 
-    `levels` is None before its regular hours or if it is `missing`. `night` is the overnight high and low, and `href`
-    the link to its profile.
+    `levels` is None before its regular hours or if it is `missing`. `overnight` is the overnight high and low.
+    `href` is the link to the session's profile.
     """
 
     date: str
@@ -28,7 +28,7 @@ class SessionRow:
     day_type: str = ""
     poor_high: str = ""
     poor_low: str = ""
-    night: tuple[float | None, float | None] = (None, None)
+    overnight: tuple[float | None, float | None] = (None, None)
 
 
 def listed_sessions(outlook: Outlook, words: Words, href: Callable[[str], str]) -> list[SessionRow]:
@@ -40,7 +40,7 @@ def listed_sessions(outlook: Outlook, words: Words, href: Callable[[str], str]) 
 
 def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> SessionRow:
     states = {"open": words("poor"), "repaired": words("poor, repaired")}
-    night = session.overnight
+    overnight = session.overnight
     return SessionRow(
         date=session.date,
         href=href(session.date),
@@ -48,7 +48,7 @@ def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> Ses
         day_type=named(DAY_TYPES, session.levels.day_type if session.levels else None, words),
         poor_high=states.get(session.poor_high or "", ""),
         poor_low=states.get(session.poor_low or "", ""),
-        night=(night.high, night.low) if night else (None, None),
+        overnight=(overnight.high, overnight.low) if overnight else (None, None),
     )
 
 
