@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.api.harness import SERVER_SECRET, build_stage, known, served
+from tests.api.harness import SERVER_SECRET, build_harness, known, served
 from tests.licence_model import CONTRACTS, DAYS, FEED_STATES, OPERATOR, TIERS, LicenceModel, prices_in
 from tests.sample_live_session import NOW_NS, REFERENCE
 
@@ -274,7 +274,7 @@ def test_a_cached_answer_is_not_served_to_a_key_with_other_licences(seed: int) -
     def query(_: object) -> Query:
         return Query(sessions, REFERENCE.universe, REFERENCE.calendar, model.registry, alerts)
 
-    harness = build_stage(query, model.registry, {"universe": REFERENCE.universe, "alerts": alerts})
+    harness = build_harness(query, model.registry, {"universe": REFERENCE.universe, "alerts": alerts})
     model.accounts = harness.accounts
     harness.clock.at_ns = model.now_ns
     keys = [harness.key(chance.choice(TIERS), f"user{number % USERS}@example.com") for number in range(5)]  # type: ignore[arg-type]
@@ -289,9 +289,9 @@ def test_a_cached_answer_is_not_served_to_a_key_with_other_licences(seed: int) -
             for _ in range(25):
                 number, root = chance.randrange(len(keys)), chance.choice(ROOTS)
                 path = chance.choice(PATHS).format(root)
-                got = harness.get(path, keys[number])
-                body, row = json.loads(got.body), harness.accounts.rows[number]
-                assert got.status in (200, 409), (path, body)
+                reply = harness.get(path, keys[number])
+                body, row = json.loads(reply.body), harness.accounts.rows[number]
+                assert reply.status in (200, 409), (path, body)
                 assert prices_in(body) <= model.visible_prices(row), (path, number)
                 if path.startswith("/api/levels"):
                     _check_http_levels(model, row, root, body)

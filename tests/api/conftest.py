@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.api.harness import Stage, build_stage, served
+from tests.api.harness import Harness, build_harness, served
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with served(build_stage()) as running:
+def harness() -> Iterator[Harness]:
+    with served(build_harness()) as running:
         yield running

@@ -10,7 +10,7 @@ import resource
 import sys
 from collections import Counter
 
-from tests.api.harness import build_stage, served
+from tests.api.harness import build_harness, served
 
 from outcry.http import server
 
@@ -26,8 +26,8 @@ def main() -> None:
         server.find_spec = lambda _name: None  # type: ignore[assignment]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     hogged: list[int] = []
-    with served(build_stage()) as stage:
-        say(stage.port, stage.key())
+    with served(build_harness()) as harness:
+        say(harness.port, harness.key())
         for line in sys.stdin:
             if line == "hog\n":
                 try:
@@ -40,7 +40,7 @@ def main() -> None:
                     os.close(descriptor)
                 say(len(hogged))
             elif line == "log\n":
-                events = [json.loads(text)["event"] for text in stage.log.getvalue().splitlines()]
+                events = [json.loads(text)["event"] for text in harness.log.getvalue().splitlines()]
                 say(json.dumps(Counter(events)))
 
 

@@ -225,7 +225,7 @@ class FakeQuery:
 
 
 @dataclass
-class Stage:
+class Harness:
     """One service with everything behind it in reach."""
 
     app: Application
@@ -248,7 +248,7 @@ class Stage:
         method: str = "GET",
         headers: dict[str, str] | None = None,
         body: bytes | None = None,
-    ) -> "Got":
+    ) -> "Reply":
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             sent = dict(headers or {})
@@ -256,24 +256,24 @@ class Stage:
                 sent["x-api-key"] = key
             connection.request(method, path, body=body, headers=sent)
             response = connection.getresponse()
-            return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, response.read())
+            return Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, response.read())
         finally:
             connection.close()
 
 
 @dataclass(frozen=True)
-class Got:
+class Reply:
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-def build_stage(
+def build_harness(
     make_query: Callable[[MemoryAccounts], Any] = FakeQuery,
     registry: Registry | None = None,
     parts: dict[str, Any] | None = None,
     **options: Any,
-) -> Stage:
+) -> Harness:
     """`parts`: more of what the application answers from."""
     accounts, clock, steady, log = MemoryAccounts(), HandClock(), HandClock(), io.BytesIO()
     query = make_query(accounts)
@@ -282,33 +282,37 @@ def build_stage(
     services = Services(
         query, keys, Licences(accounts), limiter, clock, registry or Registry(), **parts or {}
     )
-    return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log, steady)
+    return Harness(
+        create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log, steady
+    )
 
 
 @contextmanager
-def served(stage: Stage, *, fastpath: bool = True, shutdown_s: int = 2, **binding: Any) -> Iterator[Stage]:
-    """Run the stage's application on a free port of this machine until the block ends."""
+def served(
+    harness: Harness, *, fastpath: bool = True, shutdown_s: int = 2, **binding: Any
+) -> Iterator[Harness]:
+    """Run the service's application on a free port of this machine until the block ends."""
     up = threading.Event()
 
     def started(_host: str, port: int) -> None:
-        stage.port = port
+        harness.port = port
         up.set()
 
     server = build_server(
-        stage.app, Binding(port=0, fastpath=fastpath, shutdown_s=shutdown_s, **binding), started
+        harness.app, Binding(port=0, fastpath=fastpath, shutdown_s=shutdown_s, **binding), started
     )
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()
     assert up.wait(10), "the server did not start"
     try:
-        yield stage
+        yield harness
     finally:
         server.stop()
         thread.join(10)
         assert not thread.is_alive(), "the server did not stop"
 
 
-def known(stage: Stage) -> None:
+def known(harness: Harness) -> None:
     """Wait until the service has looked at its store twice: the second time began after what was just done."""
-    asked = stage.accounts.asked
-    seconds_until(lambda: stage.accounts.asked >= asked + 4)
+    asked = harness.accounts.asked
+    seconds_until(lambda: harness.accounts.asked >= asked + 4)

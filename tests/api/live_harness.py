@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from tests.api.harness import FakeQuery, FakeResult, MemoryAccounts, Stage, build_stage
+from tests.api.harness import FakeQuery, FakeResult, Harness, MemoryAccounts, build_harness
 
 from outcry.access.licences import Scope
 from outcry.access.model import GrantRow
@@ -141,12 +141,12 @@ class Archive:
 
 
 class Market:
-    """A registry, a stage around it, and a hand that moves both."""
+    """A registry, a service around it, and a hand that moves both."""
 
     def __init__(self, parts: dict[str, Any] | None = None, **options: Any) -> None:
         self.registry = Registry()
         self.archive = Archive()
-        self.stage: Stage = build_stage(
+        self.harness: Harness = build_harness(
             lambda accounts: BoardQuery(accounts, self.registry),
             self.registry,
             {"universe": UNIVERSE, "alerts": self.archive} | (parts or {}),
@@ -159,7 +159,7 @@ class Market:
 
     def grant(self, *roots: str) -> int:
         """Let everyone see the operator's live feed of these products."""
-        return self.stage.accounts.add_grant(GrantRow(0, "everyone", "live", roots, None, None, 0, None), 0)
+        return self.harness.accounts.add_grant(GrantRow(0, "everyone", "live", roots, None, None, 0, None), 0)
 
     def alert(self, root: str = "ES", owner: int = 0, feed: str = "demo", **more: Any) -> AlertRow:
         """Record and post one alert; its `seq` is the next."""
@@ -169,8 +169,8 @@ class Market:
             self.registry.post([row])
         return row
 
-    def ear(self, key: str | None, path: str = "/api/stream", **headers: str) -> "Ear":
-        return Ear(self.stage, key, path, **headers)
+    def stream(self, key: str | None, path: str = "/api/stream", **headers: str) -> "StreamReader":
+        return StreamReader(self.harness, key, path, **headers)
 
 
 def make_alert(root: str, seq: int, owner: int = 0, feed: str = "demo", **more: Any) -> AlertRow:
@@ -195,11 +195,11 @@ class Event:
         return int(self.id)
 
 
-class Ear:
+class StreamReader:
     """Listens to one stream."""
 
-    def __init__(self, stage: Stage, key: str | None, path: str = "/api/stream", **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
+    def __init__(self, harness: Harness, key: str | None, path: str = "/api/stream", **headers: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key is not None:
             sent["x-api-key"] = key
@@ -210,7 +210,7 @@ class Ear:
         self.comments: list[str] = []
         self.retry: str | None = None
 
-    def __enter__(self) -> "Ear":
+    def __enter__(self) -> "StreamReader":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:

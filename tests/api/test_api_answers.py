@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.api.harness import SECOND, Stage, build_stage, served
+from tests.api.harness import SECOND, Harness, build_harness, served
 from tests.timeouts import seconds_until
 
 from outcry.database.errors import StoreBusy
@@ -31,10 +31,10 @@ FIELDS = [
 ]
 
 
-def test_levels_have_exactly_the_interfaces_fields(stage: Stage) -> None:
-    got = stage.get(LEVELS, stage.key())
-    assert got.headers["content-type"] == "application/json"
-    body = json.loads(got.body)
+def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
+    reply = harness.get(LEVELS, harness.key())
+    assert reply.headers["content-type"] == "application/json"
+    body = json.loads(reply.body)
     assert list(body) == FIELDS
     assert body["prior"] == {"poc": 6900.25, "vah": 6912.5, "val": 6889.75}
 
@@ -65,13 +65,13 @@ def test_levels_have_exactly_the_interfaces_fields(stage: Stage) -> None:
         ),
     ],
 )
-def test_each_endpoint_asks_its_question(stage: Stage, path: str, call: tuple[object, ...]) -> None:
-    assert stage.get(path, stage.key()).status == 200
-    assert stage.query.calls == [call]
+def test_each_endpoint_asks_its_question(harness: Harness, path: str, call: tuple[object, ...]) -> None:
+    assert harness.get(path, harness.key()).status == 200
+    assert harness.query.calls == [call]
 
 
-def test_python_names_do_not_reach_the_wire(stage: Stage) -> None:
-    body = json.loads(stage.get("/api/history?symbol=ES&from=2026-01-02", stage.key()).body)
+def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
+    body = json.loads(harness.get("/api/history?symbol=ES&from=2026-01-02", harness.key()).body)
     assert list(body) == ["symbol", "from", "to", "count", "sessions"]
 
 
@@ -118,17 +118,17 @@ def test_python_names_do_not_reach_the_wire(stage: Stage) -> None:
         ("/api/levels?symbol=NQ", 409, "no_licensed_source", None),
     ],
 )
-def test_refusals(stage: Stage, path: str, status: int, code: str, parameter: str | None) -> None:
-    got = stage.get(path, stage.key())
-    body = json.loads(got.body)
-    assert (got.status, body["status"], body["code"]) == (status, status, code)
+def test_refusals(harness: Harness, path: str, status: int, code: str, parameter: str | None) -> None:
+    reply = harness.get(path, harness.key())
+    body = json.loads(reply.body)
+    assert (reply.status, body["status"], body["code"]) == (status, status, code)
     assert body.get("errors", [{}])[0].get("parameter") == parameter
-    assert len(got.body) < 600, "what was asked is not echoed at length"
-    assert got.headers["cache-control"] == "no-store"
+    assert len(reply.body) < 600, "what was asked is not echoed at length"
+    assert reply.headers["cache-control"] == "no-store"
 
 
-def test_409_says_where_to_put_it_right(stage: Stage) -> None:
-    body = json.loads(stage.get("/api/levels?symbol=NQ", stage.key()).body)
+def test_409_says_where_to_put_it_right(harness: Harness) -> None:
+    body = json.loads(harness.get("/api/levels?symbol=NQ", harness.key()).body)
     assert body["fix"] == {"account": "/account", "brokerGuide": "/broker-guide"}
     assert body["reasons"] == ["not_granted"]
 
@@ -171,10 +171,10 @@ def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, langu
     assert said["code"] == "unknown_symbol"
 
 
-def test_a_german_reader_over_the_wire(stage: Stage) -> None:
-    got = stage.get("/api/levels", stage.key(), headers={"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"})
-    assert got.headers["content-language"] == "de"
-    assert json.loads(got.body)["message"].startswith("Der Parameter symbol fehlt.")
+def test_a_german_reader_over_the_wire(harness: Harness) -> None:
+    reply = harness.get("/api/levels", harness.key(), headers={"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"})
+    assert reply.headers["content-language"] == "de"
+    assert json.loads(reply.body)["message"].startswith("Der Parameter symbol fehlt.")
 
 
 @pytest.mark.parametrize(
@@ -190,122 +190,122 @@ def test_a_german_reader_over_the_wire(stage: Stage) -> None:
         ("*/*;q=0.1, application/problem+json", True),
     ],
 )
-def test_problem_details_for_who_asks_for_them(stage: Stage, accept: str, is_problem: bool) -> None:
-    got = stage.get("/api/levels?symbol=XX", stage.key(), headers={"Accept": accept})
-    body = json.loads(got.body)
-    assert got.headers["content-type"] == ("application/problem+json" if is_problem else "application/json")
+def test_problem_details_for_who_asks_for_them(harness: Harness, accept: str, is_problem: bool) -> None:
+    reply = harness.get("/api/levels?symbol=XX", harness.key(), headers={"Accept": accept})
+    body = json.loads(reply.body)
+    assert reply.headers["content-type"] == ("application/problem+json" if is_problem else "application/json")
     assert ("type" in body) is is_problem
     assert (body["code"], body["suggestions"]) == ("unknown_symbol", ["ES"])
     if is_problem:
         assert body["type"] == "urn:outcry:error:unknown_symbol"
         assert body["title"] == "Unknown symbol"
         assert body["detail"] == body["message"]
-        assert body["instance"].endswith(got.headers["x-request-id"])
+        assert body["instance"].endswith(reply.headers["x-request-id"])
 
 
-def test_head_is_get_without_the_body(stage: Stage) -> None:
-    key = stage.key()
-    head, get = stage.get(LEVELS, key, "HEAD"), stage.get(LEVELS, key)
+def test_head_is_get_without_the_body(harness: Harness) -> None:
+    key = harness.key()
+    head, get = harness.get(LEVELS, key, "HEAD"), harness.get(LEVELS, key)
     assert head.body == b""
     for name in ("content-length", "etag", "content-type", "cache-control", "vary"):
         assert head.headers[name] == get.headers[name]
-    refused = stage.get("/api/levels", key, "HEAD")
+    refused = harness.get("/api/levels", key, "HEAD")
     assert (refused.status, refused.body) == (400, b"")
 
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', '"x","y" , W/{} ', "*"])
-def test_304_carries_the_headers_but_no_answer(stage: Stage, form: str) -> None:
-    key = stage.key("free")
-    first = stage.get(LEVELS, key)
-    got = stage.get(LEVELS, key, headers={"If-None-Match": form.format(first.headers["etag"])})
-    assert (got.status, got.body) == (304, b"")
-    assert got.headers["etag"] == first.headers["etag"]
-    assert got.headers["x-ratelimit-remaining"] == "28"
-    assert "content-type" not in got.headers
+def test_304_carries_the_headers_but_no_answer(harness: Harness, form: str) -> None:
+    key = harness.key("free")
+    first = harness.get(LEVELS, key)
+    reply = harness.get(LEVELS, key, headers={"If-None-Match": form.format(first.headers["etag"])})
+    assert (reply.status, reply.body) == (304, b"")
+    assert reply.headers["etag"] == first.headers["etag"]
+    assert reply.headers["x-ratelimit-remaining"] == "28"
+    assert "content-type" not in reply.headers
 
 
 @pytest.mark.parametrize("tag", ['"other"', "7a2b", '""', "", "W/"])
-def test_another_tag_gets_the_answer(stage: Stage, tag: str) -> None:
-    assert stage.get(LEVELS, stage.key(), headers={"If-None-Match": tag}).status == 200
+def test_another_tag_gets_the_answer(harness: Harness, tag: str) -> None:
+    assert harness.get(LEVELS, harness.key(), headers={"If-None-Match": tag}).status == 200
 
 
-def test_a_tag_does_not_open_what_the_key_may_not_see(stage: Stage) -> None:
-    ann, bob = stage.key(), stage.key(email="bob@example.com")
-    stage.query.private_to = 1
-    tag = stage.get(LEVELS, ann).headers["etag"]
+def test_a_tag_does_not_open_what_the_key_may_not_see(harness: Harness) -> None:
+    ann, bob = harness.key(), harness.key(email="bob@example.com")
+    harness.query.private_to = 1
+    tag = harness.get(LEVELS, ann).headers["etag"]
     for given in (tag, "*"):
-        assert stage.get(LEVELS, bob, headers={"If-None-Match": given}).status == 409
-        assert stage.get(LEVELS, headers={"If-None-Match": given}).status == 401
+        assert harness.get(LEVELS, bob, headers={"If-None-Match": given}).status == 409
+        assert harness.get(LEVELS, headers={"If-None-Match": given}).status == 401
 
 
-def test_one_users_answer_is_never_anothers(stage: Stage) -> None:
-    ann, bob = stage.key(), stage.key(email="bob@example.com")
-    stage.query.private_to = 1
+def test_one_users_answer_is_never_anothers(harness: Harness) -> None:
+    ann, bob = harness.key(), harness.key(email="bob@example.com")
+    harness.query.private_to = 1
     for _ in range(3):
-        assert stage.get(LEVELS, ann).status == 200
-        assert stage.get(LEVELS, bob).status == 409
+        assert harness.get(LEVELS, ann).status == 200
+        assert harness.get(LEVELS, bob).status == 409
 
 
-def test_an_answer_is_computed_once_until_the_store_moves(stage: Stage) -> None:
-    key = stage.key()
+def test_an_answer_is_computed_once_until_the_store_moves(harness: Harness) -> None:
+    key = harness.key()
     for _ in range(5):
-        first = stage.get(LEVELS, key)
-    assert len(stage.query.calls) == 1
-    stage.query.poc = 6901.0
-    stage.accounts.moves += 1
-    seconds_until(lambda: stage.get(LEVELS, key).body != first.body)
-    got = stage.get(LEVELS, key)
-    assert json.loads(got.body)["prior"]["poc"] == 6901.0
-    assert got.headers["etag"] != first.headers["etag"]
-    assert len(stage.query.calls) == 2
+        first = harness.get(LEVELS, key)
+    assert len(harness.query.calls) == 1
+    harness.query.poc = 6901.0
+    harness.accounts.moves += 1
+    seconds_until(lambda: harness.get(LEVELS, key).body != first.body)
+    reply = harness.get(LEVELS, key)
+    assert json.loads(reply.body)["prior"]["poc"] == 6901.0
+    assert reply.headers["etag"] != first.headers["etag"]
+    assert len(harness.query.calls) == 2
 
 
-def test_an_answer_that_goes_stale_by_itself_is_asked_for_again_in_time(stage: Stage) -> None:
-    key = stage.key()
-    stage.query.fresh_until_ns = stage.clock.at_ns + SECOND
-    stage.get(LEVELS, key)
-    stage.clock.at_ns += SECOND - 1
-    stage.get(LEVELS, key)
-    assert len(stage.query.calls) == 1
-    stage.clock.at_ns += 1
-    stage.get(LEVELS, key)
-    assert len(stage.query.calls) == 2
+def test_an_answer_that_goes_stale_by_itself_is_asked_for_again_in_time(harness: Harness) -> None:
+    key = harness.key()
+    harness.query.fresh_until_ns = harness.clock.at_ns + SECOND
+    harness.get(LEVELS, key)
+    harness.clock.at_ns += SECOND - 1
+    harness.get(LEVELS, key)
+    assert len(harness.query.calls) == 1
+    harness.clock.at_ns += 1
+    harness.get(LEVELS, key)
+    assert len(harness.query.calls) == 2
 
 
-def test_refusals_are_not_kept(stage: Stage) -> None:
-    key = stage.key()
-    stage.query.failure = StoreBusy()
-    assert stage.get(LEVELS, key).status == 502
-    stage.query.failure = None
-    assert stage.get(LEVELS, key).status == 200
+def test_refusals_are_not_kept(harness: Harness) -> None:
+    key = harness.key()
+    harness.query.failure = StoreBusy()
+    assert harness.get(LEVELS, key).status == 502
+    harness.query.failure = None
+    assert harness.get(LEVELS, key).status == 200
 
 
-def test_many_who_ask_at_once_are_one_question(stage: Stage) -> None:
-    key = stage.key()
-    stage.query.gate = threading.Event()
+def test_many_who_ask_at_once_are_one_question(harness: Harness) -> None:
+    key = harness.key()
+    harness.query.gate = threading.Event()
     with ThreadPoolExecutor(12) as pool:
-        asking = [pool.submit(stage.get, LEVELS, key) for _ in range(12)]
+        asking = [pool.submit(harness.get, LEVELS, key) for _ in range(12)]
         time.sleep(0.3)
-        stage.query.gate.set()
+        harness.query.gate.set()
         assert {future.result().status for future in asking} == {200}
-    assert len(stage.query.calls) == 1
+    assert len(harness.query.calls) == 1
 
 
 def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
-    with served(build_stage(query_timeout_s=0.2)) as stage:
-        key = stage.key()
-        stage.query.gate = threading.Event()
-        got = stage.get(LEVELS, key)  # the store hangs until the gate is opened below
-        assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
-        assert stage.get("/healthz").status == 200
-        stage.query.gate.set()
-        seconds_until(lambda: stage.get(LEVELS, key).status == 200)
+    with served(build_harness(query_timeout_s=0.2)) as harness:
+        key = harness.key()
+        harness.query.gate = threading.Event()
+        reply = harness.get(LEVELS, key)  # the store hangs until the gate is opened below
+        assert (reply.status, json.loads(reply.body)["code"]) == (502, "upstream_unavailable")
+        assert harness.get("/healthz").status == 200
+        harness.query.gate.set()
+        seconds_until(lambda: harness.get(LEVELS, key).status == 200)
 
 
 def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that is silent for 0.2 s is a 502; half a second of computing is not, nor who waits behind it."""
-    with served(build_stage(query_timeout_s=0.2)) as stage:
-        key, ask = stage.key(), stage.query._ask
+    with served(build_harness(query_timeout_s=0.2)) as harness:
+        key, ask = harness.key(), harness.query._ask
 
         def computing(*question: object) -> None:
             ends_s = time.thread_time() + 0.5
@@ -313,7 +313,7 @@ def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPat
                 pass
             ask(*question)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(stage.query, "_ask", computing)
+        monkeypatch.setattr(harness.query, "_ask", computing)
         paths = [
             LEVELS,
             "/api/symbols",
@@ -322,65 +322,65 @@ def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPat
             "/api/history?symbol=ES",
         ]
         with ThreadPoolExecutor(len(paths)) as pool:  # one more than there are threads
-            assert [got.status for got in pool.map(lambda path: stage.get(path, key), paths)] == [200] * len(
-                paths
-            )
+            assert [reply.status for reply in pool.map(lambda path: harness.get(path, key), paths)] == [
+                200
+            ] * len(paths)
 
 
 def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
-    with served(build_stage(query_timeout_s=0.2)) as stage:
-        key = stage.key()
-        assert stage.get(LEVELS, key).status == 200
-        stage.accounts.busy = True
-        seconds_until(lambda: stage.get(LEVELS, key).status != 200)
-        got = stage.get(LEVELS, key)
-        assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
-        assert got.headers["x-api-tier"] == "admin"
-        assert stage.get("/readyz").status == 502
-        assert stage.get("/healthz").status == 200
-        stage.accounts.busy = False
-        assert stage.get(LEVELS, key).status == 200, "asked again at once, not at the next beat"
-        assert stage.get("/readyz").status == 200
+    with served(build_harness(query_timeout_s=0.2)) as harness:
+        key = harness.key()
+        assert harness.get(LEVELS, key).status == 200
+        harness.accounts.busy = True
+        seconds_until(lambda: harness.get(LEVELS, key).status != 200)
+        reply = harness.get(LEVELS, key)
+        assert (reply.status, json.loads(reply.body)["code"]) == (502, "upstream_unavailable")
+        assert reply.headers["x-api-tier"] == "admin"
+        assert harness.get("/readyz").status == 502
+        assert harness.get("/healthz").status == 200
+        harness.accounts.busy = False
+        assert harness.get(LEVELS, key).status == 200, "asked again at once, not at the next beat"
+        assert harness.get("/readyz").status == 200
 
 
 def test_a_part_that_goes_on_by_itself_is_told_of_while_requests_are_answered() -> None:
     alone: list[bool] = []
     degraded = {"limits": lambda: bool(alone), "store": lambda: False}
-    with served(build_stage(parts={"degraded": degraded})) as stage:
-        assert json.loads(stage.get("/readyz").body) == {"status": "ready"}
+    with served(build_harness(parts={"degraded": degraded})) as harness:
+        assert json.loads(harness.get("/readyz").body) == {"status": "ready"}
         alone.append(True)
-        got = stage.get("/readyz")
-        assert (got.status, json.loads(got.body)) == (200, {"status": "degraded", "parts": ["limits"]})
-        assert stage.get(LEVELS, stage.key()).status == 200
+        reply = harness.get("/readyz")
+        assert (reply.status, json.loads(reply.body)) == (200, {"status": "degraded", "parts": ["limits"]})
+        assert harness.get(LEVELS, harness.key()).status == 200
 
 
 def test_a_store_shared_with_others_that_stops_answering_leaves_no_process_better_than_this_one() -> None:
     """So a proxy goes on sending requests, and callers hear from the service why there is no answer."""
-    with served(build_stage(query_timeout_s=0.2, shares_store=True)) as stage:
-        key = stage.key()
-        assert stage.get(LEVELS, key).status == 200
-        stage.accounts.busy = True
-        seconds_until(lambda: stage.get("/readyz").body != b'{"status":"ready"}')
-        got = stage.get("/readyz")
-        assert (got.status, json.loads(got.body)) == (200, {"status": "degraded", "parts": ["store"]})
-        assert json.loads(stage.get(LEVELS, key).body)["code"] == "upstream_unavailable"
-        stage.accounts.busy = False
-        seconds_until(lambda: json.loads(stage.get("/readyz").body) == {"status": "ready"})
+    with served(build_harness(query_timeout_s=0.2, shares_store=True)) as harness:
+        key = harness.key()
+        assert harness.get(LEVELS, key).status == 200
+        harness.accounts.busy = True
+        seconds_until(lambda: harness.get("/readyz").body != b'{"status":"ready"}')
+        reply = harness.get("/readyz")
+        assert (reply.status, json.loads(reply.body)) == (200, {"status": "degraded", "parts": ["store"]})
+        assert json.loads(harness.get(LEVELS, key).body)["code"] == "upstream_unavailable"
+        harness.accounts.busy = False
+        seconds_until(lambda: json.loads(harness.get("/readyz").body) == {"status": "ready"})
 
 
 def test_until_the_store_has_answered_the_service_is_starting() -> None:
-    stage = build_stage()
-    key = stage.key()
-    stage.accounts.busy = True
-    with served(stage):
+    harness = build_harness()
+    key = harness.key()
+    harness.accounts.busy = True
+    with served(harness):
         for path in (LEVELS, "/readyz"):
-            got = stage.get(path, key)
-            assert (got.status, json.loads(got.body)["code"]) == (503, "starting")
-            assert got.headers["retry-after"] == "1"
-        assert stage.get("/healthz").status == 200
-        stage.accounts.busy = False
-        seconds_until(lambda: stage.get(LEVELS, key).status == 200)
+            reply = harness.get(path, key)
+            assert (reply.status, json.loads(reply.body)["code"]) == (503, "starting")
+            assert reply.headers["retry-after"] == "1"
+        assert harness.get("/healthz").status == 200
+        harness.accounts.busy = False
+        seconds_until(lambda: harness.get(LEVELS, key).status == 200)
 
 
-def test_bodies_on_reads_are_ignored(stage: Stage) -> None:
-    assert stage.get(LEVELS, stage.key(), body=b"x" * 5000).status == 200
+def test_bodies_on_reads_are_ignored(harness: Harness) -> None:
+    assert harness.get(LEVELS, harness.key(), body=b"x" * 5000).status == 200

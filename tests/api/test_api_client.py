@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.api.harness import Stage
+from tests.api.harness import Harness
 
 from outcry.client import ApiError, Client, Unreachable
 from outcry.wire.answers import LevelsAnswer
@@ -40,8 +40,8 @@ def strange_server(
             thread.join()
 
 
-def test_each_endpoint_through_the_client(stage: Stage) -> None:
-    client = Client(f"http://127.0.0.1:{stage.port}/", stage.key())
+def test_each_endpoint_through_the_client(harness: Harness) -> None:
+    client = Client(f"http://127.0.0.1:{harness.port}/", harness.key())
     levels = client.levels("ES")
     assert isinstance(levels, LevelsAnswer)
     assert (levels.symbol, levels.prior.poc, levels.live) == ("ES", 6900.25, False)
@@ -52,22 +52,22 @@ def test_each_endpoint_through_the_client(stage: Stage) -> None:
     assert client.context("ES").symbol == "ES"
     assert client.alerts().alerts[0].type == "va-test-high"
     assert client.alerts("ES").count == 1
-    assert stage.query.calls[3] == ("chart", 1, "ES", 3)
+    assert harness.query.calls[3] == ("chart", 1, "ES", 3)
     past = client.alerts_history("ES", "2026-01-02", before=9, limit=5)
     assert (past.alerts[0].params["vah"], past.next_before) == (6912.5, None)
-    assert stage.query.calls[-1] == ("alerts_history", 1, "ES", "2026-01-02", None, 9, None, 5)
-    assert stage.query.calls[4] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
+    assert harness.query.calls[-1] == ("alerts_history", 1, "ES", "2026-01-02", None, 9, None, 5)
+    assert harness.query.calls[4] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
 
 
-def test_a_symbol_is_escaped(stage: Stage) -> None:
+def test_a_symbol_is_escaped(harness: Harness) -> None:
     with pytest.raises(ApiError) as caught:
-        Client(f"http://127.0.0.1:{stage.port}", stage.key()).levels("E&S=ü/ ")
+        Client(f"http://127.0.0.1:{harness.port}", harness.key()).levels("E&S=ü/ ")
     assert caught.value.body["symbol"] == "E&S=ü/"
 
 
-def test_a_refusal_has_code_status_and_what_the_code_adds(stage: Stage) -> None:
+def test_a_refusal_has_code_status_and_what_the_code_adds(harness: Harness) -> None:
     with pytest.raises(ApiError) as caught:
-        Client(f"http://127.0.0.1:{stage.port}", stage.key(), language="de").levels("NQ")
+        Client(f"http://127.0.0.1:{harness.port}", harness.key(), language="de").levels("NQ")
     error = caught.value
     assert (error.code, error.status) == ("no_licensed_source", 409)
     assert error.message.startswith("Für diesen Schlüssel")
@@ -75,7 +75,7 @@ def test_a_refusal_has_code_status_and_what_the_code_adds(stage: Stage) -> None:
     assert error.request_id
 
 
-def test_a_redirect_is_not_followed_so_the_key_stays(stage: Stage) -> None:
+def test_a_redirect_is_not_followed_so_the_key_stays(harness: Harness) -> None:
     with strange_server(200, {}, b"{}") as (elsewhere, keys):
         with strange_server(302, {"location": elsewhere}, b"") as (url, _), pytest.raises(Unreachable):
             Client(url, "a key").levels("ES")

@@ -281,8 +281,8 @@ def test_the_service_itself() -> None:
     market.grant()
     feed = market.feed("ES")
     market.alert("ES")
-    with served(market.stage):
-        events = Client(f"http://127.0.0.1:{market.stage.port}", market.stage.key()).stream("ES")
+    with served(market.harness):
+        events = Client(f"http://127.0.0.1:{market.harness.port}", market.harness.key()).stream("ES")
         first = in_time(lambda: next(events))
         assert isinstance(first, Snapshot)
         assert ([a.seq for a in first.alerts], [answer.symbol for answer in first.levels]) == ([1], ["ES"])

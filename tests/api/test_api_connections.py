@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.harness import build_stage, served
+from tests.api.harness import build_harness, served
 from tests.api.wire import Wire, plain
 from tests.timeouts import seconds_until
 
@@ -105,12 +105,12 @@ def test_the_log_has_one_line_of_each_kind_in_ten_seconds_with_how_many_it_stand
 
 
 def test_whoever_has_too_many_can_read_why_and_the_others_are_answered() -> None:
-    with served(build_stage(), connections_per_client=3, uncapped="") as stage, ExitStack() as held:
-        key = stage.key()
-        wires = [held.enter_context(Wire(stage)) for _ in range(3)]
+    with served(build_harness(), connections_per_client=3, uncapped="") as harness, ExitStack() as held:
+        key = harness.key()
+        wires = [held.enter_context(Wire(harness)) for _ in range(3)]
         for wire in wires:
             assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
-        with Wire(stage) as refused:
+        with Wire(harness) as refused:
             answer = refused.ask(plain(key))
             assert answer.startswith(b"HTTP/1.1 429 ")
             assert b'"code":"rate_limited"' in answer
@@ -120,15 +120,15 @@ def test_whoever_has_too_many_can_read_why_and_the_others_are_answered() -> None
             assert refused.closed_within(30)
         assert all(wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ") for wire in wires)
         wires.pop().socket.close()
-        seconds_until(lambda: stage.get("/healthz").status == 200)
+        seconds_until(lambda: harness.get("/healthz").status == 200)
 
 
 def test_a_trusted_proxy_brings_more_than_one_clients_connections() -> None:
     binding = {"connections_per_client": 1, "uncapped": "", "trusted_proxies": "127.0.0.1"}
-    with served(build_stage(), **binding) as stage, ExitStack() as held:
-        key = stage.key()
+    with served(build_harness(), **binding) as harness, ExitStack() as held:
+        key = harness.key()
         for number in range(5):
-            wire = held.enter_context(Wire(stage))
+            wire = held.enter_context(Wire(harness))
             request = plain(key, more=f"X-Forwarded-For: 192.0.2.{number}\r\n")
             assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
 

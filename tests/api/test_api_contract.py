@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from babel.messages.pofile import read_po
-from tests.api.harness import Stage, build_stage, served
+from tests.api.harness import Harness, build_harness, served
 
 import outcry
 from outcry.api.endpoints import ENDPOINTS
@@ -132,21 +132,21 @@ def test_the_document_names_every_endpoint_code_and_field() -> None:
     assert len(ENDPOINTS) + 2 == len(document["paths"])
 
 
-def test_the_document_is_served_to_anyone_with_a_tag(stage: Stage) -> None:
-    got = stage.get("/openapi.json")
-    assert json.loads(got.body) == json.loads(msgspec.json.encode(build_document()))
-    again = stage.get("/openapi.json", headers={"If-None-Match": got.headers["etag"]})
+def test_the_document_is_served_to_anyone_with_a_tag(harness: Harness) -> None:
+    reply = harness.get("/openapi.json")
+    assert json.loads(reply.body) == json.loads(msgspec.json.encode(build_document()))
+    again = harness.get("/openapi.json", headers={"If-None-Match": reply.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
 
 
-def test_the_metrics_are_what_prometheus_reads(stage: Stage) -> None:
+def test_the_metrics_are_what_prometheus_reads(harness: Harness) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    key = stage.key("free")
+    key = harness.key("free")
     for _ in range(32):
-        stage.get("/api/levels?symbol=ES", key)
+        harness.get("/api/levels?symbol=ES", key)
     families = {
-        found.name: found for found in text_string_to_metric_families(stage.get("/metrics").body.decode())
+        found.name: found for found in text_string_to_metric_families(harness.get("/metrics").body.decode())
     }
     requests = {
         (sample.labels["route"], sample.labels["status"], sample.labels["tier"]): sample.value
@@ -169,9 +169,9 @@ def test_the_metrics_are_what_prometheus_reads(stage: Stage) -> None:
 def test_schemathesis_finds_nothing() -> None:
     """All checks, positive and negative data, over a real socket; the limiter's window is emptied as time is
     moved on."""
-    stage = build_stage()
-    with served(stage):
-        key = stage.key()
+    harness = build_harness()
+    with served(harness):
+        key = harness.key()
         command = [
             sys.executable,
             "-W",
@@ -179,7 +179,7 @@ def test_schemathesis_finds_nothing() -> None:
             "-m",
             "schemathesis.cli",
             "run",
-            f"http://127.0.0.1:{stage.port}/openapi.json",
+            f"http://127.0.0.1:{harness.port}/openapi.json",
             "--header",
             f"x-api-key: {key}",
             "--checks",
@@ -196,7 +196,7 @@ def test_schemathesis_finds_nothing() -> None:
         ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=HERE) as running:
             while running.poll() is None:
-                stage.steady.at_ns += 61 * 10**9
+                harness.steady.at_ns += 61 * 10**9
                 try:
                     running.wait(0.05)
                 except subprocess.TimeoutExpired:
@@ -205,7 +205,7 @@ def test_schemathesis_finds_nothing() -> None:
             output = running.stdout.read().decode()
         assert running.returncode == 0, output
         assert "No issues found" in output, output
-    lines = [json.loads(line) for line in stage.log.getvalue().splitlines()]
+    lines = [json.loads(line) for line in harness.log.getvalue().splitlines()]
     statuses = {line["status"] for line in lines if line["event"] == "request"}
     assert {200, 400, 401, 404, 405} <= statuses
     assert max(statuses) < 500

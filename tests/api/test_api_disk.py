@@ -5,7 +5,7 @@ import json
 import threading
 from time import monotonic_ns
 
-from tests.api.harness import FakeQuery, MemoryAccounts, build_stage, served
+from tests.api.harness import FakeQuery, MemoryAccounts, build_harness, served
 from tests.timeouts import seconds_until
 
 from outcry.base.log_writer import LogWriter
@@ -31,25 +31,25 @@ def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
     reason nobody knows the answer is 502, as ever."""
     frozen = [False]
     parts = {"frozen": lambda: frozen[0], "degraded": {"disk": lambda: frozen[0]}}
-    built = build_stage(FrozenQuery, parts=parts)
-    with served(built) as stage:
-        key = stage.key()
-        assert stage.get(LEVELS, key).status == 200
-        assert json.loads(stage.get("/healthz").body) == {"status": "ok"}
-        stage.query.thawed.clear()  # type: ignore[attr-defined]
+    built = build_harness(FrozenQuery, parts=parts)
+    with served(built) as harness:
+        key = harness.key()
+        assert harness.get(LEVELS, key).status == 200
+        assert json.loads(harness.get("/healthz").body) == {"status": "ok"}
+        harness.query.thawed.clear()  # type: ignore[attr-defined]
         try:
-            seconds_until(lambda: monotonic_ns() >= stage.app.edge.poller.fresh_until_ns)
+            seconds_until(lambda: monotonic_ns() >= harness.app.edge.poller.fresh_until_ns)
             frozen[0] = True
-            assert stage.get(LEVELS, key).status == 200
+            assert harness.get(LEVELS, key).status == 200
             for probe in ("/readyz", "/healthz"):
-                got = stage.get(probe)
-                assert got.status == 200
-                assert json.loads(got.body) == {"status": "degraded", "parts": ["disk"]}
+                reply = harness.get(probe)
+                assert reply.status == 200
+                assert json.loads(reply.body) == {"status": "degraded", "parts": ["disk"]}
             frozen[0] = False
-            assert stage.get(LEVELS, key).status == 502
-            assert stage.get("/readyz").status == 502
+            assert harness.get(LEVELS, key).status == 502
+            assert harness.get("/readyz").status == 502
         finally:
-            stage.query.thawed.set()  # type: ignore[attr-defined]
+            harness.query.thawed.set()  # type: ignore[attr-defined]
 
 
 class Pipe(io.BytesIO):

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from tests.api.harness import SECOND, SERVER_SECRET, Stage, build_stage, known, served
+from tests.api.harness import SECOND, SERVER_SECRET, Harness, build_harness, known, served
 from tests.api.wire import Wire, plain
 from tests.timeouts import seconds_until
 
@@ -27,8 +27,8 @@ def masked(response: bytes) -> bytes:
     return response
 
 
-def hot_count(stage: Stage) -> int:
-    return len(stage.app.fast_path)
+def hot_count(harness: Harness) -> int:
+    return len(harness.app.fast_path)
 
 
 #: Every pair of path, tier and white space around the key.
@@ -47,12 +47,12 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str, around: 
     """With a key as it is, and with white space around it, which is no part of a header's value (RFC 9110 §5.5)."""
     answers: dict[bool, list[bytes]] = {}
     for fastpath in (True, False):
-        with served(build_stage(), fastpath=fastpath) as stage, Wire(stage) as wire:
-            key = stage.key(tier)  # type: ignore[arg-type]
+        with served(build_harness(), fastpath=fastpath) as harness, Wire(harness) as wire:
+            key = harness.key(tier)  # type: ignore[arg-type]
             request = plain(key, path).replace(key.encode(), around % key.encode())
             answers[fastpath] = [masked(wire.ask(request)) for _ in range(4)]
-            assert hot_count(stage) == (1 if fastpath else 0)
-            assert len(stage.query.calls) == 1
+            assert hot_count(harness) == (1 if fastpath else 0)
+            assert len(harness.query.calls) == 1
             assert answers[fastpath][0].startswith(b"HTTP/1.1 200 ")
     assert answers[True] == answers[False]
 
@@ -75,8 +75,8 @@ def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
     answers: list[bytes] = []
     for whole in (True, False):
         monkeypatch.setattr("outcry.http.protocol.EdgeProtocol.whole", whole)
-        with served(build_stage()) as stage, Wire(stage) as wire:
-            head = plain(stage.key(), more=more).partition(b" HTTP/1.1")[2]
+        with served(build_harness()) as harness, Wire(harness) as wire:
+            head = plain(harness.key(), more=more).partition(b" HTTP/1.1")[2]
             wire.send(request_line.encode() + b" HTTP/1.1" + head)
             bodiless = request_line.startswith("HEAD") or ("symbol=ES" in request_line and "None" in more)
             answers.append(ID.sub(b"ID", masked(wire.read(bodiless=bodiless))))
@@ -85,18 +85,20 @@ def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
     assert answers[0] == answers[1]
 
 
-def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_taken_at_all_and_only_by_repeated_bytes(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served_hot: list[bool] = []
-    serve = stage.app.fast_path.serve
+    serve = harness.app.fast_path.serve
 
     def watched(*args: object) -> object:
         parts = serve(*args)  # type: ignore[arg-type]
         served_hot.append(parts is not None)
         return parts
 
-    monkeypatch.setattr(stage.app.fast_path, "serve", watched)
-    key = stage.key()
-    with Wire(stage) as wire, Wire(stage) as second:
+    monkeypatch.setattr(harness.app.fast_path, "serve", watched)
+    key = harness.key()
+    with Wire(harness) as wire, Wire(harness) as second:
         for _ in range(3):
             wire.ask(plain(key))
         second.ask(plain(key))
@@ -108,9 +110,9 @@ def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch
 def test_bytes_that_name_no_host_are_refused_on_both_ways(hosts: bytes) -> None:
     answers: dict[bool, bytes] = {}
     for fastpath in (True, False):
-        with served(build_stage(), fastpath=fastpath) as stage:
-            request = plain(stage.key())
-            with Wire(stage) as wire:
+        with served(build_harness(), fastpath=fastpath) as harness:
+            request = plain(harness.key())
+            with Wire(harness) as wire:
                 assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
                 assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
                 refused = wire.ask(request.replace(b"Host: outcry\r\n", hosts))
@@ -120,106 +122,106 @@ def test_bytes_that_name_no_host_are_refused_on_both_ways(hosts: bytes) -> None:
     assert answers[True].startswith(b"HTTP/1.1 400 ")
 
 
-def test_limits_are_shared_with_the_application_and_exact(stage: Stage) -> None:
-    key = stage.key("free")
-    with Wire(stage) as wire:
+def test_limits_are_shared_with_the_application_and_exact(harness: Harness) -> None:
+    key = harness.key("free")
+    with Wire(harness) as wire:
         for left in range(29, -1, -1):
             request = plain(key) if left % 3 else plain(key, more="X-Request-Id: job\r\n")
             assert b"x-ratelimit-remaining: %d\r\n" % left in wire.ask(request)
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 429 ")
-        stage.clock.at_ns += 70 * SECOND  # setting the machine's clock opens no new window
+        harness.clock.at_ns += 70 * SECOND  # setting the machine's clock opens no new window
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 429 ")
-        stage.steady.at_ns += 60 * SECOND
+        harness.steady.at_ns += 60 * SECOND
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
 
 
-def refused(stage: Stage, wire: Wire, key: str) -> bytes:
+def refused(harness: Harness, wire: Wire, key: str) -> bytes:
     """The refusal of a key once the service has looked at its store, which it does several times a second."""
-    known(stage)
-    got = wire.ask(plain(key))
-    assert got.startswith(b"HTTP/1.1 401 ")
-    return got
+    known(harness)
+    reply = wire.ask(plain(key))
+    assert reply.startswith(b"HTTP/1.1 401 ")
+    return reply
 
 
-def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         for _ in range(3):
             wire.ask(plain(key))
-        ApiKeys(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
-        assert b'"revoked"' in refused(stage, wire, key)
-    assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
+        ApiKeys(harness.accounts, SERVER_SECRET, harness.clock).revoke(key, harness.clock.now_ns())
+        assert b'"revoked"' in refused(harness, wire, key)
+    assert hot_count(harness) == 0, "the key's bytes are forgotten with it"
 
 
-def test_a_key_is_refused_within_a_second_of_its_end_on_a_connection_kept_open(stage: Stage) -> None:
+def test_a_key_is_refused_within_a_second_of_its_end_on_a_connection_kept_open(harness: Harness) -> None:
     """Nothing in the store moves when a key's time is over."""
 
-    now_ns = stage.clock.now_ns()
-    key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + 60 * SECOND)
-    with Wire(stage) as wire:
+    now_ns = harness.clock.now_ns()
+    key = harness.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + 60 * SECOND)
+    with Wire(harness) as wire:
         for _ in range(3):
             assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
-        assert hot_count(stage) == 1
-        stage.clock.at_ns += 60 * SECOND
-        assert b'"expired"' in refused(stage, wire, key)
-    assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
+        assert hot_count(harness) == 1
+        harness.clock.at_ns += 60 * SECOND
+        assert b'"expired"' in refused(harness, wire, key)
+    assert hot_count(harness) == 0, "the key's bytes are forgotten with it"
 
 
-def test_a_disabled_users_key_is_refused_within_a_second(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_a_disabled_users_key_is_refused_within_a_second(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         for _ in range(3):
             wire.ask(plain(key))
-        stage.accounts.change(1, disabled_ns=1)
-        assert b'"disabled"' in refused(stage, wire, key)
-        stage.accounts.change(1, disabled_ns=None)
-        known(stage)
+        harness.accounts.change(1, disabled_ns=1)
+        assert b'"disabled"' in refused(harness, wire, key)
+        harness.accounts.change(1, disabled_ns=None)
+        known(harness)
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_key_revoked_while_its_first_answer_was_computed_is_not_remembered(stage: Stage) -> None:
-    key = stage.key()
-    stage.query.gate = threading.Event()
-    with Wire(stage) as wire:
+def test_a_key_revoked_while_its_first_answer_was_computed_is_not_remembered(harness: Harness) -> None:
+    key = harness.key()
+    harness.query.gate = threading.Event()
+    with Wire(harness) as wire:
         wire.send(plain(key))
         time.sleep(0.1)
-        stage.keys.revoke(key[:15], stage.clock.now_ns())
-        stage.query.gate.set()
+        harness.keys.revoke(key[:15], harness.clock.now_ns())
+        harness.query.gate.set()
         wire.read()
         for _ in range(2):
             assert wire.ask(plain(key)).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_key_revoked_here_is_refused_at_once(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_a_key_revoked_here_is_refused_at_once(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.ask(plain(key))
         wire.ask(plain(key))
-        stage.keys.revoke(key[:15], stage.clock.now_ns())
+        harness.keys.revoke(key[:15], harness.clock.now_ns())
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_store_that_went_silent_stops_the_fast_path_too(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_a_store_that_went_silent_stops_the_fast_path_too(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.ask(plain(key))
         wire.ask(plain(key))
-        stage.accounts.busy = True
+        harness.accounts.busy = True
         seconds_until(lambda: wire.ask(plain(key)).startswith(b"HTTP/1.1 502 "))
 
 
-def test_new_data_and_stale_answers_are_computed_anew(stage: Stage) -> None:
-    key = stage.key()
-    stage.query.fresh_until_ns = stage.clock.at_ns + SECOND
-    with Wire(stage) as wire:
+def test_new_data_and_stale_answers_are_computed_anew(harness: Harness) -> None:
+    key = harness.key()
+    harness.query.fresh_until_ns = harness.clock.at_ns + SECOND
+    with Wire(harness) as wire:
         first = wire.ask(plain(key))
-        stage.query.poc = 6901.5
+        harness.query.poc = 6901.5
         assert b"6900.25" in wire.ask(plain(key))
-        stage.clock.at_ns += SECOND
+        harness.clock.at_ns += SECOND
         assert b"6901.5" in wire.ask(plain(key))
-        stage.query.fresh_until_ns = None
-        stage.query.poc = 6902.5
-        stage.accounts.moves += 1
+        harness.query.fresh_until_ns = None
+        harness.query.poc = 6902.5
+        harness.accounts.moves += 1
         seconds_until(lambda: b"6902.5" in wire.ask(plain(key)))
     assert b"6900.25" in first
 
@@ -236,16 +238,16 @@ def test_new_data_and_stale_answers_are_computed_anew(stage: Stage) -> None:
         "Transfer-Encoding: chunked\r\n",
     ],
 )
-def test_particular_requests_are_not_remembered(stage: Stage, more: str) -> None:
-    with Wire(stage) as wire:
-        wire.send(plain(stage.key(), more=more))
+def test_particular_requests_are_not_remembered(harness: Harness, more: str) -> None:
+    with Wire(harness) as wire:
+        wire.send(plain(harness.key(), more=more))
         wire.read(bodiless="None-Match" in more)
-    assert hot_count(stage) == 0
+    assert hot_count(harness) == 0
 
 
-def test_strangers_and_refusals_are_not_remembered(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_strangers_and_refusals_are_not_remembered(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         for request in (
             plain("nothing"),
             plain(key[:-1]),
@@ -257,14 +259,14 @@ def test_strangers_and_refusals_are_not_remembered(stage: Stage) -> None:
             plain(key).replace(b"GET", b"HEAD").replace(b"HEAD", b"POST"),
         ):
             wire.ask(request)
-    assert hot_count(stage) == 0
+    assert hot_count(harness) == 0
 
 
-def test_a_body_that_looks_like_a_known_request_is_a_body(stage: Stage) -> None:
+def test_a_body_that_looks_like_a_known_request_is_a_body(harness: Harness) -> None:
     """A request smuggled as the body of another one must not be answered."""
-    key = stage.key("pro")
+    key = harness.key("pro")
     known = plain(key)
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         wire.ask(known)
         wire.ask(known)
         wire.send(b"POST /api/levels HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\n" % key.encode())
@@ -276,10 +278,10 @@ def test_a_body_that_looks_like_a_known_request_is_a_body(stage: Stage) -> None:
         assert wire.pending == b""
 
 
-def test_a_request_in_pieces_is_not_mistaken(stage: Stage) -> None:
-    key = stage.key()
+def test_a_request_in_pieces_is_not_mistaken(harness: Harness) -> None:
+    key = harness.key()
     known = plain(key)
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         wire.ask(known)
         for cut in (1, 4, 20, len(known) - 2):
             wire.send(known[:cut])
@@ -290,10 +292,10 @@ def test_a_request_in_pieces_is_not_mistaken(stage: Stage) -> None:
         assert wire.ask(known).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 "))
 
 
-def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
-    key = stage.key()
+def test_pipelined_requests_are_answered_in_order(harness: Harness) -> None:
+    key = harness.key()
     known, other = plain(key), plain(key, "/api/symbols")
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         wire.ask(known)
         wire.send(known + other + known + plain(key, "/api/levels?symbol=XX") + known)
         bodies = [wire.read().partition(b"\r\n\r\n")[2][:18] for _ in range(5)]
@@ -306,19 +308,19 @@ def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
         assert wire.read().partition(b"\r\n\r\n")[2].startswith(b'{"symbol":"ES"')
 
 
-def test_two_requests_in_one_packet_teach_nothing(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_two_requests_in_one_packet_teach_nothing(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.send(plain(key) + plain(key))
         wire.read()
         wire.read()
-    assert hot_count(stage) == 0
+    assert hot_count(harness) == 0
 
 
-def test_a_client_slow_to_read_does_not_fill_the_memory(stage: Stage) -> None:
-    key = stage.key()
+def test_a_client_slow_to_read_does_not_fill_the_memory(harness: Harness) -> None:
+    key = harness.key()
     known = plain(key)
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         wire.ask(known)
         count = 400
         for _ in range(count - 1):
@@ -328,43 +330,43 @@ def test_a_client_slow_to_read_does_not_fill_the_memory(stage: Stage) -> None:
 
 
 def test_the_idle_time_counts_from_the_last_answer() -> None:
-    with served(build_stage(), keep_alive_s=3) as stage, Wire(stage) as wire:
-        key = stage.key()
+    with served(build_harness(), keep_alive_s=3) as harness, Wire(harness) as wire:
+        key = harness.key()
         for _ in range(5):
             wire.ask(plain(key))
             time.sleep(0.9)
         assert wire.closed_within(30)
 
 
-def test_what_the_fast_path_answers_is_counted_and_logged(stage: Stage) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+def test_what_the_fast_path_answers_is_counted_and_logged(harness: Harness) -> None:
+    key = harness.key()
+    with Wire(harness) as wire:
         for _ in range(7):
             wire.ask(plain(key))
-    text = stage.get("/metrics").body.decode()
+    text = harness.get("/metrics").body.decode()
     assert 'outcry_http_requests_total{route="/api/levels",status="200",tier="admin"} 7.0' in text
     assert 'outcry_http_request_seconds_count{route="/api/levels"} 7.0' in text
-    seconds_until(lambda: stage.log.getvalue().count(b"/api/levels") >= 7)
-    lines = [line for line in stage.log.getvalue().splitlines() if b"/api/levels" in line]
+    seconds_until(lambda: harness.log.getvalue().count(b"/api/levels") >= 7)
+    lines = [line for line in harness.log.getvalue().splitlines() if b"/api/levels" in line]
     assert len(lines) == 7
     assert len({re.sub(rb'"(request_id|ms)":[^,]*', b"", line) for line in lines}) == 1
 
 
-def test_memory_for_requests_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_for_requests_is_bounded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.http.fastpath._MOST_ENTRIES", 5)
-    key = stage.key()
-    with Wire(stage) as wire:
+    key = harness.key()
+    with Wire(harness) as wire:
         for number in range(20):
             wire.ask(plain(key, more=f"x: {number}\r\n"))
-        assert hot_count(stage) == 5
+        assert hot_count(harness) == 5
         wire.ask(plain(key, more="x: " + "y" * 3000 + "\r\n"))
-    assert hot_count(stage) == 5
+    assert hot_count(harness) == 5
 
 
 def test_a_graceful_end_leaves_no_connection_open() -> None:
-    with served(build_stage()) as stage:
-        wire = Wire(stage)
-        key = stage.key()
+    with served(build_harness()) as harness:
+        wire = Wire(harness)
+        key = harness.key()
         wire.ask(plain(key))
         wire.ask(plain(key))
     with wire:

@@ -6,34 +6,34 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.api.harness import Stage, build_stage, served
+from tests.api.harness import Harness, build_harness, served
 from tests.api.wire import Wire, plain
 
 from outcry.base.redaction import holds_key
 
 
-def raw(stage: Stage, data: bytes, patience_s: float = 2.0) -> bytes:
+def raw(harness: Harness, data: bytes, patience_s: float = 2.0) -> bytes:
     """Send bytes on a fresh connection and return all that comes back until it falls silent or closes."""
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
+        reply = b""
         try:
             wire.send(data)
             wire.socket.settimeout(patience_s)
-            got = b""
             while True:
                 more = wire.socket.recv(65536)
                 if not more:
-                    return got
-                got += more
+                    return reply
+                reply += more
                 wire.socket.settimeout(0.15)
         except (TimeoutError, ConnectionError):
-            return locals().get("got", b"")
+            return reply
 
 
 def statuses(answer: bytes) -> list[int]:
     return [int(found) for found in re.findall(rb"(?:^|[}\n])HTTP/1\.1 ([0-9]{3}) ", answer)]
 
 
-def check(stage: Stage, answer: bytes) -> None:
+def check(harness: Harness, answer: bytes) -> None:
     assert not [status for status in statuses(answer) if status >= 500], answer
     assert b"Traceback" not in answer
     for head in re.findall(rb"HTTP/1\.1 [0-9]{3} .*?\r\n\r\n", answer, re.DOTALL):
@@ -77,12 +77,12 @@ TARGETS = [
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "CONNECT", "TRACE"])
-def test_targets(stage: Stage, method: str, target: str) -> None:
-    head = f"{method} {target} HTTP/1.1\r\nHost: a\r\nx-api-key: {stage.key()}\r\n\r\n"
-    answer = raw(stage, head.encode("latin-1"))
+def test_targets(harness: Harness, method: str, target: str) -> None:
+    head = f"{method} {target} HTTP/1.1\r\nHost: a\r\nx-api-key: {harness.key()}\r\n\r\n"
+    answer = raw(harness, head.encode("latin-1"))
     assert len(statuses(answer)) == 1
-    check(stage, answer)
-    assert stage.get("/healthz").status == 200
+    check(harness, answer)
+    assert harness.get("/healthz").status == 200
 
 
 @pytest.mark.parametrize(
@@ -116,22 +116,22 @@ def test_targets(stage: Stage, method: str, target: str) -> None:
         b"POST /api/levels HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n" + b"x" * 300_000,
     ],
 )
-def test_what_is_hardly_http(stage: Stage, data: bytes) -> None:
-    check(stage, raw(stage, data, 0.3))
-    assert stage.get("/healthz").status == 200
-    assert b"Traceback" not in stage.log.getvalue()
+def test_what_is_hardly_http(harness: Harness, data: bytes) -> None:
+    check(harness, raw(harness, data, 0.3))
+    assert harness.get("/healthz").status == 200
+    assert b"Traceback" not in harness.log.getvalue()
 
 
-def test_malformed_http_is_told_in_our_own_words(stage: Stage) -> None:
-    answer = raw(stage, b"GET / HTTP/1.1\r\nbad header\r\n\r\n")
+def test_malformed_http_is_told_in_our_own_words(harness: Harness) -> None:
+    answer = raw(harness, b"GET / HTTP/1.1\r\nbad header\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b'"code":"invalid_parameter"' in answer
     assert b"\r\nconnection: close\r\n" in answer
 
 
-def test_http_1_0_is_answered_and_closed(stage: Stage) -> None:
-    with Wire(stage) as wire:
-        wire.send(plain(stage.key()).replace(b"HTTP/1.1", b"HTTP/1.0"))
+def test_http_1_0_is_answered_and_closed(harness: Harness) -> None:
+    with Wire(harness) as wire:
+        wire.send(plain(harness.key()).replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert wire.read().startswith(b"HTTP/1.1 200 ")
         assert wire.closed_within(30)
 
@@ -156,48 +156,48 @@ def test_http_1_0_is_answered_and_closed(stage: Stage) -> None:
         "\t",
     ],
 )
-def test_header_values(stage: Stage, name: str, value: str) -> None:
-    more = "" if name == "x-api-key" else f"x-api-key: {stage.key()}\r\n"
+def test_header_values(harness: Harness, name: str, value: str) -> None:
+    more = "" if name == "x-api-key" else f"x-api-key: {harness.key()}\r\n"
     for path in ("/api/levels?symbol=ES", "/api/levels?symbol=XX"):
         head = f"GET {path} HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\n{name}: {value}\r\n{more}\r\n"
-        check(stage, raw(stage, head.encode("latin-1"), 1))
+        check(harness, raw(harness, head.encode("latin-1"), 1))
 
 
-def test_a_header_cannot_be_smuggled_through_the_request_id(stage: Stage) -> None:
+def test_a_header_cannot_be_smuggled_through_the_request_id(harness: Harness) -> None:
     for value in ("a\r\n x: y", "a%0d%0ax: y", "a\x85x: y", "a\u0130".encode().decode("latin-1")):
         head = f"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Request-Id: {value}\r\n\r\n".encode("latin-1")
-        answer = raw(stage, head)
+        answer = raw(harness, head)
         assert b"x: y" not in answer
-        check(stage, answer)
+        check(harness, answer)
 
 
-def test_two_key_headers_are_one_too_many(stage: Stage) -> None:
-    key = stage.key()
+def test_two_key_headers_are_one_too_many(harness: Harness) -> None:
+    key = harness.key()
     for second in (key, "", "nothing"):
-        with Wire(stage) as wire:
+        with Wire(harness) as wire:
             answer = wire.ask(plain(key, more=f"X-API-Key: {second}\r\n"))
             assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-def test_the_header_name_is_known_in_any_case_and_the_limit_is_the_same(stage: Stage) -> None:
-    key = stage.key("free")
-    with Wire(stage) as wire:
+def test_the_header_name_is_known_in_any_case_and_the_limit_is_the_same(harness: Harness) -> None:
+    key = harness.key("free")
+    with Wire(harness) as wire:
         for left, name in zip(range(29, 0, -1), ["x-api-key", "X-API-KEY", "X-Api-Key"] * 10, strict=False):
             answer = wire.ask(plain(key).replace(b"x-api-key", name.encode()))
             assert b"x-ratelimit-remaining: %d\r\n" % left in answer
 
 
-def test_forwarded_addresses_are_not_believed(stage: Stage) -> None:
+def test_forwarded_addresses_are_not_believed(harness: Harness) -> None:
     for number in range(30):
-        stage.get("/api/levels", headers={"X-Forwarded-For": f"192.0.2.{number}"})
-    assert stage.get("/api/levels", headers={"X-Forwarded-For": "192.0.2.99"}).status == 429
+        harness.get("/api/levels", headers={"X-Forwarded-For": f"192.0.2.{number}"})
+    assert harness.get("/api/levels", headers={"X-Forwarded-For": "192.0.2.99"}).status == 429
 
 
-def test_metrics_are_not_for_who_comes_through_a_proxy(stage: Stage) -> None:
-    assert stage.get("/metrics").status == 200
+def test_metrics_are_not_for_who_comes_through_a_proxy(harness: Harness) -> None:
+    assert harness.get("/metrics").status == 200
     for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
-        assert stage.get("/metrics", headers={name: "192.0.2.1"}).status == 403
-    with served(build_stage(open_metrics=True)) as other:
+        assert harness.get("/metrics", headers={name: "192.0.2.1"}).status == 403
+    with served(build_harness(open_metrics=True)) as other:
         assert other.get("/metrics", headers={"Via": "1.1 a"}).status == 200
 
 
@@ -210,7 +210,7 @@ def drip(wire: Wire) -> None:
 
 def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
-    with served(build_stage(), keep_alive_s=1) as stage:
+    with served(build_harness(), keep_alive_s=1) as harness:
         for first in (
             b"",
             b"GET /healthz HT",
@@ -218,10 +218,10 @@ def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.Monkey
             b"GET /healthz HTTP/1.1\r\na: b\r\n",
             b"\r\n",
         ):
-            with Wire(stage) as wire:
+            with Wire(harness) as wire:
                 wire.send(first)
                 assert wire.closed_within(30), first
-        with Wire(stage) as wire, pytest.raises(OSError):  # noqa: PT011 - reset or a broken pipe
+        with Wire(harness) as wire, pytest.raises(OSError):  # noqa: PT011 - reset or a broken pipe
             drip(wire)
 
 
@@ -237,11 +237,13 @@ def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.Monkey
         max_size=8,
     ),
 )
-def test_any_bytes(stage: Stage, head: bytes, tail: list[bytes]) -> None:
+def test_any_bytes(harness: Harness, head: bytes, tail: list[bytes]) -> None:
     check(
-        stage,
+        harness,
         raw(
-            stage, b"GET /api/levels?symbol=" + head + b"".join(tail) + b" HTTP/1.1\r\nHost: a\r\n\r\n", 0.05
+            harness,
+            b"GET /api/levels?symbol=" + head + b"".join(tail) + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+            0.05,
         ),
     )
 

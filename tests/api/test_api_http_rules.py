@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from tests.api.harness import Stage, build_stage, served
+from tests.api.harness import Harness, build_harness, served
 from tests.api.wire import Wire, plain
 
 LIMIT = 128 * 1024  # docs/http.md: "A request's head may have 128 KiB"
@@ -39,9 +39,9 @@ def get(host: bytes, key: str, version: bytes = b"1.1") -> bytes:
         (b"Host: outcry:http\r\n", 400),
     ],
 )
-def test_a_request_names_its_host_once(stage: Stage, host: bytes, expected: int) -> None:
-    with Wire(stage) as wire:
-        answer = wire.ask(get(host, stage.key()))
+def test_a_request_names_its_host_once(harness: Harness, host: bytes, expected: int) -> None:
+    with Wire(harness) as wire:
+        answer = wire.ask(get(host, harness.key()))
         assert status(answer) == expected
         if expected == 400:
             assert b'"code":"invalid_parameter"' in answer
@@ -49,17 +49,17 @@ def test_a_request_names_its_host_once(stage: Stage, host: bytes, expected: int)
             assert wire.closed_within(30)
 
 
-def test_http_1_0_may_do_without_a_host(stage: Stage) -> None:
+def test_http_1_0_may_do_without_a_host(harness: Harness) -> None:
     for host, expected in ((b"", 200), (b"Host: a\r\n", 200), (b"Host: a\r\nHost: b\r\n", 400)):
-        with Wire(stage) as wire:
-            assert status(wire.ask(get(host, stage.key(), b"1.0"))) == expected
+        with Wire(harness) as wire:
+            assert status(wire.ask(get(host, harness.key(), b"1.0"))) == expected
 
 
 @pytest.mark.parametrize("after", [b" ", b"\t", b" \t  "])
-def test_white_space_around_a_value_is_no_part_of_it(stage: Stage, after: bytes) -> None:
+def test_white_space_around_a_value_is_no_part_of_it(harness: Harness, after: bytes) -> None:
     """Of keys, of ids and of entity tags."""
-    key = stage.key()
-    with Wire(stage) as wire:
+    key = harness.key()
+    with Wire(harness) as wire:
         first = wire.ask(plain(key))
         etag = re.search(rb'\r\netag: ("[0-9a-f]+")', first)
         assert etag
@@ -81,12 +81,12 @@ def in_packets(data: bytes, size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("packet", [LIMIT + 1, 50_000, LIMIT - 2])
-def test_a_head_may_have_128_kib_and_not_a_byte_more(stage: Stage, packet: int) -> None:
-    key = stage.key()
+def test_a_head_may_have_128_kib_and_not_a_byte_more(harness: Harness, packet: int) -> None:
+    key = harness.key()
     for size, expected in ((LIMIT, 200), (LIMIT + 1, 400)):
         request = long_head(key, size)
         assert len(request) == size
-        with Wire(stage) as wire:
+        with Wire(harness) as wire:
             for piece in in_packets(request, packet):
                 wire.send(piece)
                 time.sleep(0.02)  # so that packets stay apart; the answer is the same if they do not
@@ -96,22 +96,22 @@ def test_a_head_may_have_128_kib_and_not_a_byte_more(stage: Stage, packet: int) 
 
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
-def test_the_limit_counts_each_head_of_a_pipeline_by_itself(stage: Stage, size: int) -> None:
+def test_the_limit_counts_each_head_of_a_pipeline_by_itself(harness: Harness, size: int) -> None:
     """Behind requests without and with a body, and behind empty lines."""
-    key = stage.key()
+    key = harness.key()
     posted = (
         b"POST /api/levels HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nContent-Length: 5000\r\n\r\n"
         % key.encode()
     )
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         wire.send(plain(key) + posted + b"y" * 5000 + b"\r\n\r\n" + long_head(key, size))
         assert [status(wire.read()) for _ in range(3)] == [200, 405, 200 if size == LIMIT else 400]
 
 
-def test_a_large_body_is_no_head(stage: Stage) -> None:
+def test_a_large_body_is_no_head(harness: Harness) -> None:
     """100 KiB of head and 100 KiB of body are 200 KiB, of which the body is refused as too long where none is taken."""
-    key = stage.key()
-    with Wire(stage) as wire:
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.send(long_head(key, 100 * 1024) * 3)
         assert [status(wire.read()) for _ in range(3)] == [200, 200, 200]
 
@@ -128,34 +128,34 @@ def test_a_large_body_is_no_head(stage: Stage) -> None:
 )
 @pytest.mark.parametrize("before", [1, 3])
 def test_valid_requests_before_malformed_bytes_are_answered(
-    stage: Stage, malformed: bytes, before: int
+    harness: Harness, malformed: bytes, before: int
 ) -> None:
-    key = stage.key()
-    with Wire(stage) as wire:
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.send(plain(key) * before + malformed + plain(key))
         assert [status(wire.read()) for _ in range(before + 1)] == [200] * before + [400]
         assert wire.closed_within(30)
-    assert len([line for line in stage.query.calls if line[0] == "levels"]) <= 1
+    assert len([line for line in harness.query.calls if line[0] == "levels"]) <= 1
 
 
 def test_a_request_is_answered_first_though_its_answer_takes_longer_than_the_bytes_behind_it(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    stage.query.gate = threading.Event()
-    key = stage.key()
-    with Wire(stage) as wire:
+    harness.query.gate = threading.Event()
+    key = harness.key()
+    with Wire(harness) as wire:
         wire.send(plain(key) + b"nonsense\r\n\r\n")
         time.sleep(0.1)
         wire.send(b"more nonsense")
-        stage.query.gate.set()
+        harness.query.gate.set()
         assert [status(wire.read()), status(wire.read())] == [200, 400]
         assert wire.closed_within(30)
 
 
-def test_a_malformed_body_is_refused_in_its_turn(stage: Stage) -> None:
+def test_a_malformed_body_is_refused_in_its_turn(harness: Harness) -> None:
     """The push waits for a body that never comes: it is taken back, and the 400 stands in its place."""
-    key = stage.key(role="ingest")
-    with Wire(stage) as wire:
+    key = harness.key(role="ingest")
+    with Wire(harness) as wire:
         wire.send(
             b"POST /api/ingest?feed=a HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nTransfer-Encoding: chunked\r\n\r\n"
             % key.encode()
@@ -178,12 +178,14 @@ def posted(key: str, head: bytes, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("packet", [1, 7, 1 << 20])
-def test_a_body_behind_a_wish_for_another_protocol_is_no_request(stage: Stage, packet: int) -> None:
+def test_a_body_behind_a_wish_for_another_protocol_is_no_request(harness: Harness, packet: int) -> None:
     """Answered as a request of its own, it would reach somebody else behind a proxy that shares connections."""
-    hidden = get(b"Host: outcry\r\n", stage.key())
+    hidden = get(b"Host: outcry\r\n", harness.key())
     head = UPGRADE + b"Content-Length: %d\r\n" % len(hidden)
-    with Wire(stage) as wire:
-        for part in in_packets(posted("none", head, hidden) + get(b"Host: outcry\r\n", stage.key()), packet):
+    with Wire(harness) as wire:
+        for part in in_packets(
+            posted("none", head, hidden) + get(b"Host: outcry\r\n", harness.key()), packet
+        ):
             wire.send(part)
         assert status(wire.read()) == 401  # the POST, whose key is none
         assert status(wire.read()) == 200  # the GET behind it
@@ -191,11 +193,11 @@ def test_a_body_behind_a_wish_for_another_protocol_is_no_request(stage: Stage, p
         assert status(wire.read()) == 401  # and nothing between them
 
 
-def test_a_chunked_body_behind_a_wish_for_another_protocol_is_refused(stage: Stage) -> None:
-    hidden = get(b"Host: outcry\r\n", stage.key())
+def test_a_chunked_body_behind_a_wish_for_another_protocol_is_refused(harness: Harness) -> None:
+    hidden = get(b"Host: outcry\r\n", harness.key())
     head = UPGRADE + b"Transfer-Encoding: chunked\r\n"
     body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(hidden), hidden)
-    with Wire(stage) as wire:
+    with Wire(harness) as wire:
         assert status(wire.ask(posted("none", head, body))) == 400
         assert wire.closed_within(30)
 
@@ -219,8 +221,8 @@ def test_allow_has_one_order_whatever_the_hash_seed(seed: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/levels", "/healthz", "/api/stream", "/openapi.json"])
-def test_allow_is_the_same_at_every_address_that_is_read(stage: Stage, path: str) -> None:
-    assert stage.get(path, stage.key(), method="DELETE").headers["allow"] == "GET, HEAD"
+def test_allow_is_the_same_at_every_address_that_is_read(harness: Harness, path: str) -> None:
+    assert harness.get(path, harness.key(), method="DELETE").headers["allow"] == "GET, HEAD"
 
 
 def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do_not_help(
@@ -228,10 +230,10 @@ def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do
 ) -> None:
     """docs/http.md: ten seconds; idle connections have 30. Here a half, and ten minutes that would be noticed."""
     monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
-    with served(build_stage(), keep_alive_s=600) as stage:
-        with Wire(stage) as silent:
+    with served(build_harness(), keep_alive_s=600) as harness:
+        with Wire(harness) as silent:
             assert silent.closed_within(30)
-        with Wire(stage) as empty:
+        with Wire(harness) as empty:
             empty.socket.settimeout(0.1)
             ends = time.monotonic() + 30
             while time.monotonic() < ends:
@@ -245,6 +247,6 @@ def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do
                     break
             else:
                 pytest.fail("empty lines kept a connection open")
-        with Wire(stage) as asked:  # who has asked has the time of the idle
-            asked.ask(plain(stage.key()))
+        with Wire(harness) as asked:  # who has asked has the time of the idle
+            asked.ask(plain(harness.key()))
             assert not asked.closed_within(1.5)

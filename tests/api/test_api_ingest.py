@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from tests.api.harness import Got, Stage, build_stage, served
+from tests.api.harness import Harness, Reply, build_harness, served
 
 from outcry.access.keys import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter
@@ -67,7 +67,7 @@ class Reader:
     """What a service would do with pushed feeds: reads each to its end, and again where the link was lost."""
 
     feeds: PushedFeeds = field(default_factory=lambda: PushedFeeds(UNIVERSE))
-    got: dict[tuple[int, str, Contract], list[Event]] = field(default_factory=dict)
+    reply: dict[tuple[int, str, Contract], list[Event]] = field(default_factory=dict)
     paused: bool = False
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -75,7 +75,7 @@ class Reader:
         self.feeds.subscribe(self._begin)
 
     def _begin(self, owner: int, feed: PushedFeed, contract: Contract) -> None:
-        events = self.got.setdefault((owner, feed.name, contract), [])
+        events = self.reply.setdefault((owner, feed.name, contract), [])
         if not self.paused:
             task = asyncio.get_running_loop().create_task(self._read(feed, contract, events))
             self.tasks.add(task)
@@ -91,18 +91,18 @@ class Reader:
                 lost = problem.retry
 
     def numbers(self, owner: int, contract: Contract = ES) -> list[int]:
-        events = self.got[owner, "replay", contract]
+        events = self.reply[owner, "replay", contract]
         return [n for event in events if isinstance(event, Trades) for n in event.rows["price"].tolist()]
 
 
-def taking(stage: Stage, reader: Reader | None) -> Stage:
-    """The stage, with a reader of pushed feeds behind it."""
+def taking(harness: Harness, reader: Reader | None) -> Harness:
+    """The service, with a reader of pushed feeds behind it."""
     services = Services(
-        stage.query, stage.keys, Licences(stage.accounts), SlidingWindowLimiter(stage.steady.now_ns), stage.clock,
-        pushes=reader.feeds if reader else None,
+        harness.query, harness.keys, Licences(harness.accounts), SlidingWindowLimiter(harness.steady.now_ns),
+        harness.clock, pushes=reader.feeds if reader else None,
     )  # fmt: skip
-    stage.app = create_app(services, Options(log=stage.log))
-    return stage
+    harness.app = create_app(services, Options(log=harness.log))
+    return harness
 
 
 @pytest.fixture
@@ -111,78 +111,78 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def stage(reader: Reader) -> Iterator[Stage]:
-    with served(taking(build_stage(), reader)) as running:
+def harness(reader: Reader) -> Iterator[Harness]:
+    with served(taking(build_harness(), reader)) as running:
         yield running
         reader.feeds.close()
 
 
-def ingest_key(stage: Stage, email: str = "ann@example.com") -> str:
-    return stage.keys.create(email, "free", 0, role="ingest")
+def ingest_key(harness: Harness, email: str = "ann@example.com") -> str:
+    return harness.keys.create(email, "free", 0, role="ingest")
 
 
-def post(stage: Stage, key: str | None, body: bytes, path: str = PATH, media: str = MEDIA_TYPE) -> Got:
-    return stage.get(path, key, "POST", {"content-type": media}, body)
+def post(harness: Harness, key: str | None, body: bytes, path: str = PATH, media: str = MEDIA_TYPE) -> Reply:
+    return harness.get(path, key, "POST", {"content-type": media}, body)
 
 
-def said(got: Got) -> tuple[int, str, str]:
-    body = json.loads(got.body)
-    return got.status, body.get("code", ""), body.get("reason", "")
+def said(reply: Reply) -> tuple[int, str, str]:
+    body = json.loads(reply.body)
+    return reply.status, body.get("code", ""), body.get("reason", "")
 
 
-def test_a_pusher_cannot_say_that_its_trades_are_invented(stage: Stage, reader: Reader) -> None:
+def test_a_pusher_cannot_say_that_its_trades_are_invented(harness: Harness, reader: Reader) -> None:
     """Only the service's own simulator invents: nothing computed from a push may pass for a demonstration."""
     caps = replace(CAPS, invented=True)
     body = write_push(Push("a" * 20, ES, caps, 0, (trades(1),)))
-    assert said(post(stage, ingest_key(stage), body)) == (422, "invalid_request", "caps")
-    assert not reader.got
+    assert said(post(harness, ingest_key(harness), body)) == (422, "invalid_request", "caps")
+    assert not reader.reply
 
 
-def test_a_push_is_taken_as_its_keys_user(stage: Stage, reader: Reader) -> None:
+def test_a_push_is_taken_as_its_keys_user(harness: Harness, reader: Reader) -> None:
     """Ann is user 1, Ben user 2; the operator's feed belongs to nobody's number, 0."""
-    keys = [ingest_key(stage), ingest_key(stage, "ben@example.com")]
-    keys.append(stage.keys.create("operator", "free", 0, role="ingest-operator"))
+    keys = [ingest_key(harness), ingest_key(harness, "ben@example.com")]
+    keys.append(harness.keys.create("operator", "free", 0, role="ingest-operator"))
     for key in keys:
-        got = post(stage, key, push(0, CaughtUp(START_NS, Quality.TICKS), trades(1, 3)))
-        assert (got.status, json.loads(got.body)) == (200, {"next": 2})
+        reply = post(harness, key, push(0, CaughtUp(START_NS, Quality.TICKS), trades(1, 3)))
+        assert (reply.status, json.loads(reply.body)) == (200, {"next": 2})
         assert {"x-ratelimit-limit", "x-api-tier", "x-request-id", "content-security-policy"} <= set(
-            got.headers
+            reply.headers
         )
-    assert {owner for owner, _, _ in reader.got} == {0, 1, 2}
+    assert {owner for owner, _, _ in reader.reply} == {0, 1, 2}
     assert reader.numbers(1) == [1, 2, 3]
 
 
-def test_pushes_are_not_counted_but_refused_requests_are(stage: Stage, reader: Reader) -> None:
-    key, read = ingest_key(stage), stage.key("free")
+def test_pushes_are_not_counted_but_refused_requests_are(harness: Harness, reader: Reader) -> None:
+    key, read = ingest_key(harness), harness.key("free")
     for number in range(60):  # twice what the tier allows a minute
-        got = post(stage, key, push(number, trades(number)))
-        assert (got.status, got.headers["x-ratelimit-remaining"]) == (200, "30")
+        reply = post(harness, key, push(number, trades(number)))
+        assert (reply.status, reply.headers["x-ratelimit-remaining"]) == (200, "30")
     assert reader.numbers(1) == list(range(60))
     for _ in range(30):
-        assert said(post(stage, read, b""))[:2] == (403, "forbidden")
-    assert said(post(stage, read, b""))[:2] == (429, "rate_limited")
+        assert said(post(harness, read, b""))[:2] == (403, "forbidden")
+    assert said(post(harness, read, b""))[:2] == (429, "rate_limited")
 
 
-def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(stage: Stage, reader: Reader) -> None:
-    key = ingest_key(stage)
+def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(harness: Harness, reader: Reader) -> None:
+    key = ingest_key(harness)
     body = push(0, trades(1))
-    assert said(post(stage, None, body)) == (401, "unauthorized", "missing")
-    assert said(post(stage, key[:-1], body)) == (401, "unauthorized", "malformed")
-    assert said(post(stage, stage.key("admin"), body))[:2] == (403, "forbidden")
-    assert said(stage.get("/api/levels?symbol=ES", key))[:2] == (403, "forbidden")
+    assert said(post(harness, None, body)) == (401, "unauthorized", "missing")
+    assert said(post(harness, key[:-1], body)) == (401, "unauthorized", "malformed")
+    assert said(post(harness, harness.key("admin"), body))[:2] == (403, "forbidden")
+    assert said(harness.get("/api/levels?symbol=ES", key))[:2] == (403, "forbidden")
     for method in ("GET", "PUT", "DELETE"):
-        got = stage.get(PATH, key, method)
-        assert (got.status, got.headers["allow"]) == (405, "POST")
-    stage.keys.revoke(key[:15], 0)
-    assert said(post(stage, key, body))[:3] == (401, "unauthorized", "revoked")
-    assert not reader.got
+        reply = harness.get(PATH, key, method)
+        assert (reply.status, reply.headers["allow"]) == (405, "POST")
+    harness.keys.revoke(key[:15], 0)
+    assert said(post(harness, key, body))[:3] == (401, "unauthorized", "revoked")
+    assert not reader.reply
 
 
-def test_a_key_made_this_instant_by_another_process_is_known(stage: Stage) -> None:
+def test_a_key_made_this_instant_by_another_process_is_known(harness: Harness) -> None:
     """Its row is in the store, but was not told to this service."""
-    other = type(stage.keys)(stage.accounts, b"a secret only the tests know", stage.clock)
+    other = type(harness.keys)(harness.accounts, b"a secret only the tests know", harness.clock)
     key = other.create("ann@example.com", "free", 0, role="ingest")
-    assert post(stage, key, push(0, trades(1))).status == 200
+    assert post(harness, key, push(0, trades(1))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -200,34 +200,34 @@ def test_a_key_made_this_instant_by_another_process_is_known(stage: Stage) -> No
     ],
 )  # fmt: skip
 def test_what_is_not_of_its_form_is_refused_and_nothing_of_it_kept(
-    stage: Stage, reader: Reader, path: str, media: str, body: bytes, reason: str
+    harness: Harness, reader: Reader, path: str, media: str, body: bytes, reason: str
 ) -> None:
-    key = ingest_key(stage)
-    assert said(post(stage, key, body, path, media)) == (422, "invalid_request", reason)
-    assert not reader.got
-    assert post(stage, key, push(0, trades(1))).status == 200
+    key = ingest_key(harness)
+    assert said(post(harness, key, body, path, media)) == (422, "invalid_request", reason)
+    assert not reader.reply
+    assert post(harness, key, push(0, trades(1))).status == 200
 
 
-def test_a_hole_says_what_comes_next(stage: Stage) -> None:
-    key = ingest_key(stage)
-    post(stage, key, push(0, trades(1), trades(2)))
-    got = post(stage, key, push(3, trades(4)))
-    body = json.loads(got.body)
-    assert (got.status, body["reason"], body["next"]) == (422, "hole", 2)
+def test_a_hole_says_what_comes_next(harness: Harness) -> None:
+    key = ingest_key(harness)
+    post(harness, key, push(0, trades(1), trades(2)))
+    reply = post(harness, key, push(3, trades(4)))
+    body = json.loads(reply.body)
+    assert (reply.status, body["reason"], body["next"]) == (422, "hole", 2)
     assert body["message"] == "Events are missing before this push. Continue with event 2."
 
 
-def test_a_large_push_is_taken_and_one_too_large_is_not(stage: Stage, reader: Reader) -> None:
+def test_a_large_push_is_taken_and_one_too_large_is_not(harness: Harness, reader: Reader) -> None:
     """90,000 trades of 42 bytes are 3.8 million bytes; 4 MiB are 4.2 million."""
-    key = ingest_key(stage)
-    assert json.loads(post(stage, key, push(0, trades(0, 90_000))).body) == {"next": 1}
+    key = ingest_key(harness)
+    assert json.loads(post(harness, key, push(0, trades(0, 90_000))).body) == {"next": 1}
     assert reader.numbers(1) == list(range(90_000))
-    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=60)
     headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "content-length": str(MOST_BODY_BYTES + 1)}
     connection.request("POST", PATH, headers=headers)  # the head alone is enough to be refused
     assert json.loads(connection.getresponse().read())["reason"] == "too_large"
     connection.close()
-    with socket.create_connection(("127.0.0.1", stage.port), timeout=60) as wire:
+    with socket.create_connection(("127.0.0.1", harness.port), timeout=60) as wire:
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         wire.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
         try:
@@ -237,13 +237,13 @@ def test_a_large_push_is_taken_and_one_too_large_is_not(stage: Stage, reader: Re
         except (BrokenPipeError, ConnectionResetError):
             answered = b""
     assert not answered or b"too_large" in answered
-    assert post(stage, key, push(1, trades(90_000))).status == 200
+    assert post(harness, key, push(1, trades(90_000))).status == 200
 
 
 def test_without_live_feeds_there_is_no_such_address() -> None:
-    with served(taking(build_stage(), None)) as stage:
-        assert said(post(stage, stage.key(), push(0)))[:2] == (404, "not_found")
-        assert said(post(stage, ingest_key(stage), push(0)))[:2] == (404, "not_found")
+    with served(taking(build_harness(), None)) as harness:
+        assert said(post(harness, harness.key(), push(0)))[:2] == (404, "not_found")
+        assert said(post(harness, ingest_key(harness), push(0)))[:2] == (404, "not_found")
 
 
 def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,25 +251,25 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
     again at once; a service that stops lets go of what waits."""
     monkeypatch.setattr(pushed, "WAIT_S", 3600.0)
     reader = Reader(paused=True)
-    with served(taking(build_stage(), reader)) as stage:
-        key = ingest_key(stage)
+    with served(taking(build_harness(), reader)) as harness:
+        key = ingest_key(harness)
         body = push(0, trades(1))
-        wire = socket.create_connection(("127.0.0.1", stage.port), timeout=60)
+        wire = socket.create_connection(("127.0.0.1", harness.port), timeout=60)
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         wire.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        while not reader.got:
+        while not reader.reply:
             time.sleep(0.01)
-        got = post(stage, key, body)
-        assert said(got)[:2] == (429, "rate_limited")
-        assert (got.headers["retry-after"], json.loads(got.body)["retry_after_ms"]) == ("1", 500)
+        reply = post(harness, key, body)
+        assert said(reply)[:2] == (429, "rate_limited")
+        assert (reply.headers["retry-after"], json.loads(reply.body)["retry_after_ms"]) == ("1", 500)
         wire.close()
         with ThreadPoolExecutor(1) as thread:
             began = time.monotonic()
-            waiting = thread.submit(post, stage, key, body)
+            waiting = thread.submit(post, harness, key, body)
             while wait([waiting], 0.5).done:  # it is not known yet that the first has hung up
                 assert said(waiting.result())[:2] == (429, "rate_limited")
                 assert time.monotonic() - began < 20
-                waiting = thread.submit(post, stage, key, body)
+                waiting = thread.submit(post, harness, key, body)
             reader.feeds.close()  # what waits does not wait for its time to be over, an hour
             assert said(waiting.result())[:2] == (502, "upstream_unavailable")
 
@@ -337,11 +337,11 @@ def pushing(port: int, key: str, **more: float) -> Iterator[Pusher]:
 
 @pytest.mark.usefixtures("quick")
 def test_whatever_breaks_on_the_way_every_event_arrives_once_and_in_order(
-    stage: Stage, reader: Reader
+    harness: Harness, reader: Reader
 ) -> None:
     """40 connections are cut after 40, 140, 240 … bytes: in heads, in bodies, in answers and right after them."""
-    cutter = Cutter(stage.port, [40 + 100 * n for n in range(40)])
-    with pushing(cutter.port, ingest_key(stage), patience_s=20) as one:
+    cutter = Cutter(harness.port, [40 + 100 * n for n in range(40)])
+    with pushing(cutter.port, ingest_key(harness), patience_s=20) as one:
         one.push(ES, [CaughtUp(START_NS, Quality.TICKS)])
         for number in range(0, 300, 3):
             one.push(ES, [trades(number), trades(number + 1), trades(number + 2)])
@@ -353,7 +353,7 @@ def test_whatever_breaks_on_the_way_every_event_arrives_once_and_in_order(
     assert cutter.connections > 40
     assert reader.numbers(1) == list(range(300))
     assert reader.numbers(1, NQ) == list(range(0, 300, 30))
-    assert sum(isinstance(event, CaughtUp) for event in reader.got[1, "replay", ES]) == 1
+    assert sum(isinstance(event, CaughtUp) for event in reader.reply[1, "replay", ES]) == 1
 
 
 @pytest.mark.usefixtures("quick")
@@ -361,22 +361,22 @@ def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_th
     """Trades are a millisecond apart, so the last five seconds before trade 10,000 begin at trade 4,999 or before, by a
     batch at most; each batch has 500. Then history is complete, and 10,000 to 10,499 are new."""
     first, second = Reader(), Reader()
-    stage = build_stage()
-    key = ingest_key(stage)
-    with served(taking(stage, first)), pushing(stage.port, key) as one:
+    harness = build_harness()
+    key = ingest_key(harness)
+    with served(taking(harness, first)), pushing(harness.port, key) as one:
         one.push(ES, [CaughtUp(START_NS, Quality.TICKS)])
         for number in range(0, 10_000, 500):
             one.push(ES, [trades(number, 500)])
         assert first.numbers(1) == list(range(10_000))
         first.feeds.close()
-        again = taking(build_stage(), second)
+        again = taking(build_harness(), second)
         again.keys.create("ann@example.com", "free", 0, role="ingest")
         with served(again):
             one._sender.close()
             one._sender._connection.port = again.port
             one._sender._headers["x-api-key"] = ingest_key(again)
             one.push(ES, [trades(10_000, 500), Ended(START_NS)])
-        found = second.got[1, "replay", ES]
+        found = second.reply[1, "replay", ES]
         (at,) = (place for place, event in enumerate(found) if isinstance(event, CaughtUp))
         repeated = [
             n for event in found[:at] if isinstance(event, Trades) for n in event.rows["price"].tolist()
@@ -389,10 +389,10 @@ def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_th
 
 @pytest.mark.usefixtures("quick")
 def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pusher, "FIRST_PATIENCE_S", 0.3)
-    with pushing(stage.port, stage.key()) as one, pytest.raises(ApiError) as refused:
+    with pushing(harness.port, harness.key()) as one, pytest.raises(ApiError) as refused:
         one.push(ES, [trades(1)])
     assert refused.value.code == "forbidden"
     with socket.create_server(("127.0.0.1", 0)) as nobody:
@@ -406,14 +406,14 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
 
 @pytest.mark.usefixtures("quick")
 def test_a_run_that_was_killed_is_waited_out(
-    stage: Stage, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(push_queue, "SILENCE_S", 0.6)
-    key = ingest_key(stage)
-    with pushing(stage.port, key) as killed:
+    key = ingest_key(harness)
+    with pushing(harness.port, key) as killed:
         began = time.monotonic()
         killed.push(ES, [trades(1)])
-    with pushing(stage.port, key) as one:
+    with pushing(harness.port, key) as one:
         one.push(ES, [trades(2)])
         assert time.monotonic() - began > 0.55
     assert reader.numbers(1) == [1, 2]
@@ -422,16 +422,16 @@ def test_a_run_that_was_killed_is_waited_out(
 @pytest.mark.usefixtures("quick")
 def test_goodbye_ends_what_is_there_and_a_stop_ends_a_push_in_vain() -> None:
     reader = Reader()
-    with served(taking(build_stage(), reader)) as stage:
-        with pushing(stage.port, ingest_key(stage)) as one:
+    with served(taking(build_harness(), reader)) as harness:
+        with pushing(harness.port, ingest_key(harness)) as one:
             one.push(ES, [trades(5)])
             one.push(NQ, [Heartbeat(START_NS), Ended(START_NS)])
             one.bye()
             one.bye()
-        assert reader.got[1, "replay", ES][-1] == Ended(START_NS + 5 * MS)
-        assert reader.got[1, "replay", NQ] == [Heartbeat(START_NS), Ended(START_NS)]
+        assert reader.reply[1, "replay", ES][-1] == Ended(START_NS + 5 * MS)
+        assert reader.reply[1, "replay", NQ] == [Heartbeat(START_NS), Ended(START_NS)]
         reader.feeds.close()
-        with pushing(stage.port, ingest_key(stage)) as one, ThreadPoolExecutor(1) as thread:
+        with pushing(harness.port, ingest_key(harness)) as one, ThreadPoolExecutor(1) as thread:
             one._worked = True  # it would try for two minutes
             vain = thread.submit(one.push, ES, [trades(6)])
             time.sleep(0.1)

@@ -4,7 +4,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.api.harness import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
+from tests.api.harness import (
+    SECOND,
+    SERVER_SECRET,
+    START_NS,
+    HandClock,
+    MemoryAccounts,
+    build_harness,
+    served,
+)
 
 from outcry.access.keys import ApiKeys
 from outcry.access.local_limiter import SlidingWindowLimiter
@@ -70,11 +78,11 @@ def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_service_that_stops_writes_down_the_last_uses() -> None:
-    with served(build_stage()) as stage:
-        asked, idle = stage.key(), stage.key()
-        assert stage.get("/api/levels?symbol=ES", asked).status == 200
-        assert stage.accounts.rows[0].last_used_ns is None
-    used = {row.prefix: row.last_used_ns for row in stage.accounts.rows}
+    with served(build_harness()) as harness:
+        asked, idle = harness.key(), harness.key()
+        assert harness.get("/api/levels?symbol=ES", asked).status == 200
+        assert harness.accounts.rows[0].last_used_ns is None
+    used = {row.prefix: row.last_used_ns for row in harness.accounts.rows}
     assert used == {asked[:15]: START_NS, idle[:15]: None}
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.api.harness import START_NS, MemoryAccounts, Stage, build_stage, known, served
+from tests.api.harness import START_NS, Harness, MemoryAccounts, build_harness, known, served
 from tests.api.test_api_fastpath import hot_count, masked
 from tests.api.wire import Wire, plain
 from tests.sample_live_session import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
@@ -35,7 +35,7 @@ class Sessions(MemorySessions):
 
 
 class Market:
-    """A stage with a registry, on which the operator's feed is granted to everyone."""
+    """A service with a registry, on which the operator's feed is granted to everyone."""
 
     def __init__(self, **options: Any) -> None:
         self.registry, self.alerts = Registry(), MemoryAlerts()
@@ -46,24 +46,24 @@ class Market:
             kept: Any = self.alerts
             return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.registry, kept)
 
-        self.stage: Stage = build_stage(make, self.registry, **options)
-        self.stage.clock.at_ns = START_NS + 4 * 86_400 * 10**9  # Tuesday 2026-01-06
+        self.harness: Harness = build_harness(make, self.registry, **options)
+        self.harness.clock.at_ns = START_NS + 4 * 86_400 * 10**9  # Tuesday 2026-01-06
         for scope in ("completed", "live"):
-            self.stage.accounts.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), 0)  # type: ignore[arg-type]
+            self.harness.accounts.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), 0)  # type: ignore[arg-type]
 
     def levels(self, key: str, path: str = LEVELS) -> Any:
-        got = self.stage.get(path, key)
-        assert got.status == 200, got.body
-        return json.loads(got.body)
+        reply = self.harness.get(path, key)
+        assert reply.status == 200, reply.body
+        return json.loads(reply.body)
 
     def key(self, name: str = "ann") -> str:
-        return self.stage.key(email=f"{name}@example.com")
+        return self.harness.key(email=f"{name}@example.com")
 
 
 @contextmanager
 def open_market(*, fastpath: bool = True, **options: Any) -> Iterator[Market]:
     market = Market(**options)
-    with served(market.stage, fastpath=fastpath):
+    with served(market.harness, fastpath=fastpath):
         yield market
 
 
@@ -92,7 +92,7 @@ def test_the_next_request_sees_the_trade(market: Market) -> None:
 def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -> None:
     """At once: not at the next look at the store, which is up to 200 ms later."""
     key = market.key()
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         for _ in range(2):
             assert b'"dataSource":"delayed"' in wire.ask(plain(key))
         shown = Shown(market.registry)
@@ -111,27 +111,27 @@ def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -
 def test_symbols_and_context_follow_at_once_too(market: Market) -> None:
     shown, key = Shown(market.registry), market.key()
     for path, live in (("/api/symbols", b'"live":true'), ("/api/context?symbol=ES", b'"state":"live"')):
-        assert live in market.stage.get(path, key).body
+        assert live in market.harness.get(path, key).body
         shown.stop("catching_up")
-        got = market.stage.get(path, key).body
-        assert live not in got
-        assert b'"catching_up"' in got
+        reply = market.harness.get(path, key).body
+        assert live not in reply
+        assert b'"catching_up"' in reply
         market.registry.set_availability(shown.channel, LIVE)
 
 
 def test_tags_tell_versions_apart(market: Market) -> None:
     shown, key = Shown(market.registry), market.key()
-    tag = market.stage.get(LEVELS, key).headers["etag"]
-    assert market.stage.get(LEVELS, key, headers={"If-None-Match": tag}).status == 304
+    tag = market.harness.get(LEVELS, key).headers["etag"]
+    assert market.harness.get(LEVELS, key, headers={"If-None-Match": tag}).status == 304
     shown.trade(27000)
     time.sleep(PAUSE_S)
-    got = market.stage.get(LEVELS, key, headers={"If-None-Match": tag})
-    assert (got.status, got.headers["etag"] == tag) == (200, False)
+    reply = market.harness.get(LEVELS, key, headers={"If-None-Match": tag})
+    assert (reply.status, reply.headers["etag"] == tag) == (200, False)
 
 
 def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market: Market) -> None:
     shown, key = Shown(market.registry), market.key()
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         for _ in range(3):
             assert b'"live":true' in wire.ask(plain(key))
         shown.view = None
@@ -144,14 +144,14 @@ def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market:
 def test_a_grant_taken_back_ends_the_live_answer_within_a_second(market: Market) -> None:
     Shown(market.registry)
     key = market.key()
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         assert b'"dataSource":"shared"' in wire.ask(plain(key))
         assert b'"dataSource":"shared"' in wire.ask(plain(key))
-        market.stage.accounts.revoke_grant(2, 0)
-        known(market.stage)
+        market.harness.accounts.revoke_grant(2, 0)
+        known(market.harness)
         assert b'"dataSource":"delayed"' in wire.ask(plain(key))
-        market.stage.accounts.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), 0)
-        known(market.stage)
+        market.harness.accounts.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), 0)
+        known(market.harness)
         assert b'"dataSource":"shared"' in wire.ask(plain(key))
 
 
@@ -177,15 +177,15 @@ def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
     shown = Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
     served_hot: list[bool] = []
-    serve = market.stage.app.fast_path.serve
+    serve = market.harness.app.fast_path.serve
 
     def watched(*args: Any) -> Any:
         parts = serve(*args)
         served_hot.append(parts is not None)
         return parts
 
-    monkeypatch.setattr(market.stage.app.fast_path, "serve", watched)
-    with Wire(market.stage) as wire, Wire(market.stage) as other:
+    monkeypatch.setattr(market.harness.app.fast_path, "serve", watched)
+    with Wire(market.harness) as wire, Wire(market.harness) as other:
         wire.ask(plain(ann))
         served_hot.clear()
         for ticks in (27700, 27701, 27702):
@@ -194,7 +194,7 @@ def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
             assert price(other.ask(plain(bob, "/api/levels?symbol=esh6"))) == ticks * 0.25
             assert price(wire.ask(plain(ann))) == ticks * 0.25
         assert served_hot == [False, True] * 3
-        assert hot_count(market.stage) == 2, "the requests stay known while the answer moves"
+        assert hot_count(market.harness) == 2, "the requests stay known while the answer moves"
 
 
 @pytest.mark.parametrize("path", [LEVELS, "/api/alerts", "/api/context?symbol=ES", "/api/profile?symbol=ES"])
@@ -202,17 +202,17 @@ def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
 def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
     answers: dict[bool, list[bytes]] = {}
     for fastpath in (True, False):
-        with open_market(fastpath=fastpath) as market, Wire(market.stage) as wire:
+        with open_market(fastpath=fastpath) as market, Wire(market.harness) as wire:
             shown = Shown(market.registry)
             market.registry.post([alert_row(1)])
-            request = plain(market.stage.key(tier), path)  # type: ignore[arg-type]
+            request = plain(market.harness.key(tier), path)  # type: ignore[arg-type]
             said: list[bytes] = []
             for ticks in (27652, 27653, 27654):
                 shown.trade(ticks)
                 time.sleep(PAUSE_S)
                 said += [masked(wire.ask(request)) for _ in range(3)]
             answers[fastpath] = said
-            assert hot_count(market.stage) == (1 if fastpath else 0)
+            assert hot_count(market.harness) == (1 if fastpath else 0)
     assert answers[True] == answers[False]
     assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers[True])
 
@@ -220,7 +220,7 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
 def test_ones_own_live_answer_is_never_anothers(market: Market) -> None:
     Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         for _ in range(3):
             assert price(wire.ask(plain(ann))) == price(wire.ask(plain(bob))) == 6913.0
         own = Shown(market.registry, owner=1, feed="hers", view=replace(VIEW, last_ticks=27000))
@@ -244,9 +244,9 @@ def test_prices_never_go_back_under_load(market: Market) -> None:
 
     def ask() -> None:
         last, count = 0.0, 0
-        with Wire(market.stage) as wire:
+        with Wire(market.harness) as wire:
             while not ended.is_set():
-                market.stage.steady.at_ns += 200_000_000  # so that the limit lets them
+                market.harness.steady.at_ns += 200_000_000  # so that the limit lets them
                 now = price(wire.ask(plain(key)))
                 if now < last:
                     wrong.append((last, now))
@@ -279,10 +279,10 @@ def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
             return VIEW
 
         shown.channel._peek = hang  # pyright: ignore[reportPrivateUsage]
-        assert market.stage.get(LEVELS, key).status == 502
-        assert market.stage.get("/api/alerts", key).status == 200
+        assert market.harness.get(LEVELS, key).status == 502
+        assert market.harness.get("/api/alerts", key).status == 200
         gate.set()
-        seconds_until(lambda: market.stage.get(LEVELS, key).status == 200)
+        seconds_until(lambda: market.harness.get(LEVELS, key).status == 200)
         assert market.levels(key)["live"]
 
 
@@ -292,7 +292,7 @@ def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
 def test_an_alert_is_there_as_soon_as_it_is_posted(market: Market) -> None:
     Shown(market.registry)
     key = market.key()
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         request = plain(key, "/api/alerts?symbol=ES")
         for count in range(4):
             body = json.loads(wire.ask(request).partition(b"\r\n\r\n")[2])
@@ -307,24 +307,24 @@ def test_an_unknown_symbol_has_no_alerts(market: Market) -> None:
     Shown(market.registry)
     market.registry.post([alert_row(1)])
     for symbol in ("ZZZ", "E%00S", "A" * 3000, "%F0%9F%8C%B5"):
-        got = market.stage.get(f"/api/alerts?symbol={symbol}", market.key())
-        assert (got.status, json.loads(got.body)["count"]) == (200, 0)
-    assert json.loads(market.stage.get("/api/alerts", market.key()).body)["count"] == 1
+        reply = market.harness.get(f"/api/alerts?symbol={symbol}", market.key())
+        assert (reply.status, json.loads(reply.body)["count"]) == (200, 0)
+    assert json.loads(market.harness.get("/api/alerts", market.key()).body)["count"] == 1
 
 
 def test_a_key_without_a_live_feed_gets_an_empty_list(market: Market) -> None:
     Shown(market.registry, owner=7, feed="his")
     market.registry.post([alert_row(1, owner=7, feed="his")])
-    assert json.loads(market.stage.get("/api/alerts", market.key()).body)["alerts"] == []
+    assert json.loads(market.harness.get("/api/alerts", market.key()).body)["alerts"] == []
 
 
 def test_the_past_is_asked_for_anew_each_time(market: Market) -> None:
     key = market.key()
-    with Wire(market.stage) as wire:
+    with Wire(market.harness) as wire:
         request = plain(key, "/api/alerts/history?limit=2")
         for count in range(4):
             body = json.loads(wire.ask(request).partition(b"\r\n\r\n")[2])
             assert body["count"] == min(count, 2)
             market.alerts.rows.append(alert_row(count + 1))
-    older = json.loads(market.stage.get("/api/alerts/history?before=2", key).body)
+    older = json.loads(market.harness.get("/api/alerts/history?before=2", key).body)
     assert ([alert["seq"] for alert in older["alerts"]], older["nextBefore"]) == ([1], None)

@@ -40,7 +40,7 @@ class Hall:
         return {"cookie": f"theme=dark; {LOCAL_COOKIE}={signed.token}"}
 
     def get(self, path: str, headers: dict[str, str] | None = None, key: str | None = None) -> int:
-        return self.market.stage.get(path, key, headers=headers).status
+        return self.market.harness.get(path, key, headers=headers).status
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def hall() -> Iterator[Hall]:
     browser_sessions = BrowserSessions(people, SERVER_SECRET, clock)
     authenticator = PageAuthenticator(browser_sessions, clock, lambda: visitors[0] if visitors else None)
     market = Market({"page_authenticator": authenticator})
-    with served(market.stage):
+    with served(market.harness):
         yield Hall(market, people, browser_sessions, clock, visitors)
 
 
@@ -61,16 +61,16 @@ def test_a_session_opens_page_and_never_api(hall: Hall) -> None:
 
 
 def test_a_key_opens_api_and_never_page(hall: Hall) -> None:
-    key = hall.market.stage.key()
+    key = hall.market.harness.key()
     assert hall.get("/api/levels?symbol=ES", key=key) == 200
     assert hall.get("/page/levels?symbol=ES", key=key) == 401
 
 
 def test_the_bodies_are_the_same(hall: Hall) -> None:
-    cookie, key = hall.sign_in(hall.person()), hall.market.stage.key()
+    cookie, key = hall.sign_in(hall.person()), hall.market.harness.key()
     for question in ("levels?symbol=ES", "symbols", "alerts"):
-        page = hall.market.stage.get(f"/page/{question}", headers=cookie)
-        assert page.body == hall.market.stage.get(f"/api/{question}", key).body
+        page = hall.market.harness.get(f"/page/{question}", headers=cookie)
+        assert page.body == hall.market.harness.get(f"/api/{question}", key).body
         assert "cookie" in page.headers["vary"]
         assert (page.headers["x-ratelimit-limit"], page.headers["cache-control"]) == (
             "600",
@@ -81,8 +81,8 @@ def test_the_bodies_are_the_same(hall: Hall) -> None:
 def test_nobody_pushes_or_takes_tickets_by_a_session(hall: Hall) -> None:
     cookie = hall.sign_in(hall.person())
     for path in ("/page/ingest", "/page/stream/ticket", "/page/anything"):
-        assert hall.market.stage.get(path, method="POST", headers=cookie, body=b"{}").status == 404
-    assert hall.market.stage.get("/page/levels?symbol=ES", method="POST", headers=cookie).status == 405
+        assert hall.market.harness.get(path, method="POST", headers=cookie, body=b"{}").status == 404
+    assert hall.market.harness.get("/page/levels?symbol=ES", method="POST", headers=cookie).status == 405
 
 
 def test_a_session_that_was_ended_opens_nothing_within_a_second(hall: Hall) -> None:
@@ -92,7 +92,7 @@ def test_a_session_that_was_ended_opens_nothing_within_a_second(hall: Hall) -> N
     assert hall.get("/page/symbols", cookie) == 200
     ended = hall.browser_sessions.of(user.id, hall.clock.now_ns())
     hall.people.end_sessions(user.id, hall.clock.now_ns(), only=ended[-1].id)
-    known(hall.market.stage)
+    known(hall.market.harness)
     assert {hall.get("/page/symbols", cookie), hall.get("/page/symbols", other)} == {200, 401}
 
 
@@ -100,7 +100,7 @@ def test_a_disabled_user_is_out_within_a_second(hall: Hall) -> None:
     user = hall.person()
     cookie = hall.sign_in(user)
     hall.people.change_user(user.id, disabled_ns=hall.clock.now_ns())
-    known(hall.market.stage)
+    known(hall.market.harness)
     assert hall.get("/page/symbols", cookie) == 401
 
 
@@ -123,18 +123,18 @@ def test_a_stream_ends_with_its_session(hall: Hall) -> None:
     hall.market.grant("ES")
     time.sleep(0.5)
     cookie = hall.sign_in(user)
-    with hall.market.ear(None, "/page/stream?symbols=ES", cookie=cookie["cookie"]) as ear:
-        assert ear.status == 200
-        assert ear.until("snapshot").data["states"][0]["live"] is True
+    with hall.market.stream(None, "/page/stream?symbols=ES", cookie=cookie["cookie"]) as stream:
+        assert stream.status == 200
+        assert stream.until("snapshot").data["states"][0]["live"] is True
         hall.browser_sessions.end(user.id, hall.clock.now_ns())
-        assert ear.until("error").data == {"code": "unauthorized"}
+        assert stream.until("error").data == {"code": "unauthorized"}
 
 
 @pytest.mark.parametrize("after_ns", [IDLE_NS, LONGEST_NS])
 def test_a_stream_ends_when_its_sessions_time_is_over(hall: Hall, after_ns: int) -> None:
     cookie = hall.sign_in(hall.person())
-    with hall.market.ear(None, "/page/stream", cookie=cookie["cookie"]) as ear:
-        assert ear.until("snapshot")
+    with hall.market.stream(None, "/page/stream", cookie=cookie["cookie"]) as stream:
+        assert stream.until("snapshot")
         if after_ns == LONGEST_NS:  # in use all the time, in other tabs
             for _ in range(9):
                 hall.clock.at_ns += 9 * DAY_NS
@@ -143,25 +143,25 @@ def test_a_stream_ends_when_its_sessions_time_is_over(hall: Hall, after_ns: int)
             hall.clock.at_ns += 9 * DAY_NS
         else:
             hall.clock.at_ns += after_ns
-        assert ear.until("error").data == {"code": "unauthorized"}
+        assert stream.until("error").data == {"code": "unauthorized"}
 
 
 def test_a_person_has_so_many_streams_and_no_more(hall: Hall) -> None:
     cookie = hall.sign_in(hall.person())["cookie"]
-    ears = [hall.market.ear(None, "/page/stream", cookie=cookie) for _ in range(PAGE_STREAMS)]
+    ears = [hall.market.stream(None, "/page/stream", cookie=cookie) for _ in range(PAGE_STREAMS)]
     try:
-        assert {ear.status for ear in ears} == {200}
+        assert {stream.status for stream in ears} == {200}
         assert hall.get("/page/stream", {"cookie": cookie}) == 429
     finally:
-        for ear in ears:
-            ear.close()
+        for stream in ears:
+            stream.close()
 
 
 def test_a_visitor_sees_what_visitors_may_and_nothing_where_they_may_not(hall: Hall) -> None:
     assert hall.get("/page/alerts") == 401
     hall.visitors.append(Scope(VISITOR, ()))
     assert hall.get("/page/alerts") == 200
-    assert hall.market.stage.query.calls[-1][1] == VISITOR
+    assert hall.market.harness.query.calls[-1][1] == VISITOR
 
 
 @pytest.mark.parametrize("token", ["", "x", "x" * 5000, "ä", "'; drop table sessions", "a=b=c"])
@@ -184,12 +184,12 @@ def test_under_a_strangers_name_nothing_of_a_page_and_no_metrics(hall: Hall, hos
 def test_visitors_together_have_so_many_streams(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.api.stream.VISITOR_STREAMS", 3)
     hall.visitors.append(Scope(VISITOR, ()))
-    ears = [hall.market.ear(None, "/page/stream") for _ in range(3)]
+    ears = [hall.market.stream(None, "/page/stream") for _ in range(3)]
     try:
-        assert {ear.status for ear in ears} == {200}
+        assert {stream.status for stream in ears} == {200}
         assert hall.get("/page/stream") == 429
-        with hall.market.ear(None, "/page/stream", cookie=hall.sign_in(hall.person())["cookie"]) as ear:
-            assert ear.status == 200
+        with hall.market.stream(None, "/page/stream", cookie=hall.sign_in(hall.person())["cookie"]) as stream:
+            assert stream.status == 200
     finally:
-        for ear in ears:
-            ear.close()
+        for stream in ears:
+            stream.close()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.harness import SECOND, known, served
-from tests.api.live_harness import DAY, LIVE, Ear, Event, Market, make_alert
+from tests.api.live_harness import DAY, LIVE, Event, Market, StreamReader, make_alert
 from tests.timeouts import within
 
 from outcry.access.tiers import streams_allowed
@@ -38,7 +38,7 @@ CL_STATE = {
 def market() -> Iterator[Market]:
     market = Market()
     market.grant("ES", "NQ")
-    with served(market.stage):
+    with served(market.harness):
         yield market
 
 
@@ -53,7 +53,7 @@ def eventually(what: Callable[[], bool], within_s: float = 30) -> bool:
 
 def open_streams(market: Market) -> int:
     """Streams open whose first events are made."""
-    return sum(not reader.opening for reader in list(market.stage.app.hub.readers))
+    return sum(not reader.opening for reader in list(market.harness.app.hub.readers))
 
 
 # -- what is told
@@ -63,18 +63,18 @@ def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
     """ES is live and shared, CL has only a completed session; of GC there is nothing, and that is told too."""
     market.feed("ES")
     fired = market.alert("ES")
-    key = market.stage.key()
-    with market.ear(key, "/api/stream?symbols=mes,CL,GC") as ear:
-        first = ear.next()
-        assert ear.headers["content-type"] == "text/event-stream"
-        assert ear.headers["cache-control"] == "no-store"
-        assert ear.headers["x-accel-buffering"] == "no"
-        assert ear.headers["x-ratelimit-limit"] == "600"
-        assert ear.headers["x-ratelimit-remaining"] == "599"
-        assert ear.headers["x-api-tier"] == "admin"
-        assert ear.headers["x-content-type-options"] == "nosniff"
-        assert ear.headers["x-request-id"]
-        assert ear.retry == "2000"
+    key = market.harness.key()
+    with market.stream(key, "/api/stream?symbols=mes,CL,GC") as stream:
+        first = stream.next()
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert stream.headers["cache-control"] == "no-store"
+        assert stream.headers["x-accel-buffering"] == "no"
+        assert stream.headers["x-ratelimit-limit"] == "600"
+        assert stream.headers["x-ratelimit-remaining"] == "599"
+        assert stream.headers["x-api-tier"] == "admin"
+        assert stream.headers["x-content-type-options"] == "nosniff"
+        assert stream.headers["x-request-id"]
+        assert stream.retry == "2000"
     assert (first.name, first.seq) == ("snapshot", fired.seq)
     assert first.data["updatedAt"] == "2026-01-02T15:04:05.123Z"
     assert (first.data["resumed"], first.data["missed"]) == (False, False)
@@ -103,16 +103,16 @@ def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
 def test_symbol_is_another_name_for_symbols(market: Market) -> None:
     """As every other address calls it: one that was overlooked would open a stream of everything."""
     market.feed("NQ")
-    with market.ear(market.stage.key(), "/api/stream?symbol=mes,CL") as ear:
-        assert [each["symbol"] for each in ear.next().data["states"]] == ["ES", "CL"]
+    with market.stream(market.harness.key(), "/api/stream?symbol=mes,CL") as stream:
+        assert [each["symbol"] for each in stream.next().data["states"]] == ["ES", "CL"]
 
 
 def test_without_symbols_everything_that_is_visible_is_told(market: Market) -> None:
     """Live NQ and the completed sessions of CL and ES; the operator's GC is granted to nobody."""
     market.feed("NQ")
     market.feed("GC")
-    with market.ear(market.stage.key()) as ear:
-        states = ear.next().data["states"]
+    with market.stream(market.harness.key()) as stream:
+        states = stream.next().data["states"]
     assert [(each["symbol"], each["dataSource"]) for each in states] == [
         ("CL", "delayed"),
         ("ES", "delayed"),
@@ -121,10 +121,10 @@ def test_without_symbols_everything_that_is_visible_is_told(market: Market) -> N
 
 
 def test_a_product_that_comes_to_be_visible_is_told_of(market: Market) -> None:
-    with market.ear(market.stage.key()) as ear:
-        ear.next()
+    with market.stream(market.harness.key()) as stream:
+        stream.next()
         market.feed("NQ")
-        state, levels = ear.next(), ear.next()
+        state, levels = stream.next(), stream.next()
     assert (state.name, state.data["symbol"], state.data["dataSource"]) == ("state", "NQ", "shared")
     assert (levels.name, levels.data["symbol"]) == ("levels", "NQ")
 
@@ -132,14 +132,14 @@ def test_a_product_that_comes_to_be_visible_is_told_of(market: Market) -> None:
 def test_a_price_alone_is_a_quote_and_all_else_an_answer(market: Market) -> None:
     """With each trade the answer's `distanceTicks` moves as well: that follows from the price, and is no more news."""
     feed = market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        before = ear.next().data["levels"][0]
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        before = stream.next().data["levels"][0]
         feed.move(price=6901.25)
-        quote = ear.next()
+        quote = stream.next()
         feed.move(poc=6895.5)
-        levels = ear.next()
+        levels = stream.next()
         feed.move(price=6902.0)
-        again = ear.next()
+        again = stream.next()
     assert before["nakedPocs"][0]["price"] == 6890
     assert (quote.name, quote.id) == ("quote", None)
     assert quote.data == {"symbol": "ES", "lastPrice": 6901.25, "updatedAt": "2026-01-02T15:00:00.001Z"}
@@ -151,15 +151,15 @@ def test_a_price_alone_is_a_quote_and_all_else_an_answer(market: Market) -> None
 def test_many_trades_are_four_events_a_second_at_most_and_the_newest_wins(market: Market) -> None:
     """200 trades within a second: no more than five events (the first may come at once), the last one the newest."""
     feed = market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        ear.next()
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        stream.next()
         began = time.monotonic()
         for number in range(200):
             feed.move(price=7000.0 + number)
             time.sleep(0.005)
-        prices = [ear.until("quote").data["lastPrice"]]
+        prices = [stream.until("quote").data["lastPrice"]]
         while prices[-1] != 7199:
-            prices.append(ear.until("quote").data["lastPrice"])
+            prices.append(stream.until("quote").data["lastPrice"])
         took_s = time.monotonic() - began  # of a busy machine longer than a second
     assert len(prices) <= 4 * took_s + 2
     assert prices == sorted(prices)
@@ -167,13 +167,13 @@ def test_many_trades_are_four_events_a_second_at_most_and_the_newest_wins(market
 
 def test_alerts_are_told_at_once_in_order(market: Market) -> None:
     market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        assert ear.next().seq == 0
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        assert stream.next().seq == 0
         waits: list[float] = []
         for number in range(1, 21):
             posted = time.monotonic()
             market.alert("ES")
-            alert = ear.next()
+            alert = stream.next()
             waits.append(time.monotonic() - posted)
             assert (alert.name, alert.seq, alert.data["seq"]) == ("alert", number, number)
     assert sorted(waits)[5] < 0.1, (
@@ -184,36 +184,36 @@ def test_alerts_are_told_at_once_in_order(market: Market) -> None:
 def test_only_alerts_of_the_symbols_asked_for_are_told(market: Market) -> None:
     market.feed("ES")
     market.feed("NQ")
-    with market.ear(market.stage.key(), "/api/stream?symbols=NQ") as ear:
-        ear.next()
+    with market.stream(market.harness.key(), "/api/stream?symbols=NQ") as stream:
+        stream.next()
         market.alert("ES")
         told = market.alert("NQ")
-        assert ear.until("alert").seq == told.seq
+        assert stream.until("alert").seq == told.seq
 
 
 def test_a_feed_that_stops_answering_live_and_comes_back(market: Market) -> None:
     """States and answers follow: live, closed with the completed session instead, live again."""
     feed = market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        ear.next()
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        stream.next()
         feed.stand(CLOSED)
-        assert [ear.next(), ear.next()] == [
+        assert [stream.next(), stream.next()] == [
             Event("state", {**CL_STATE, "symbol": "ES", "reason": "closed"}, None),
             Event("levels", msgspec.to_builtins(ANSWERS["LevelsAnswer"]), None),
         ]
         feed.stand(LIVE)
-        state, levels = ear.next(), ear.next()
+        state, levels = stream.next(), stream.next()
         assert (state.data["live"], state.data["reason"], levels.data["live"]) == (True, "live", True)
         feed.stand(CLOSED)
-        assert [ear.next().name, ear.next().name] == ["state", "levels"]
+        assert [stream.next().name, stream.next().name] == ["state", "levels"]
 
 
 def test_a_new_completed_session_is_told(market: Market) -> None:
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        assert ear.next().data["levels"][0]["prior"]["poc"] == 6900.25
-        market.stage.query.poc = 6911.5
-        market.stage.accounts.moves += 1  # the store's revision
-        levels = ear.next()
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        assert stream.next().data["levels"][0]["prior"]["poc"] == 6900.25
+        market.harness.query.poc = 6911.5
+        market.harness.accounts.moves += 1  # the store's revision
+        levels = stream.next()
     assert (levels.name, levels.data["prior"]["poc"]) == ("levels", 6911.5)
 
 
@@ -226,16 +226,16 @@ def test_coming_back_tells_what_was_missed_and_nothing_twice(market: Market, whe
     market.feed("ES")
     for _ in range(5):
         market.alert("ES")
-    key = market.stage.key()
-    ear = (
-        market.ear(key, Last_Event_ID="2")
+    key = market.harness.key()
+    stream = (
+        market.stream(key, Last_Event_ID="2")
         if where == "header"
-        else market.ear(key, "/api/stream?lastEventId=2")
+        else market.stream(key, "/api/stream?lastEventId=2")
     )
-    with ear:
-        told = [ear.next() for _ in range(4)]
+    with stream:
+        told = [stream.next() for _ in range(4)]
         market.alert("ES")
-        after = ear.next()
+        after = stream.next()
     assert [(event.name, event.seq) for event in told] == [
         ("alert", 3),
         ("alert", 4),
@@ -256,8 +256,8 @@ def test_an_id_that_is_none_is_taken_for_none(market: Market, given_id: str) -> 
     market.alert("ES")
     market.alert("ES")
     sent = given_id.encode().decode("latin-1")
-    with market.ear(market.stage.key(), Last_Event_ID=sent) as ear:
-        first = ear.next()
+    with market.stream(market.harness.key(), Last_Event_ID=sent) as stream:
+        first = stream.next()
     assert (first.name, first.data["resumed"], len(first.data["alerts"])) == ("snapshot", False, 2)
 
 
@@ -265,7 +265,7 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
     """300 alerts, of which the reader sees those of ES, while it hangs up again and again."""
     market.feed("ES")
     market.feed("NQ")
-    key = market.stage.key()
+    key = market.harness.key()
     chance = random.Random(20260102)
     wanted: list[int] = []
 
@@ -283,9 +283,9 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
     poster.start()
     over = False
     while not over:
-        with market.ear(key, "/api/stream?symbols=ES", **last) as ear:
+        with market.stream(key, "/api/stream?symbols=ES", **last) as stream:
             for _ in range(picky.randrange(1, 12)):
-                event = ear.next()
+                event = stream.next()
                 fired = {"alert": [event.data], "snapshot": event.data.get("alerts", [])[::-1]}[event.name]
                 told += [alert["seq"] for alert in fired]
                 last = {"Last_Event_ID": event.id or ""}
@@ -302,10 +302,10 @@ def test_what_the_registry_forgot_is_told_from_the_store() -> None:
     market.feed("ES")
     market.archive.rows += [make_alert("ES", seq, owner=9 if seq == 4 else 0) for seq in range(1, 8)]
     market.alert("ES")
-    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="2") as ear:
-        told = [ear.next() for _ in range(6)]
+    with served(market.harness), market.stream(market.harness.key(), Last_Event_ID="2") as stream:
+        told = [stream.next() for _ in range(6)]
         market.alert("ES")
-        assert ear.next().seq == 9
+        assert stream.next().seq == 9
     assert [(event.name, event.seq) for event in told] == [
         *(("alert", seq) for seq in (3, 5, 6, 7, 8)),
         ("snapshot", 8),
@@ -317,10 +317,10 @@ def test_a_registry_without_any_alert_asks_the_store_too() -> None:
     market.grant("ES")
     market.feed("ES")
     market.archive.rows += [make_alert("ES", seq) for seq in range(1, 6)]
-    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="3") as ear:
-        assert [ear.next().seq for _ in range(3)] == [4, 5, 5]
+    with served(market.harness), market.stream(market.harness.key(), Last_Event_ID="3") as stream:
+        assert [stream.next().seq for _ in range(3)] == [4, 5, 5]
         market.alert("ES")
-        assert ear.next().seq == 6
+        assert stream.next().seq == 6
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -333,8 +333,8 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
     rows = [make_alert("ES", seq) for seq in range(1, 1206)]
     market.archive.rows += rows
     market.registry.post(rows[1000:] if stored else rows)
-    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="0") as ear:
-        told = [ear.next() for _ in range(1001)]
+    with served(market.harness), market.stream(market.harness.key(), Last_Event_ID="0") as stream:
+        told = [stream.next() for _ in range(1001)]
     assert [event.seq for event in told[:1000]] == list(range(206, 1206))
     assert (told[1000].name, told[1000].seq, told[1000].data["missed"]) == ("snapshot", 1205, True)
     left = [alert["seq"] for alert in told[1000].data["alerts"]]
@@ -360,78 +360,78 @@ def test_another_users_alerts_never_arrive(rows: list[tuple[int, str]], granted:
     of no others: live, on coming back, and in a snapshot."""
     market = Market()
     market.grant(*granted)
-    key = [market.stage.key(email=f"user{number}@example.com") for number in (1, 2, 3)][1]
+    key = [market.harness.key(email=f"user{number}@example.com") for number in (1, 2, 3)][1]
     for owner, root in set(rows):
         market.feed(root, owner=owner, feed=f"feed{owner}")
-    with served(market.stage):
-        with market.ear(key) as ear:
-            ear.next()
+    with served(market.harness):
+        with market.stream(key) as stream:
+            stream.next()
             sent = [market.alert(root, owner=owner, feed=f"feed{owner}") for owner, root in rows]
             allowed = [r.seq for r in sent if r.owner == 2 or (r.owner == 0 and r.symbol in granted)]
             last = market.alert("ES", owner=2, feed="feed2").seq
             told: list[int] = []
             while not told or told[-1] != last:
-                told.append(ear.until("alert").seq)
+                told.append(stream.until("alert").seq)
         assert told == [*allowed, last]
-        with market.ear(key, Last_Event_ID="0") as ear:
-            assert [ear.until("alert").seq for _ in told] == told
-        with market.ear(key) as ear:
-            shown = [alert["seq"] for alert in ear.next().data["alerts"]]
+        with market.stream(key, Last_Event_ID="0") as stream:
+            assert [stream.until("alert").seq for _ in told] == told
+        with market.stream(key) as stream:
+            shown = [alert["seq"] for alert in stream.next().data["alerts"]]
         assert set(shown) <= set(told)
         assert len(shown) >= len(allowed)
 
 
 def test_ones_own_feed_goes_before_a_shared_one(market: Market) -> None:
-    key = market.stage.key(email="bob@example.com")
+    key = market.harness.key(email="bob@example.com")
     shared, own = market.feed("ES"), market.feed("ES", owner=1, feed="own")
     own.move(price=1.0)
-    with market.ear(key, "/api/stream?symbols=ES") as ear:
-        assert ear.next().data["levels"][0]["dataSource"] == "personal"
+    with market.stream(key, "/api/stream?symbols=ES") as stream:
+        assert stream.next().data["levels"][0]["dataSource"] == "personal"
         own.stand(CLOSED)
-        state = ear.until("state").data
+        state = stream.until("state").data
         assert (state["dataSource"], state["reason"]) == ("shared", "live")
         shared.move(price=2.0)
-        assert ear.until("quote").data["lastPrice"] == 2.0
+        assert stream.until("quote").data["lastPrice"] == 2.0
 
 
 def test_a_revoked_key_ends_its_streams(market: Market) -> None:
-    key = market.stage.key()
-    with market.ear(key) as ear:
-        ear.next()
-        market.stage.keys.revoke(key[:15], 1)
-        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+    key = market.harness.key()
+    with market.stream(key) as stream:
+        stream.next()
+        market.harness.keys.revoke(key[:15], 1)
+        assert [(event.name, event.data) for event in stream.rest()] == [("error", {"code": "unauthorized"})]
     assert eventually(lambda: open_streams(market) == 0)
 
 
 def test_a_keys_end_ends_its_streams(market: Market) -> None:
-    stage = market.stage
+    harness = market.harness
 
-    now_ns = stage.clock.now_ns()
-    key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + SECOND)
-    with market.ear(key) as ear:
-        ear.next()
-        stage.clock.at_ns += SECOND
-        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+    now_ns = harness.clock.now_ns()
+    key = harness.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + SECOND)
+    with market.stream(key) as stream:
+        stream.next()
+        harness.clock.at_ns += SECOND
+        assert [(event.name, event.data) for event in stream.rest()] == [("error", {"code": "unauthorized"})]
     assert eventually(lambda: open_streams(market) == 0)
 
 
 def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
     """NQ is no longer granted: nothing is left of it. ES goes on."""
     grant = market.grant("CL")
-    known(market.stage)
+    known(market.harness)
     feed, other = market.feed("CL"), market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=CL,ES") as ear:
-        assert ear.next().data["states"][0]["live"]
-        market.stage.accounts.revoke_grant(grant, 0)
-        state = ear.until("state").data
+    with market.stream(market.harness.key(), "/api/stream?symbols=CL,ES") as stream:
+        assert stream.next().data["states"][0]["live"]
+        market.harness.accounts.revoke_grant(grant, 0)
+        state = stream.until("state").data
         assert (state["symbol"], state["dataSource"], state["reason"]) == ("CL", "delayed", "no_connection")
-        assert ear.next().data["dataSource"] == "delayed"
+        assert stream.next().data["dataSource"] == "delayed"
         feed.move(price=1.0)
         market.alert("CL")
         told = market.alert("ES")
-        assert ear.next().seq == told.seq
+        assert stream.next().seq == told.seq
         other.move(price=3.0)
-        assert ear.next().data == {
+        assert stream.next().data == {
             "symbol": "ES", "lastPrice": 3.0, "updatedAt": "2026-01-02T15:00:00.001Z"
         }  # fmt: skip
 
@@ -439,33 +439,33 @@ def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market)
 def test_while_the_store_is_silent_nothing_is_told(market: Market) -> None:
     """After a second without the store no key is known to be good: what happens meanwhile is told once it answers."""
     feed = market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        ear.next()
-        market.stage.accounts.busy = True
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        stream.next()
+        market.harness.accounts.busy = True
         time.sleep(1.5)
         feed.move(price=5.0)
         row = market.alert("ES")
         time.sleep(0.5)
         feed.move(price=6.0)
         time.sleep(0.4)
-        told = dict(market.stage.app.hub.sent)
-        market.stage.accounts.busy = False
+        told = dict(market.harness.app.hub.sent)
+        market.harness.accounts.busy = False
         assert "quote" not in told
         assert "alert" not in told
-        assert ear.next().seq == row.seq
-        assert ear.next().data["lastPrice"] == 6.0
+        assert stream.next().seq == row.seq
+        assert stream.next().data["lastPrice"] == 6.0
 
 
 # -- refusals, caps, tickets
 
 
 def test_what_is_refused(market: Market) -> None:
-    stage = market.stage
-    key = stage.key()
+    harness = market.harness
+    key = harness.key()
 
     def said(path: str, method: str = "GET", key: str | None = key) -> tuple[int, str]:
-        got = stage.get(path, key, method)
-        return got.status, json.loads(got.body)["code"]
+        reply = harness.get(path, key, method)
+        return reply.status, json.loads(reply.body)["code"]
 
     assert said("/api/stream", key=None) == (401, "unauthorized")
     assert said("/api/stream?symbols=ES,XXX") == (404, "unknown_symbol")
@@ -480,103 +480,103 @@ def test_what_is_refused(market: Market) -> None:
     assert said("/api/stream", "POST") == (405, "method_not_allowed")
     assert said("/api/stream/ticket") == (405, "method_not_allowed")
     assert said("/api/stream/ticket", "POST", None) == (401, "unauthorized")
-    ingest = stage.key(role="ingest")
+    ingest = harness.key(role="ingest")
     assert said("/api/stream", key=ingest) == (403, "forbidden")
     assert said("/api/stream/ticket", "POST", ingest) == (403, "forbidden")
-    stage.query.failure = RuntimeError("a secret of the house")
+    harness.query.failure = RuntimeError("a secret of the house")
     assert said("/api/stream?symbols=ES") == (500, "internal_error")
     assert open_streams(market) == 0
 
 
 def test_head_is_the_head_alone(market: Market) -> None:
-    got = market.stage.get("/api/stream?symbols=ES", market.stage.key(), "HEAD")
-    assert (got.status, got.body, got.headers["content-type"]) == (200, b"", "text/event-stream")
-    assert got.headers["x-ratelimit-remaining"] == "599"
+    reply = market.harness.get("/api/stream?symbols=ES", market.harness.key(), "HEAD")
+    assert (reply.status, reply.body, reply.headers["content-type"]) == (200, b"", "text/event-stream")
+    assert reply.headers["x-ratelimit-remaining"] == "599"
     assert open_streams(market) == 0
 
 
 def test_a_key_has_so_many_streams_and_a_refused_one_is_not_counted(market: Market) -> None:
     assert [streams_allowed(tier) for tier in ("free", "pro", "admin")] == [2, 10, 50]
-    key, other = market.stage.key("free"), market.stage.key("free")
-    ears = [market.ear(key) for _ in range(2)]
-    with market.ear(key) as third:
+    key, other = market.harness.key("free"), market.harness.key("free")
+    ears = [market.stream(key) for _ in range(2)]
+    with market.stream(key) as third:
         assert (third.status, third.headers["x-ratelimit-remaining"]) == (429, "28")
         assert third.headers["retry-after"] == "5"
         refusal = third.refusal()
     assert (refusal["code"], refusal["retry_after_ms"]) == ("rate_limited", 5000)
-    with market.ear(other) as free:
+    with market.stream(other) as free:
         assert free.status == 200
     ears[0].close()
     assert eventually(lambda: open_streams(market) == 1)
-    with market.ear(key) as fourth:
+    with market.stream(key) as fourth:
         assert (fourth.status, fourth.headers["x-ratelimit-remaining"]) == (200, "27")
     ears[1].close()
 
 
 def ticket(market: Market, key: str) -> str:
-    got = market.stage.get("/api/stream/ticket", key, "POST")
-    said = json.loads(got.body)
-    assert (got.status, said["expiresInSeconds"], got.headers["cache-control"]) == (200, 30, "no-store")
+    reply = market.harness.get("/api/stream/ticket", key, "POST")
+    said = json.loads(reply.body)
+    assert (reply.status, said["expiresInSeconds"], reply.headers["cache-control"]) == (200, 30, "no-store")
     assert re.fullmatch(r"[\w-]{100,400}", said["ticket"], re.ASCII)
     return str(said["ticket"])
 
 
-def refused(ear: Ear) -> tuple[int, str]:
-    with ear:
-        return ear.status, ear.refusal()["reason"]
+def refused(stream: StreamReader) -> tuple[int, str]:
+    with stream:
+        return stream.status, stream.refusal()["reason"]
 
 
 def test_a_ticket_opens_one_stream_of_its_key(market: Market) -> None:
     market.feed("ES", owner=1, feed="own")
-    key = market.stage.key("pro")
+    key = market.harness.key("pro")
     paper = ticket(market, key)
-    with market.ear(None, f"/api/stream?symbols=ES&ticket={paper}") as ear:
-        assert (ear.status, ear.headers["x-api-tier"], ear.headers["x-ratelimit-remaining"]) == (
+    with market.stream(None, f"/api/stream?symbols=ES&ticket={paper}") as stream:
+        assert (stream.status, stream.headers["x-api-tier"], stream.headers["x-ratelimit-remaining"]) == (
             200, "pro", "118",
         )  # fmt: skip
-        assert ear.next().data["levels"][0]["dataSource"] == "personal"
-        assert refused(market.ear(None, f"/api/stream?ticket={paper}")) == (401, "ticket")
+        assert stream.next().data["levels"][0]["dataSource"] == "personal"
+        assert refused(market.stream(None, f"/api/stream?ticket={paper}")) == (401, "ticket")
     hidden = ticket(market, key)
-    with market.ear(None, f"/api/stream?%74icket={hidden}") as ear:
-        assert ear.status == 200
-    market.stage.app.edge.access_log.flush()
-    log = market.stage.log.getvalue()
+    with market.stream(None, f"/api/stream?%74icket={hidden}") as stream:
+        assert stream.status == 200
+    market.harness.app.edge.access_log.flush()
+    log = market.harness.log.getvalue()
     assert paper.encode() not in log
     assert hidden.encode() not in log
     assert log.count(b'"query":"[redacted]"') == 3
 
 
 def test_a_ticket_grows_old_and_dies_with_its_key(market: Market) -> None:
-    key = market.stage.key()
+    key = market.harness.key()
     young, old = ticket(market, key), ticket(market, key)
-    market.stage.clock.at_ns += 30 * SECOND - 1
-    with market.ear(None, f"/api/stream?ticket={young}") as ear:
-        assert ear.status == 200
-    market.stage.clock.at_ns += 1
-    assert refused(market.ear(None, f"/api/stream?ticket={old}")) == (401, "ticket")
+    market.harness.clock.at_ns += 30 * SECOND - 1
+    with market.stream(None, f"/api/stream?ticket={young}") as stream:
+        assert stream.status == 200
+    market.harness.clock.at_ns += 1
+    assert refused(market.stream(None, f"/api/stream?ticket={old}")) == (401, "ticket")
     dead = ticket(market, key)
-    market.stage.keys.revoke(key[:15], 1)
-    assert refused(market.ear(None, f"/api/stream?ticket={dead}")) == (401, "ticket")
-    assert refused(market.ear(None, "/api/stream?ticket=made-up")) == (401, "ticket")
-    tampered = ticket(market, market.stage.key())
+    market.harness.keys.revoke(key[:15], 1)
+    assert refused(market.stream(None, f"/api/stream?ticket={dead}")) == (401, "ticket")
+    assert refused(market.stream(None, "/api/stream?ticket=made-up")) == (401, "ticket")
+    tampered = ticket(market, market.harness.key())
     tampered = tampered[:-2] + ("A" if tampered[-2] != "A" else "B") + tampered[-1]
-    assert refused(market.ear(None, f"/api/stream?ticket={tampered}")) == (401, "ticket")
+    assert refused(market.stream(None, f"/api/stream?ticket={tampered}")) == (401, "ticket")
 
 
 def test_a_ticket_is_good_for_streams_only(market: Market) -> None:
-    paper = ticket(market, market.stage.key())
-    assert market.stage.get(f"/api/levels?symbol=ES&ticket={paper}").status == 401
-    assert market.stage.get(f"/api/stream/ticket?ticket={paper}", method="POST").status == 401
-    with market.ear(None, f"/api/stream?ticket={paper}") as ear:
-        assert ear.status == 200
+    paper = ticket(market, market.harness.key())
+    assert market.harness.get(f"/api/levels?symbol=ES&ticket={paper}").status == 401
+    assert market.harness.get(f"/api/stream/ticket?ticket={paper}", method="POST").status == 401
+    with market.stream(None, f"/api/stream?ticket={paper}") as stream:
+        assert stream.status == 200
 
 
 def test_a_stream_opened_with_a_ticket_ends_with_its_key(market: Market) -> None:
-    key = market.stage.key()
-    with market.ear(None, f"/api/stream?ticket={ticket(market, key)}") as ear:
-        ear.next()
-        market.stage.keys.revoke(key[:15], 1)
-        assert [event.data for event in ear.rest()] == [{"code": "unauthorized"}]
+    key = market.harness.key()
+    with market.stream(None, f"/api/stream?ticket={ticket(market, key)}") as stream:
+        stream.next()
+        market.harness.keys.revoke(key[:15], 1)
+        assert [event.data for event in stream.rest()] == [{"code": "unauthorized"}]
 
 
 # -- slow readers, many readers, the end
@@ -590,7 +590,7 @@ class Stalled:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
         # As on a real network: with loopback's 64 KB segments so small a window would open only when probed.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
-        self.socket.connect(("127.0.0.1", market.stage.port))
+        self.socket.connect(("127.0.0.1", market.harness.port))
         self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n\r\n".encode())
 
 
@@ -610,9 +610,9 @@ def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market)
     its way, then every alert, and the newest answer."""
     feed = market.feed("ES")
     feed.pocs = 1000
-    stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
+    stalled = Stalled(market, market.harness.key(), "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
-    reader = next(iter(market.stage.app.hub.readers))
+    reader = next(iter(market.harness.app.hub.readers))
     waiting: list[int] = []
     for number in range(1, 61):
         feed.move(poc=float(number))
@@ -638,7 +638,7 @@ def test_a_reader_that_does_not_read_is_cut_off(market: Market, monkeypatch: pyt
     monkeypatch.setattr(hub_module, "WRITE_TIMEOUT_S", 1.0)
     feed = market.feed("ES")
     feed.pocs = 1000
-    stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
+    stalled = Stalled(market, market.harness.key(), "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
     for number in range(1200):
         feed.move(poc=float(number))
@@ -653,10 +653,10 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     """More alerts than are kept encoded, while it does not read: the stream ends, and with its last id it goes on."""
     feed = market.feed("ES")
     feed.pocs = 1000
-    key = market.stage.key()
+    key = market.harness.key()
     stalled = Stalled(market, key, "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
-    reader = next(iter(market.stage.app.hub.readers))
+    reader = next(iter(market.harness.app.hub.readers))
     for number in range(1200):
         feed.move(poc=float(number))
         time.sleep(0.05)
@@ -665,7 +665,7 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     assert reader.blocked_since_s
     for _ in range(1100):
         market.alert("ES")
-    assert eventually(lambda: market.stage.app.hub._seq == 1100)
+    assert eventually(lambda: market.harness.app.hub._seq == 1100)
     stalled.socket.settimeout(30)
     received = b""
     while part := stalled.socket.recv(65536):
@@ -673,8 +673,8 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     assert reader.ended == "behind"
     assert received.endswith(b"0\r\n\r\n")
     stalled.socket.close()
-    with market.ear(key, "/api/stream?symbols=ES", Last_Event_ID=str(reader.alert_cursor)) as ear:
-        assert ear.next().seq > reader.alert_cursor
+    with market.stream(key, "/api/stream?symbols=ES", Last_Event_ID=str(reader.alert_cursor)) as stream:
+        assert stream.next().seq > reader.alert_cursor
 
 
 def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -682,15 +682,15 @@ def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.Monke
         monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.4)
     assert stream_writer.KEEP_ALIVE_S != 15
     market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         began = time.monotonic()
-        ear.next()
+        stream.next()
         time.sleep(2.4)
         market.alert("ES")
-        ear.next()
+        stream.next()
         took_s = time.monotonic() - began
-    assert 2 <= len(ear.comments) <= took_s / 0.4 + 1
-    assert set(ear.comments) == {": keep-alive"}
+    assert 2 <= len(stream.comments) <= took_s / 0.4 + 1
+    assert set(stream.comments) == {": keep-alive"}
 
 
 async def listen(port: int, key: str, alerts: int) -> tuple[list[int], float]:
@@ -718,7 +718,7 @@ async def listen(port: int, key: str, alerts: int) -> tuple[list[int], float]:
 def test_two_hundred_readers_hear_the_same(market: Market) -> None:
     """Four keys with fifty streams each, twenty alerts and a hundred trades: all hear everything, in order."""
     feed = market.feed("ES")
-    keys = [market.stage.key() for _ in range(4)]
+    keys = [market.harness.key() for _ in range(4)]
 
     def happen() -> None:
         assert eventually(lambda: open_streams(market) == 200, 60)
@@ -730,7 +730,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
         feed.move(price=9999.0)
 
     async def all_of_them() -> list[tuple[list[int], float]]:
-        readers = [listen(market.stage.port, keys[number % 4], 20) for number in range(200)]
+        readers = [listen(market.harness.port, keys[number % 4], 20) for number in range(200)]
         return await within(asyncio.gather(*readers), 90)
 
     happening = threading.Thread(target=happen)
@@ -747,16 +747,16 @@ def test_a_stopping_server_ends_streams_at_once() -> None:
     market.grant("ES")
     feed = market.feed("ES")
     feed.pocs = 1000
-    with served(market.stage, shutdown_s=600):
-        ear = market.ear(market.stage.key(), "/api/stream?symbols=CL")
-        ear.next()
-        stalled = Stalled(market, market.stage.key(), "/api/stream")
+    with served(market.harness, shutdown_s=600):
+        stream = market.stream(market.harness.key(), "/api/stream?symbols=CL")
+        stream.next()
+        stalled = Stalled(market, market.harness.key(), "/api/stream")
         assert eventually(lambda: open_streams(market) == 2)
         for number in range(40):
             feed.move(poc=float(number))
             time.sleep(0.05)
-    assert list(ear.rest()) == []
-    ear.close()
+    assert list(stream.rest()) == []
+    stream.close()
     stalled.socket.close()
 
 
@@ -767,27 +767,27 @@ def test_a_fault_of_ours_cuts_the_stream_and_is_logged(
         raise RuntimeError("a secret of the house")
 
     market.feed("ES")
-    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
-        ear.next()
-        monkeypatch.setattr(market.stage.app.hub, "unsent_alerts", broken)
+    with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
+        stream.next()
+        monkeypatch.setattr(market.harness.app.hub, "unsent_alerts", broken)
         market.alert("ES")
         with pytest.raises((OSError, http.client.HTTPException, EOFError)):
-            ear.next()
+            stream.next()
     assert eventually(lambda: open_streams(market) == 0)
-    assert b"a secret of the house" in market.stage.log.getvalue()
+    assert b"a secret of the house" in market.harness.log.getvalue()
 
 
 def test_streams_are_counted(market: Market) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     market.feed("ES")
-    with market.ear(market.stage.key()) as ear:
-        ear.next()
+    with market.stream(market.harness.key()) as stream:
+        stream.next()
         market.alert("ES")
-        ear.until("alert")
+        stream.until("alert")
         families = {
             found.name: found
-            for found in text_string_to_metric_families(market.stage.get("/metrics").body.decode())
+            for found in text_string_to_metric_families(market.harness.get("/metrics").body.decode())
         }
     assert families["outcry_streams_open"].samples[0].value == 1
     counted = {s.labels["event"]: s.value for s in families["outcry_stream_events"].samples}

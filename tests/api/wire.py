@@ -3,7 +3,7 @@
 import re
 import socket
 
-from tests.api.harness import Stage
+from tests.api.harness import Harness
 
 
 def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> bytes:
@@ -13,8 +13,8 @@ def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> byte
 class Wire:
     """A connection that reads whole responses as they came."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", stage.port), timeout=30)
+    def __init__(self, harness: Harness) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", harness.port), timeout=30)
         self.pending = b""
 
     def __enter__(self) -> "Wire":

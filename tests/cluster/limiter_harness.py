@@ -100,7 +100,7 @@ class Here:
         return sorted(self.names) if role == "api" else []
 
 
-class Stage:
+class Harness:
     """Some replicas and one owner of every partition at a time. Use it as a context."""
 
     def __init__(
@@ -117,19 +117,19 @@ class Stage:
         self._owner: AsyncExitStack | None = None
         self._owners = 0
 
-    async def __aenter__(self) -> "Stage":
+    async def __aenter__(self) -> "Harness":
         self.running = [asyncio.ensure_future(replica.run()) for replica in self.replicas]
         await asyncio.sleep(0)
-        await self.crown()
+        await self.start_owner()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)
-        await self.depose()
+        await self.stop_owner()
 
-    async def crown(self) -> None:
+    async def start_owner(self) -> None:
         """An owner takes all partitions."""
         self._owners += 1
         owner = LimitOwner(self.wires, Here(f"engine-{self._owners}", self.names), now_ns=self.now_ns)
@@ -138,7 +138,7 @@ class Stage:
             await self._owner.enter_async_context(owner.serve(partition))
         await asyncio.sleep(0.01)
 
-    async def depose(self) -> None:
+    async def stop_owner(self) -> None:
         """The owner is gone."""
         if self._owner is not None:
             await self._owner.aclose()

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from tests.cluster.limiter_harness import HandTime, Stage
+from tests.cluster.limiter_harness import HandTime, Harness
 from tests.timeouts import within
 from tests.virtual_time import run_in_virtual_time
 
@@ -23,25 +23,25 @@ def running(test: Coroutine[Any, Any, None]) -> None:
 def test_exactly_as_many_pass_as_the_limit_says(arrangement: str, limit: int) -> None:
     async def test() -> None:
         time = HandTime()
-        async with Stage(3, time) as stage:
+        async with Harness(3, time) as harness:
             for _ in range(3):
-                assert await arranged(stage, arrangement, 4 * limit, limit) == limit
+                assert await arranged(harness, arrangement, 4 * limit, limit) == limit
                 time.at_ns += WINDOW
 
     running(test())
 
 
-async def arranged(stage: Stage, arrangement: str, requests: int, limit: int) -> int:
+async def arranged(harness: Harness, arrangement: str, requests: int, limit: int) -> int:
     match arrangement:
         case "in turn":
-            verdicts = [await stage.ask(number % 3, KEY, limit) for number in range(requests)]
+            verdicts = [await harness.ask(number % 3, KEY, limit) for number in range(requests)]
             return sum(verdict.allowed for verdict in verdicts)
         case "bursts":
-            return sum([await stage.passed(number % 3, KEY, limit, requests // 4) for number in range(4)])
+            return sum([await harness.passed(number % 3, KEY, limit, requests // 4) for number in range(4)])
         case "in turns of seven":
-            return sum([await stage.passed(at // 7 % 3, KEY, limit, 7) for at in range(0, requests, 7)])
+            return sum([await harness.passed(at // 7 % 3, KEY, limit, 7) for at in range(0, requests, 7)])
         case _:
-            asking = (stage.passed(number, KEY, limit, requests // 3) for number in range(3))
+            asking = (harness.passed(number, KEY, limit, requests // 3) for number in range(3))
             return sum(await asyncio.gather(*asking))
 
 
@@ -52,10 +52,10 @@ def test_no_window_holds_more_than_the_limit_and_none_is_wasted() -> None:
     async def test() -> None:
         chance, time = random.Random(5), HandTime()
         passed: list[int] = []
-        async with Stage(3, time) as stage:
+        async with Harness(3, time) as harness:
             for _ in range(3000):
                 time.at_ns += chance.choice([0, 1_000_000, 200_000_000, 600_000_000])
-                verdict = await stage.ask(chance.randrange(3), KEY, 60)
+                verdict = await harness.ask(chance.randrange(3), KEY, 60)
                 live = sum(time.at_ns - at_ns < WINDOW for at_ns in passed[-60:])
                 assert verdict.allowed == (live < 60)
                 if verdict.allowed:
@@ -69,25 +69,25 @@ def test_most_requests_ask_nobody() -> None:
     """300 of 600: first one message each, then tens at a time."""
 
     async def test() -> None:
-        async with Stage(1) as stage:
-            before = len(stage.wires.asked)
+        async with Harness(1) as harness:
+            before = len(harness.wires.asked)
             for _ in range(300):
-                assert (await stage.ask(0, KEY, 600)).allowed
-            assert len(stage.wires.asked) - before < 30
+                assert (await harness.ask(0, KEY, 600)).allowed
+            assert len(harness.wires.asked) - before < 30
 
     running(test())
 
 
 def test_all_that_is_asked_in_one_turn_goes_in_one_message() -> None:
     async def test() -> None:
-        async with Stage(1) as stage:
+        async with Harness(1) as harness:
             for number in range(500):  # so that the owner of each partition is known
-                await stage.ask(0, f"key:{number}", 30)
-            stage.wires.asked.clear()
-            asking = (stage.ask(0, f"ip:10.0.0.{number}", 30) for number in range(200))
+                await harness.ask(0, f"key:{number}", 30)
+            harness.wires.asked.clear()
+            asking = (harness.ask(0, f"ip:10.0.0.{number}", 30) for number in range(200))
             verdicts = await asyncio.gather(*asking)
             assert all(verdict.allowed for verdict in verdicts)
-            assert len(stage.wires.asked) < 5, "one, and whichever looked for an owner meanwhile"
+            assert len(harness.wires.asked) < 5, "one, and whichever looked for an owner meanwhile"
 
     running(test())
 
@@ -95,17 +95,17 @@ def test_all_that_is_asked_in_one_turn_goes_in_one_message() -> None:
 def test_a_refusal_holds_without_asking_again() -> None:
     async def test() -> None:
         time = HandTime()
-        async with Stage(2, time) as stage:
-            assert await stage.passed(0, KEY, 30, 40) == 30
-            assert await stage.passed(1, KEY, 30, 10) == 0
-            stage.wires.asked.clear()
+        async with Harness(2, time) as harness:
+            assert await harness.passed(0, KEY, 30, 40) == 30
+            assert await harness.passed(1, KEY, 30, 10) == 0
+            harness.wires.asked.clear()
             for replica in range(2):
-                verdict = stage.replicas[replica].take(KEY, 30)
+                verdict = harness.replicas[replica].take(KEY, 30)
                 assert verdict is not None
                 assert (verdict.allowed, verdict.retry_after_ms) == (False, 60_000)
-            assert not stage.wires.asked
+            assert not harness.wires.asked
             time.at_ns += WINDOW
-            assert (await stage.ask(1, KEY, 30)).remaining == 29
+            assert (await harness.ask(1, KEY, 30)).remaining == 29
 
     running(test())
 
@@ -114,12 +114,12 @@ def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> Non
     """One replica used 10 of 120 and holds some; the other gets all the rest."""
 
     async def test() -> None:
-        async with Stage(2, HandTime()) as stage:
+        async with Harness(2, HandTime()) as harness:
             for _ in range(10):
-                await stage.ask(0, KEY, 120)
-            assert stage.replicas[0].take(KEY, 120) is not None, "it holds some"
-            assert await stage.passed(1, KEY, 120, 150) == 109
-            assert not (await stage.ask(0, KEY, 120)).allowed
+                await harness.ask(0, KEY, 120)
+            assert harness.replicas[0].take(KEY, 120) is not None, "it holds some"
+            assert await harness.passed(1, KEY, 120, 150) == 109
+            assert not (await harness.ask(0, KEY, 120)).allowed
 
     running(test())
 
@@ -129,19 +129,19 @@ def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
 
     async def test() -> None:
         time = HandTime()
-        async with Stage(2, time) as stage:
+        async with Harness(2, time) as harness:
             for _ in range(10):
-                await stage.ask(0, KEY, 120)
-            stage.wires.deaf.add("limit.held.api-0")
+                await harness.ask(0, KEY, 120)
+            harness.wires.deaf.add("limit.held.api-0")
             begun_s = asyncio.get_running_loop().time()
-            passed = await stage.passed(1, KEY, 120, 150)
+            passed = await harness.passed(1, KEY, 120, 150)
             assert asyncio.get_running_loop().time() - begun_s < 0.5, "each of 150 waited by itself"
             assert 98 <= passed < 110
             held = 0
-            while (verdict := stage.replicas[0].take(KEY, 120)) is not None and verdict.allowed:
+            while (verdict := harness.replicas[0].take(KEY, 120)) is not None and verdict.allowed:
                 held += 1
             assert passed + held <= 110
-            assert not await stage.passed(1, KEY, 120, 10)
+            assert not await harness.passed(1, KEY, 120, 10)
 
     running(test())
 
@@ -149,15 +149,15 @@ def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
 def test_with_the_owner_gone_and_another_there_no_window_holds_more_than_the_limit() -> None:
     async def test() -> None:
         time = HandTime()
-        async with Stage(3, time) as stage:
-            passed = [(await stage.ask(number % 3, KEY, 120)).allowed for number in range(60)]
-            await stage.depose()
-            passed += [(await stage.ask(number % 3, KEY, 120)).allowed for number in range(20)]
-            await stage.crown()
-            passed += [(await stage.ask(number % 3, KEY, 120)).allowed for number in range(300)]
+        async with Harness(3, time) as harness:
+            passed = [(await harness.ask(number % 3, KEY, 120)).allowed for number in range(60)]
+            await harness.stop_owner()
+            passed += [(await harness.ask(number % 3, KEY, 120)).allowed for number in range(20)]
+            await harness.start_owner()
+            passed += [(await harness.ask(number % 3, KEY, 120)).allowed for number in range(300)]
             assert sum(passed) == 120
             time.at_ns += WINDOW
-            passed = [(await stage.ask(number % 3, KEY, 120)).allowed for number in range(300)]
+            passed = [(await harness.ask(number % 3, KEY, 120)).allowed for number in range(300)]
             assert sum(passed) == 120
 
     running(test())
@@ -168,23 +168,23 @@ def test_an_owner_handed_on_while_requests_come_loses_none_and_counts_none_twice
 
     async def test() -> None:
         limit, ended = 3000, False
-        async with Stage(3) as stage:
+        async with Harness(3) as harness:
             passed = [0, 0, 0]
 
             async def load(replica: int) -> None:
                 while not ended:
-                    passed[replica] += (await stage.ask(replica, KEY, limit)).allowed
+                    passed[replica] += (await harness.ask(replica, KEY, limit)).allowed
                     await asyncio.sleep(0.0005)
 
             loads = [asyncio.ensure_future(load(replica)) for replica in range(3)]
             for _ in range(20):
                 await asyncio.sleep(0.02)
-                await stage.depose()
-                await stage.crown()
+                await harness.stop_owner()
+                await harness.start_owner()
             ended = True
             await asyncio.gather(*loads)
             rest = 0
-            while (await stage.ask(0, KEY, limit)).allowed:
+            while (await harness.ask(0, KEY, limit)).allowed:
                 rest += 1
             assert sum(passed) + rest == limit
 
@@ -196,51 +196,51 @@ def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
 
     async def test() -> None:
         time = HandTime()
-        async with Stage(3, time) as stage:
+        async with Harness(3, time) as harness:
             loop = asyncio.get_running_loop()
-            assert await stage.passed(0, KEY, 120, 10) == 10
-            stage.wires.down = True
+            assert await harness.passed(0, KEY, 120, 10) == 10
+            harness.wires.down = True
             begun_s = loop.time()
-            assert await stage.passed(0, "key:2", 120, 100) == 40
+            assert await harness.passed(0, "key:2", 120, 100) == 40
             assert loop.time() - begun_s < 0.5
-            assert await stage.passed(0, KEY, 120, 100) == 30
+            assert await harness.passed(0, KEY, 120, 100) == 30
             begun_s = loop.time()
             for _ in range(100):
-                assert not (await stage.ask(0, KEY, 120)).allowed
+                assert not (await harness.ask(0, KEY, 120)).allowed
             assert loop.time() == begun_s
-            assert stage.replicas[0].degraded
+            assert harness.replicas[0].degraded
             time.at_ns += WINDOW
-            assert await stage.passed(0, KEY, 120, 100) == 40
-            assert await stage.passed(0, "key:3", 2, 5) == 1, "of two among three there is one, never none"
+            assert await harness.passed(0, KEY, 120, 100) == 40
+            assert await harness.passed(0, "key:3", 2, 5) == 1, "of two among three there is one, never none"
 
     running(test())
 
 
 def test_what_passed_out_of_reach_is_told_once_the_owner_is_back() -> None:
     async def test() -> None:
-        async with Stage(3, HandTime()) as stage:
-            assert await stage.passed(0, KEY, 120, 20) == 20
-            stage.wires.down = True
-            assert await stage.passed(1, KEY, 120, 100) == 40
-            stage.wires.down = False
-            while stage.replicas[1].degraded:
+        async with Harness(3, HandTime()) as harness:
+            assert await harness.passed(0, KEY, 120, 20) == 20
+            harness.wires.down = True
+            assert await harness.passed(1, KEY, 120, 100) == 40
+            harness.wires.down = False
+            while harness.replicas[1].degraded:
                 await asyncio.sleep(0.01)
-            assert await stage.passed(2, KEY, 120, 100) == 60
-            assert not (await stage.ask(0, KEY, 120)).allowed
+            assert await harness.passed(2, KEY, 120, 100) == 60
+            assert not (await harness.ask(0, KEY, 120)).allowed
 
     running(test())
 
 
 def test_with_the_bus_away_nobody_waits_at_all() -> None:
     async def test() -> None:
-        async with Stage(2, HandTime()) as stage:
-            stage.places[0].connected = False
-            stage.wires.down = True
+        async with Harness(2, HandTime()) as harness:
+            harness.places[0].connected = False
+            harness.wires.down = True
             begun_s = asyncio.get_running_loop().time()
-            assert [await stage.passed(0, f"key:{number}", 30, 20) for number in range(5)] == [15] * 5
+            assert [await harness.passed(0, f"key:{number}", 30, 20) for number in range(5)] == [15] * 5
             assert asyncio.get_running_loop().time() == begun_s
-            assert stage.replicas[0].degraded
-            assert not stage.replicas[1].alone
+            assert harness.replicas[0].degraded
+            assert not harness.replicas[1].alone
 
     running(test())
 
@@ -250,20 +250,20 @@ def test_lost_answers_cost_some_requests_but_never_let_more_pass() -> None:
 
     async def test() -> None:
         time, chance = HandTime(), random.Random(3)
-        async with Stage(1, time) as stage:
+        async with Harness(1, time) as harness:
             passed: list[int] = []
             for _ in range(300):
-                stage.wires.lose_answers = chance.random() < 0.02
+                harness.wires.lose_answers = chance.random() < 0.02
                 time.at_ns += 100_000_000
-                if (await stage.ask(0, KEY, 60)).allowed:
+                if (await harness.ask(0, KEY, 60)).allowed:
                     passed.append(time.at_ns)
-                stage.wires.lose_answers = False
-                while stage.replicas[0].degraded:
+                harness.wires.lose_answers = False
+                while harness.replicas[0].degraded:
                     await asyncio.sleep(0.01)
             assert all(later - early >= WINDOW for early, later in zip(passed, passed[60:], strict=False))
             assert len(passed) >= 50
             time.at_ns += 2 * WINDOW
-            assert await stage.passed(0, KEY, 60, 100) == 60
+            assert await harness.passed(0, KEY, 60, 100) == 60
 
     running(test())
 
@@ -271,28 +271,28 @@ def test_lost_answers_cost_some_requests_but_never_let_more_pass() -> None:
 def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> None:
     async def test() -> None:
         time = HandTime()
-        async with Stage(1, time, max_subjects=100) as stage:
+        async with Harness(1, time, max_subjects=100) as harness:
             for number in range(1000):
-                await stage.ask(0, f"ip:10.0.{number // 256}.{number % 256}", 30)
-            assert stage.replicas[0].subjects <= 101
-            assert not (await stage.ask(0, "ip:192.0.2.1", 30)).allowed
-            assert (await stage.ask(0, KEY, 30)).remaining == 29
+                await harness.ask(0, f"ip:10.0.{number // 256}.{number % 256}", 30)
+            assert harness.replicas[0].subjects <= 101
+            assert not (await harness.ask(0, "ip:192.0.2.1", 30)).allowed
+            assert (await harness.ask(0, KEY, 30)).remaining == 29
             for _ in range(3):
                 time.at_ns += WINDOW
-                await stage.ask(0, KEY, 30)
-            assert stage.replicas[0].subjects == 1
+                await harness.ask(0, KEY, 30)
+            assert harness.replicas[0].subjects == 1
 
     running(test())
 
 
 def test_a_replica_that_ends_hands_back_what_it_holds() -> None:
     async def test() -> None:
-        async with Stage(2, HandTime()) as stage:
+        async with Harness(2, HandTime()) as harness:
             for _ in range(10):
-                await stage.ask(0, KEY, 120)
-            stage.running[0].cancel()
-            await asyncio.gather(stage.running[0], return_exceptions=True)
-            assert await stage.passed(1, KEY, 120, 150) == 110
+                await harness.ask(0, KEY, 120)
+            harness.running[0].cancel()
+            await asyncio.gather(harness.running[0], return_exceptions=True)
+            assert await harness.passed(1, KEY, 120, 150) == 110
 
     running(test())
 
@@ -302,18 +302,18 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
 
     async def test() -> None:
         time = HandTime()
-        async with Stage(1, time) as stage:
+        async with Harness(1, time) as harness:
             for _ in range(10):
-                await stage.ask(0, KEY, 120)
+                await harness.ask(0, KEY, 120)
             for second in range(40):
                 time.at_ns += 1_000_000_000
                 if second < 11:
-                    while stage.replicas[0].take(KEY, 120) is None:  # it has asked for another
+                    while harness.replicas[0].take(KEY, 120) is None:  # it has asked for another
                         await asyncio.sleep(0.005)
-                stage.replicas[0]._renew_leases()
+                harness.replicas[0]._renew_leases()
                 await asyncio.sleep(0.025)
-            assert stage.replicas[0].take(KEY, 120) is None
-            assert (await stage.ask(0, KEY, 120)).remaining == 120 - 22
+            assert harness.replicas[0].take(KEY, 120) is None
+            assert (await harness.ask(0, KEY, 120)).remaining == 120 - 22
 
     running(test())
 
@@ -323,17 +323,17 @@ def test_without_an_owner_replicas_divide_what_is_left(spent: tuple[int, int, in
     """However unevenly it was used: no more pass than the limit, and no fewer than whole shares of the rest allow."""
 
     async def test() -> None:
-        async with Stage(3, HandTime()) as stage:
+        async with Harness(3, HandTime()) as harness:
             for replica, requests in enumerate(spent):
-                assert await stage.passed(replica, KEY, 120, requests) == requests
-            await stage.depose()
-            asking = (stage.passed(replica, KEY, 120, 100) for replica in range(3))
+                assert await harness.passed(replica, KEY, 120, requests) == requests
+            await harness.stop_owner()
+            asking = (harness.passed(replica, KEY, 120, 100) for replica in range(3))
             passed = sum(await asyncio.gather(*asking))
             assert (120 - sum(spent)) // 3 * 3 <= passed <= 120 - sum(spent)
             for replica in range(3):
-                assert not (await stage.ask(replica, KEY, 120)).allowed
-            await stage.crown()
+                assert not (await harness.ask(replica, KEY, 120)).allowed
+            await harness.start_owner()
             rest = 120 - sum(spent) - passed
-            assert await stage.passed(1, KEY, 120, 20) == rest
+            assert await harness.passed(1, KEY, 120, 20) == rest
 
     running(test())

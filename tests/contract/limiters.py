@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 
-from tests.cluster.limiter_harness import HandTime, Here, Stage, patience
+from tests.cluster.limiter_harness import HandTime, Harness, Here, patience
 
 from outcry.access.limiter import WINDOW_NS, PromptLimiter, Verdict
 from outcry.access.local_limiter import SlidingWindowLimiter
@@ -59,9 +59,9 @@ def alone(max_subjects: int = 50_000) -> Moved:
 @asynccontextmanager
 async def here(time: HandTime) -> AsyncIterator[SharedLimiter]:
     """A replica and the owner in one process."""
-    async with Stage(1, time) as stage:
-        yield stage.replicas[0]
-        assert not stage.replicas[0].alone
+    async with Harness(1, time) as harness:
+        yield harness.replicas[0]
+        assert not harness.replicas[0].alone
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ HOOK = SubscriptionRow(
 
 
 @dataclass
-class Stage:
+class Harness:
     """Ann is 1 and Bob is 2. `now_ns` stands until a test moves it."""
 
     database: Database

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
-from tests.contract.outbox_harness import LEASE_NS, S, Stage
+from tests.contract.outbox_harness import LEASE_NS, Harness, S
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery.model import SubscriptionPhase
@@ -21,9 +21,9 @@ def place(places: Places, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def stage(place: Place) -> Iterator[Stage]:
+def harness(place: Place) -> Iterator[Harness]:
     """Two subscriptions, an alert for both; the worker `other` is there and has claimed one."""
-    made = Stage(place.open())
+    made = Harness(place.open())
     made.subscribe()
     made.subscribe()
     made.fire()
@@ -32,39 +32,39 @@ def stage(place: Place) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def other(stage: Stage, place: Place) -> Iterator[SqlOutbox]:
+def other(harness: Harness, place: Place) -> Iterator[SqlOutbox]:
     outbox = SqlOutbox(place.open())
-    outbox.report_presence("other", stage.now_ns)
-    assert len(outbox.claim("other", stage.now_ns, LEASE_NS, 1, 1)) == 1
+    outbox.report_presence("other", harness.now_ns)
+    assert len(outbox.claim("other", harness.now_ns, LEASE_NS, 1, 1)) == 1
     yield outbox
     outbox.leave()
 
 
-def looks(stage: Stage, seconds: int, each_s: int = 2) -> int:
+def looks(harness: Harness, seconds: int, each_s: int = 2) -> int:
     """Lanes that a worker frees who looks every two seconds."""
     freed = 0
     for _ in range(0, seconds, each_s):
-        stage.now_ns += each_s * S
-        freed += stage.outbox.report_presence("w", stage.now_ns)
+        harness.now_ns += each_s * S
+        freed += harness.outbox.report_presence("w", harness.now_ns)
     return freed
 
 
 @pytest.mark.usefixtures("other")
-def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(stage: Stage) -> None:
+def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(harness: Harness) -> None:
     """50 s of the minute; then the lease is over, and the queue is anybody's without being freed."""
-    assert looks(stage, 50) == 0
-    assert len(stage.claim()) == 1
-    stage.now_ns += 11 * S
-    assert looks(stage, 2) == 0
-    assert len(stage.claim("x")) == 1
+    assert looks(harness, 50) == 0
+    assert len(harness.claim()) == 1
+    harness.now_ns += 11 * S
+    assert looks(harness, 2) == 0
+    assert len(harness.claim("x")) == 1
 
 
 @pytest.mark.parametrize("how", ["it says so", "its connection breaks"])
 def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_id(
-    stage: Stage, other: SqlOutbox, how: str
+    harness: Harness, other: SqlOutbox, how: str
 ) -> None:
     """Absent at the first look, at 2 s, its queue is free at the one ten seconds later: at 12 s, not at 10."""
-    with stage.database.reading() as connection:
+    with harness.database.reading() as connection:
         held = connection.execute(
             text("SELECT message_id FROM outbox WHERE message_id IS NOT NULL")
         ).scalar_one()
@@ -73,38 +73,40 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
     else:
         # The server ends a backend some time after it was asked to: until then the worker is still there.
         ended = "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
-        with stage.database.write("nothing") as connection:
+        with harness.database.write("nothing") as connection:
             assert connection.execute(text(ended)).scalars().all() == [True]
-    assert looks(stage, 10) == 0
-    assert looks(stage, 2) == 1
-    messages = stage.claim()
+    assert looks(harness, 10) == 0
+    assert looks(harness, 2) == 1
+    messages = harness.claim()
     assert held in {message.message_id for message in messages}
     assert len(messages) == 2
 
 
 def test_who_comes_back_within_ten_seconds_has_lost_nothing(
-    stage: Stage, other: SqlOutbox, postgres: Postgres
+    harness: Harness, other: SqlOutbox, postgres: Postgres
 ) -> None:
     """The server is started again, which ends every connection; both look again soon after."""
-    assert looks(stage, 4) == 0
+    assert looks(harness, 4) == 0
     postgres.restart()
-    for outbox in (stage.outbox, other):
+    for outbox in (harness.outbox, other):
         with pytest.raises(StoreBusy):
-            outbox.report_presence("w", stage.now_ns)
-    assert looks(stage, 6) == 0
-    assert other.report_presence("other", stage.now_ns) == 0
-    assert looks(stage, 20) == 0
+            outbox.report_presence("w", harness.now_ns)
+    assert looks(harness, 6) == 0
+    assert other.report_presence("other", harness.now_ns) == 0
+    assert looks(harness, 20) == 0
 
 
-def test_what_an_owner_changes_is_so_at_every_worker_with_its_next_claim(stage: Stage, place: Place) -> None:
+def test_what_an_owner_changes_is_so_at_every_worker_with_its_next_claim(
+    harness: Harness, place: Place
+) -> None:
     """One subscription is paused, the other gets another address, by one process; another process claims, and again
     once the first goes on."""
-    paused, moved = stage.subscriptions.subscriptions(1)[:2]
+    paused, moved = harness.subscriptions.subscriptions(1)[:2]
     elsewhere = SqlOutbox(place.open())
-    stage.change(paused.id, phase=SubscriptionPhase.PAUSED)
-    stage.change(moved.id, sealed_address=b"\x01elsewhere")
-    (message,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    harness.change(paused.id, phase=SubscriptionPhase.PAUSED)
+    harness.change(moved.id, sealed_address=b"\x01elsewhere")
+    (message,) = elsewhere.claim("other", harness.now_ns, LEASE_NS, 9, 9)
     assert (message.subscription.id, message.subscription.sealed_address) == (moved.id, b"\x01elsewhere")
-    stage.change(paused.id, phase=SubscriptionPhase.ACTIVE)
-    (message,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    harness.change(paused.id, phase=SubscriptionPhase.ACTIVE)
+    (message,) = elsewhere.claim("other", harness.now_ns, LEASE_NS, 9, 9)
     assert message.subscription.id == paused.id

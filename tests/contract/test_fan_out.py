@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 from tests.contract.databases import KINDS, Place, Places, upgrade
-from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, Stage
+from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, Harness
 
 from outcry.access.licences import OPERATOR, Audience, Grant, audience, resolve
 from outcry.access.tiers import Tier
@@ -27,15 +27,15 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warn", "critical")
 
 
 @pytest.fixture
-def stage(place: Place) -> Stage:
-    return Stage(place.open())
+def harness(place: Place) -> Harness:
+    return Harness(place.open())
 
 
-def entered(stage: Stage) -> list[tuple[int, int, str]]:
+def entered(harness: Harness) -> list[tuple[int, int, str]]:
     """Subscription, alert and phase of every entry."""
     outbox = schema.outbox.c
     query = select(outbox.subscription_id, outbox.alert_seq, outbox.phase).order_by(outbox.id)
-    with stage.database.reading() as connection:
+    with harness.database.reading() as connection:
         return [(row[0], row[1], row[2]) for row in connection.execute(query)]
 
 
@@ -49,67 +49,67 @@ def entered(stage: Stage) -> list[tuple[int, int, str]]:
     ],
 )
 def test_an_alert_waits_is_held_or_is_nothing_as_its_subscription_stands(
-    stage: Stage, phase: SubscriptionPhase, backlog: Backlog
+    harness: Harness, phase: SubscriptionPhase, backlog: Backlog
 ) -> None:
-    number = stage.subscribe(phase=phase)
-    stage.fire()
-    assert stage.outbox.backlog(ANN, number) == backlog
+    number = harness.subscribe(phase=phase)
+    harness.fire()
+    assert harness.outbox.backlog(ANN, number) == backlog
 
 
 @pytest.mark.parametrize("wanted", SEVERITIES)
 @pytest.mark.parametrize("fired", SEVERITIES)
 def test_a_severity_reaches_those_who_asked_for_it_or_less(
-    stage: Stage, wanted: Severity, fired: Severity
+    harness: Harness, wanted: Severity, fired: Severity
 ) -> None:
-    number = stage.subscribe(min_severity=wanted)
-    stage.fire(severity=fired)
+    number = harness.subscribe(min_severity=wanted)
+    harness.fire(severity=fired)
     reaches = SEVERITIES.index(wanted) <= SEVERITIES.index(fired)
-    assert stage.outbox.backlog(ANN, number).waiting == reaches
+    assert harness.outbox.backlog(ANN, number).waiting == reaches
 
 
 @pytest.mark.parametrize(
     ("symbols", "reached"),
     [((), True), (("ES",), True), (("NQ", "ES", "CL"), True), (("MES", "ESX"), False), (("NQ",), False)],
 )
-def test_symbols_are_told_apart_whole(stage: Stage, symbols: tuple[str, ...], *, reached: bool) -> None:
-    number = stage.subscribe(symbols=symbols)
-    stage.fire(symbol="ES")
-    assert stage.outbox.backlog(ANN, number).waiting == reached
+def test_symbols_are_told_apart_whole(harness: Harness, symbols: tuple[str, ...], *, reached: bool) -> None:
+    number = harness.subscribe(symbols=symbols)
+    harness.fire(symbol="ES")
+    assert harness.outbox.backlog(ANN, number).waiting == reached
 
 
-def test_a_repeat_of_what_is_known_is_entered_no_second_time(stage: Stage) -> None:
-    number = stage.subscribe()
-    alert = stage.alert()
+def test_a_repeat_of_what_is_known_is_entered_no_second_time(harness: Harness) -> None:
+    number = harness.subscribe()
+    alert = harness.alert()
     to_everyone = FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS)
     for _ in range(2):
-        stage.live.record_alerts([alert, alert], {}, to_everyone)
-    assert stage.outbox.backlog(ANN, number) == Backlog(1, 0, 0)
+        harness.live.record_alerts([alert, alert], {}, to_everyone)
+    assert harness.outbox.backlog(ANN, number) == Backlog(1, 0, 0)
 
 
-def test_alerts_recorded_for_nobody_are_entered_for_nobody(stage: Stage) -> None:
-    number = stage.subscribe()
-    stage.live.record_alerts([stage.alert()], {})
-    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset()))
-    assert stage.outbox.backlog(ANN, number) == Backlog(0, 0, 0)
+def test_alerts_recorded_for_nobody_are_entered_for_nobody(harness: Harness) -> None:
+    number = harness.subscribe()
+    harness.live.record_alerts([harness.alert()], {})
+    harness.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset()))
+    assert harness.outbox.backlog(ANN, number) == Backlog(0, 0, 0)
 
 
-def test_alerts_that_fired_before_are_entered_for_nobody_and_take_no_numbers(stage: Stage) -> None:
-    stage.subscribe()
-    alerts = [stage.alert(at_ns=BEGIN_NS - 1), stage.alert(at_ns=BEGIN_NS)]
-    stage.live.record_alerts(alerts, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS, BEGIN_NS))
-    assert [(entry.number, entry.alert.key) for entry in stage.claim_one().entries] == [(1, alerts[1].key)]
+def test_alerts_that_fired_before_are_entered_for_nobody_and_take_no_numbers(harness: Harness) -> None:
+    harness.subscribe()
+    alerts = [harness.alert(at_ns=BEGIN_NS - 1), harness.alert(at_ns=BEGIN_NS)]
+    harness.live.record_alerts(alerts, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS, BEGIN_NS))
+    assert [(entry.number, entry.alert.key) for entry in harness.claim_one().entries] == [(1, alerts[1].key)]
 
 
-def test_an_audience_may_name_more_users_than_a_statement_has_places_for(stage: Stage) -> None:
-    mine, theirs = stage.subscribe(user_id=ANN), stage.subscribe(user_id=BOB)
-    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset(range(BOB, 50_000))))
-    assert [queue for queue, _, _ in entered(stage)] == [theirs]
-    assert stage.outbox.backlog(ANN, mine) == Backlog(0, 0, 0)
+def test_an_audience_may_name_more_users_than_a_statement_has_places_for(harness: Harness) -> None:
+    mine, theirs = harness.subscribe(user_id=ANN), harness.subscribe(user_id=BOB)
+    harness.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset(range(BOB, 50_000))))
+    assert [queue for queue, _, _ in entered(harness)] == [theirs]
+    assert harness.outbox.backlog(ANN, mine) == Backlog(0, 0, 0)
 
 
-def test_a_crash_in_between_leaves_neither_alert_nor_entry_nor_position(stage: Stage) -> None:
-    number = stage.subscribe()
-    alerts = [stage.alert(), stage.alert(symbol="NQ")]
+def test_a_crash_in_between_leaves_neither_alert_nor_entry_nor_position(harness: Harness) -> None:
+    number = harness.subscribe()
+    alerts = [harness.alert(), harness.alert(symbol="NQ")]
 
     def crash(_owner: int, root: str) -> Audience:
         if root == "NQ":
@@ -117,12 +117,14 @@ def test_a_crash_in_between_leaves_neither_alert_nor_entry_nor_position(stage: S
         return EVERYONE
 
     with pytest.raises(KeyboardInterrupt):
-        stage.live.record_alerts(alerts, {"0/demo/ESH2026": 7}, FanOut(crash, BEGIN_NS))
-    assert (stage.live.alerts([0]), stage.live.position("0/demo/ESH2026")) == ([], 0)
-    assert entered(stage) == []
-    assert list(stage.claim()) == []
-    stage.live.record_alerts(alerts, {"0/demo/ESH2026": 7}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
-    assert stage.outbox.backlog(ANN, number) == Backlog(2, 0, 0)
+        harness.live.record_alerts(alerts, {"0/demo/ESH2026": 7}, FanOut(crash, BEGIN_NS))
+    assert (harness.live.alerts([0]), harness.live.position("0/demo/ESH2026")) == ([], 0)
+    assert entered(harness) == []
+    assert list(harness.claim()) == []
+    harness.live.record_alerts(
+        alerts, {"0/demo/ESH2026": 7}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS)
+    )
+    assert harness.outbox.backlog(ANN, number) == Backlog(2, 0, 0)
 
 
 # -- whom it reaches, by chance
@@ -191,16 +193,16 @@ def expected(
     return found
 
 
-def furnish(stage: Stage, everybody: Sequence[Person]) -> Mapping[int, Belonging]:
+def furnish(harness: Harness, everybody: Sequence[Person]) -> Mapping[int, Belonging]:
     """Put people and what they want in place of what there was."""
-    with stage.database.write() as connection:
+    with harness.database.write() as connection:
         connection.execute(schema.subscriptions.delete())
     lanes: dict[int, Belonging] = {}
     for user_id, person in enumerate(everybody, 1):
-        stage.people.change_user(user_id, tier=person.tier, disabled_ns=BEGIN_NS if person.disabled else 0)
+        harness.people.change_user(user_id, tier=person.tier, disabled_ns=BEGIN_NS if person.disabled else 0)
         for want in person.wants:
             symbols, severity, phase = want
-            number = stage.subscribe(user_id=user_id, symbols=symbols, min_severity=severity, phase=phase)
+            number = harness.subscribe(user_id=user_id, symbols=symbols, min_severity=severity, phase=phase)
             lanes[number] = (user_id, person, want)
     return lanes
 
@@ -208,9 +210,9 @@ def furnish(stage: Stage, everybody: Sequence[Person]) -> Mapping[int, Belonging
 @pytest.fixture(scope="module", params=KINDS)
 def furnished(
     request: pytest.FixtureRequest, places: Places, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+) -> Iterator[Harness]:
     with places.place(request.param, tmp_path_factory.mktemp("furnished")) as place:
-        made = Stage(place.open())
+        made = Harness(place.open())
         made.people.add_user("carl@example.com", "member", "free", b"carl", BEGIN_NS)
         yield made
 
@@ -218,7 +220,7 @@ def furnished(
 @settings(deadline=None, max_examples=60)
 @given(everybody=people, granted=grants, firing=fired)
 def test_an_alert_is_entered_for_exactly_those_who_want_it_and_may_see_it(
-    furnished: Stage, everybody: list[Person], granted: list[Grant], firing: list[tuple[int, str, Severity]]
+    furnished: Harness, everybody: list[Person], granted: list[Grant], firing: list[tuple[int, str, Severity]]
 ) -> None:
     lanes = furnish(furnished, everybody)
     rows = [furnished.alert(owner=owner, symbol=root, severity=severity) for owner, root, severity in firing]
@@ -253,10 +255,10 @@ def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(empty_pl
         )
     migration.migrate(engine)
     database = empty_place.open()
-    stage = Stage(database)
-    row = stage.row(1)
+    harness = Harness(database)
+    row = harness.row(1)
     assert (row.ordered, row.window, row.at_once) == (False, "hour", True)
-    (attempt,) = stage.attempts(1)
+    (attempt,) = harness.attempts(1)
     assert (attempt.message_id, attempt.alerts, attempt.number, attempt.phases_ms, attempt.shown) == (
         "",
         1,
@@ -264,6 +266,6 @@ def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(empty_pl
         (),
         "",
     )
-    assert stage.outbox.queue(1) == Queue()
-    stage.fire()
-    assert stage.claim_one().subscription == row
+    assert harness.outbox.queue(1) == Queue()
+    harness.fire()
+    assert harness.claim_one().subscription == row

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import inspect, text
 from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
-from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
+from tests.contract.outbox_harness import BEGIN_NS, EVERYONE, LEASE_NS, Harness, S
 
 from outcry.access.licences import Grant, resolve
 from outcry.database.database import Database, open_engine
@@ -78,13 +78,13 @@ def test_a_database_that_cannot_hold_every_text_is_refused_by_name_and_left_empt
 
 def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: Place) -> None:
     """Four processes record 60 alerts each; a fifth reads after the last it saw, as every process that answers does."""
-    stage = Stage(place.open())
+    harness = Harness(place.open())
     over, read = threading.Event(), list[AlertRow]()
 
     def record(number: int) -> None:
         live = LiveStore(place.open(), OutboxEntries())
         for n in range(30):
-            rows = [replace(stage.alert(), key=f"{number}:{n}:{half}") for half in range(2)]
+            rows = [replace(harness.alert(), key=f"{number}:{n}:{half}") for half in range(2)]
             assert len(live.record_alerts(rows, {f"{number}/demo/ES": n})) == 2
 
     def records() -> None:
@@ -107,8 +107,8 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
 
 def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of_a_lane(place: Place) -> None:
     """While alerts are recorded, some of them asked for again, and subscriptions changed and removed."""
-    stage = Stage(place.open())
-    lanes = [stage.subscribe() for _ in range(40)]
+    harness = Harness(place.open())
+    lanes = [harness.subscribe() for _ in range(40)]
     changing, removed = lanes[:4], lanes[4:8]
     over, guard = threading.Event(), threading.Lock()
     busy, sent = set[int](), Counter[tuple[int, str]]()
@@ -116,15 +116,15 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
     def record() -> None:
         live = LiveStore(place.open(), OutboxEntries())
         for _ in range(30):
-            rows = [stage.alert() for _ in range(2)]
+            rows = [harness.alert() for _ in range(2)]
             live.record_alerts(rows, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
 
     def change() -> None:
         for n in range(20):
             for number in changing:
-                stage.change(number, label=str(n), ordered=bool(n % 2))
+                harness.change(number, label=str(n), ordered=bool(n % 2))
         for number in removed:
-            stage.subscriptions.remove_subscription(1, number)
+            harness.subscriptions.remove_subscription(1, number)
 
     def records() -> None:
         try:
@@ -148,7 +148,7 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
                 busy.difference_update(numbers)
             outbox.record(
                 [
-                    replace(stage.done(message), queue=replace(message.queue, sent_ns=now_ns))
+                    replace(harness.done(message), queue=replace(message.queue, sent_ns=now_ns))
                     for message in messages
                 ]
             )
@@ -159,25 +159,25 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
     stay = [number for number in lanes if number not in removed]
     assert Counter({place_: n for place_, n in sent.items() if place_[0] in stay and n != 1}) == Counter()
     assert Counter(number for number, _ in sent if number in stay) == Counter(dict.fromkeys(stay, 120))
-    assert {stage.outbox.backlog(1, number).waiting for number in stay} == {0}
+    assert {harness.outbox.backlog(1, number).waiting for number in stay} == {0}
 
 
 def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Place) -> None:
     """Each holds things in the same order, so the database has never to end one of two that wait for each other."""
-    stage = Stage(place.open())
-    numbers = [stage.subscribe() for _ in range(12)]
-    stage.fire(2)
+    harness = Harness(place.open())
+    numbers = [harness.subscribe() for _ in range(12)]
+    harness.fire(2)
 
     def sends() -> None:
         outbox = SqlOutbox(place.open())
         for n in range(40):
             messages = outbox.claim("w", BEGIN_NS + n * 2 * S, LEASE_NS, 12, 12)
-            outbox.record([stage.done(message, EntryPhase.DEAD) for message in messages])
+            outbox.record([harness.done(message, EntryPhase.DEAD) for message in messages])
 
     def fires() -> None:
         live = LiveStore(place.open(), OutboxEntries())
         for _ in range(20):
-            live.record_alerts([stage.alert()], {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
+            live.record_alerts([harness.alert()], {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
 
     def asks(which: Sequence[int]) -> None:
         outbox = SqlOutbox(place.open())
@@ -198,12 +198,12 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
 
     def removes() -> None:
         for number in numbers[::3]:
-            stage.subscriptions.remove_subscription(1, number)
+            harness.subscriptions.remove_subscription(1, number)
 
     all_at_once([
         sends, sends, fires, fires, lambda: asks(numbers), lambda: asks(numbers[::-1]), sweeps, sweeps, forgets, removes
     ])  # fmt: skip
-    with stage.database.reading() as connection:
+    with harness.database.reading() as connection:
         told = connection.execute(
             text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
         )
@@ -211,9 +211,9 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
 
 
 def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_gap(place: Place) -> None:
-    stage = Stage(place.open())
-    stage.fire(50)
-    number = stage.subscribe()
+    harness = Harness(place.open())
+    harness.fire(50)
+    number = harness.subscribe()
     sees = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])
     counts: list[int] = []
 
@@ -221,16 +221,16 @@ def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_
         counts.append(SqlOutbox(place.open()).resend_missing(sees, number, 0, BEGIN_NS))
 
     def fires() -> None:
-        stage.fire(10)
+        harness.fire(10)
 
     all_at_once([asks, asks, asks, fires])
     numbers = list[int]()
-    stage.now_ns += 2 * S
-    while messages := stage.claim():
+    harness.now_ns += 2 * S
+    while messages := harness.claim():
         numbers += [entry.number for message in messages for entry in message.entries]
         for message in messages:
-            stage.finish(message)
-        stage.now_ns += 2 * S
+            harness.finish(message)
+        harness.now_ns += 2 * S
     assert sum(counts) == 50
     assert sorted(numbers) == list(range(1, 61))
 

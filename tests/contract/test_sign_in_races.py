@@ -13,7 +13,7 @@ from pyotp import TOTP
 from tests.contract.databases import Place
 from tests.contract.test_identity_store import NOW, at_once, user_of
 from tests.people.passkey_authenticator import Authenticator
-from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityStage
+from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityHarness
 
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.model import UserRow
@@ -66,8 +66,8 @@ class Provider:
 class Race:
     """Two processes on one database; `here` somebody is signing in, `there` the credentials change."""
 
-    here: IdentityStage
-    there: IdentityStage
+    here: IdentityHarness
+    there: IdentityHarness
     store: Interleaved
     member: UserRow
     keeper: SignedIn
@@ -100,8 +100,8 @@ class Race:
 @pytest.fixture
 def race(place: Place) -> Race:
     store = Interleaved(SqlIdentityStore(place.open()))
-    here = IdentityStage(store=store, openid=Provider())  # type: ignore[arg-type]
-    there = IdentityStage(store=SqlIdentityStore(place.open()), clock=here.clock, post=here.post)  # type: ignore[arg-type]
+    here = IdentityHarness(store=store, openid=Provider())  # type: ignore[arg-type]
+    there = IdentityHarness(store=SqlIdentityStore(place.open()), clock=here.clock, post=here.post)  # type: ignore[arg-type]
     here.owner()
     link = here.identity.invite(None, MEMBER, "member", "free", HERE)
     keeper = there.identity.accept(link.partition("?token=")[2], MEMBER, PASSWORD, THERE)

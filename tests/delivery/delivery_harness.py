@@ -72,7 +72,7 @@ class Told:
         self.notices.append((message.subscription.label, reason))
 
 
-class Stage:
+class Harness:
     """Delivery over one database. `chance` is 0.5: retries come exactly when their schedule says."""
 
     def __init__(self, database: Database) -> None:
@@ -144,9 +144,9 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path) -> Iterator[Stage]:
+def open_harness(folder: Path) -> Iterator[Harness]:
     engine = open_engine(sqlite_url(folder))
     migration.migrate(engine)
     database = Database(engine)
-    yield Stage(database)
+    yield Harness(database)
     database.close()

@@ -68,7 +68,7 @@ def limiters(clock: HandClock) -> tuple[SlidingWindowLimiter, SlidingWindowLimit
     )
 
 
-class Desk:
+class Harness:
     """Everything, with a clock to move."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
@@ -86,68 +86,68 @@ class Desk:
 
 
 def test_a_reader_says_yes_once_or_again() -> None:
-    desk = Desk(ROW)
-    token = desk.token("confirm")
+    harness = Harness(ROW)
+    token = harness.token("confirm")
     for _ in range(2):
-        assert desk.consent.confirm(token) is not None
-        assert desk.row().phase is SubscriptionPhase.ACTIVE
+        assert harness.consent.confirm(token) is not None
+        assert harness.row().phase is SubscriptionPhase.ACTIVE
 
 
 def test_a_reader_ends_it_once_or_again_however_late() -> None:
-    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
-    token = desk.token("unsubscribe")
-    desk.clock.pass_s(5 * 365 * 24 * 3600)
+    harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    token = harness.token("unsubscribe")
+    harness.clock.pass_s(5 * 365 * 24 * 3600)
     for _ in range(2):
-        assert desk.consent.unsubscribe(token) is not None
-        assert (desk.row().phase, desk.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
+        assert harness.consent.unsubscribe(token) is not None
+        assert (harness.row().phase, harness.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
 
 
 def test_a_question_can_be_answered_for_a_week() -> None:
-    desk = Desk(ROW)
-    token = desk.token("confirm")
-    desk.clock.pass_s(7 * 24 * 3600 - 1)
-    assert desk.consent.find("confirm", token) == ROW
-    desk.clock.pass_s(1)
-    assert desk.consent.find("confirm", token) is None
-    assert desk.consent.confirm(token) is None
+    harness = Harness(ROW)
+    token = harness.token("confirm")
+    harness.clock.pass_s(7 * 24 * 3600 - 1)
+    assert harness.consent.find("confirm", token) == ROW
+    harness.clock.pass_s(1)
+    assert harness.consent.find("confirm", token) is None
+    assert harness.consent.confirm(token) is None
 
 
 def test_a_yes_from_before_a_no_does_not_count_after_it() -> None:
-    desk = Desk(ROW)
-    questions = [desk.token("confirm")]
+    harness = Harness(ROW)
+    questions = [harness.token("confirm")]
     for _ in range(2):
-        assert desk.consent.confirm(questions[-1]) is not None
-        assert desk.consent.unsubscribe(desk.token("unsubscribe")) is not None
+        assert harness.consent.confirm(questions[-1]) is not None
+        assert harness.consent.unsubscribe(harness.token("unsubscribe")) is not None
         for question in questions:
-            assert desk.consent.find("confirm", question) is None
-            assert desk.consent.confirm(question) is None
-        assert desk.row().phase is SubscriptionPhase.UNCONFIRMED
-        questions.append(desk.token("confirm", desk.row()))
-    assert desk.consent.confirm(questions[-1]) is not None
-    assert desk.row().phase is SubscriptionPhase.ACTIVE
+            assert harness.consent.find("confirm", question) is None
+            assert harness.consent.confirm(question) is None
+        assert harness.row().phase is SubscriptionPhase.UNCONFIRMED
+        questions.append(harness.token("confirm", harness.row()))
+    assert harness.consent.confirm(questions[-1]) is not None
+    assert harness.row().phase is SubscriptionPhase.ACTIVE
 
 
 def test_looking_at_a_link_changes_nothing() -> None:
-    desk = Desk(ROW)
+    harness = Harness(ROW)
     for purpose in ("confirm", "unsubscribe"):
-        assert desk.consent.find(purpose, desk.token(purpose)) == ROW
-    assert desk.row() == ROW
+        assert harness.consent.find(purpose, harness.token(purpose)) == ROW
+    assert harness.row() == ROW
 
 
 def test_a_link_holds_for_its_purpose_alone() -> None:
-    desk = Desk(ROW)
-    assert desk.consent.confirm(desk.token("unsubscribe")) is None
-    assert desk.consent.unsubscribe(desk.token("confirm")) is None
-    assert desk.row() == ROW
+    harness = Harness(ROW)
+    assert harness.consent.confirm(harness.token("unsubscribe")) is None
+    assert harness.consent.unsubscribe(harness.token("confirm")) is None
+    assert harness.row() == ROW
 
 
 def test_a_link_holds_for_the_address_it_was_mailed_to() -> None:
     """Written in another case an address is the same."""
-    desk = Desk(replace(ROW, shown="ben@example.com"))
+    harness = Harness(replace(ROW, shown="ben@example.com"))
     for purpose in ("confirm", "unsubscribe"):
-        assert desk.consent.find(purpose, desk.token(purpose)) is None
-        there = desk.token(purpose, replace(ROW, shown="Ben@Example.com"))
-        assert desk.consent.find(purpose, there) is not None
+        assert harness.consent.find(purpose, harness.token(purpose)) is None
+        there = harness.token(purpose, replace(ROW, shown="Ben@Example.com"))
+        assert harness.consent.find(purpose, there) is not None
 
 
 OTHERS = [replace(ROW, id=8), replace(ROW, user_id=4), replace(ROW, target=Target.HTTPS)]
@@ -156,31 +156,31 @@ OTHER_IDS = ["another of the same", "another's", "no e-mail"]
 
 @pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
 def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None:
-    desk = Desk(other)
+    harness = Harness(other)
     for purpose in ("confirm", "unsubscribe"):
-        token = desk.token(purpose)
-        assert desk.consent.find(purpose, token) is None
-        assert not desk.links.holds(purpose, token, other)
-    assert desk.kept.one(other.user_id, other.id) == other
+        token = harness.token(purpose)
+        assert harness.consent.find(purpose, token) is None
+        assert not harness.links.holds(purpose, token, other)
+    assert harness.kept.one(other.user_id, other.id) == other
 
 
 def test_a_link_altered_in_any_place_is_none() -> None:
-    desk = Desk(ROW)
+    harness = Harness(ROW)
     for purpose in ("confirm", "unsubscribe"):
-        token = desk.token(purpose)
+        token = harness.token(purpose)
         for place, build_message in enumerate(token):
             bits = (
                 URL_SAFE.index(build_message) ^ 0b100000
             )  # the first bit: some of the last character count for nothing
             altered = token[:place] + URL_SAFE[bits] + token[place + 1 :]
-            assert desk.consent.find(purpose, altered) is None
-        assert desk.consent.find(purpose, token[:-2]) is None
+            assert harness.consent.find(purpose, altered) is None
+        assert harness.consent.find(purpose, token[:-2]) is None
 
 
 def test_a_link_says_nothing_about_its_reader_and_fits_a_line_of_mail() -> None:
-    desk, row = Desk(), replace(ROW, id=999_999_999, user_id=999_999_999)
+    harness, row = Harness(), replace(ROW, id=999_999_999, user_id=999_999_999)
     for purpose in ("confirm", "unsubscribe"):
-        token = desk.token(purpose, row)
+        token = harness.token(purpose, row)
         assert len(token) <= 200
         said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         assert b"ann" not in said
@@ -195,28 +195,28 @@ EARLIER: dict[Purpose, str] = {
 
 
 def test_an_earlier_link_to_agree_holds_for_its_week() -> None:
-    desk = Desk(ROW)
-    desk.clock.pass_s(7 * 24 * 3600 - 1)
-    assert desk.consent.confirm(EARLIER["confirm"]) is not None
-    assert desk.row().phase is SubscriptionPhase.ACTIVE
-    desk.clock.pass_s(1)
-    assert desk.consent.confirm(EARLIER["confirm"]) is None
+    harness = Harness(ROW)
+    harness.clock.pass_s(7 * 24 * 3600 - 1)
+    assert harness.consent.confirm(EARLIER["confirm"]) is not None
+    assert harness.row().phase is SubscriptionPhase.ACTIVE
+    harness.clock.pass_s(1)
+    assert harness.consent.confirm(EARLIER["confirm"]) is None
 
 
 def test_an_earlier_link_to_unsubscribe_holds_however_late() -> None:
-    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
-    desk.clock.pass_s(5 * 365 * 24 * 3600)
+    harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    harness.clock.pass_s(5 * 365 * 24 * 3600)
     for _ in range(2):
-        assert desk.consent.unsubscribe(EARLIER["unsubscribe"]) is not None
-        assert (desk.row().phase, desk.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
+        assert harness.consent.unsubscribe(EARLIER["unsubscribe"]) is not None
+        assert (harness.row().phase, harness.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
 
 
 def test_an_earlier_link_holds_for_its_purpose_and_address_alone() -> None:
-    desk = Desk(ROW)
-    assert desk.consent.confirm(EARLIER["unsubscribe"]) is None
-    assert desk.consent.unsubscribe(EARLIER["confirm"]) is None
-    there = Desk(replace(ROW, shown="ben@example.com"))
-    again = Desk(replace(ROW, sealed_address=b"sealed anew"))
+    harness = Harness(ROW)
+    assert harness.consent.confirm(EARLIER["unsubscribe"]) is None
+    assert harness.consent.unsubscribe(EARLIER["confirm"]) is None
+    there = Harness(replace(ROW, shown="ben@example.com"))
+    again = Harness(replace(ROW, sealed_address=b"sealed anew"))
     assert there.consent.find("confirm", EARLIER["confirm"]) is None
     assert there.consent.find("unsubscribe", EARLIER["unsubscribe"]) is None
     assert again.consent.find("confirm", EARLIER["confirm"]) is None
@@ -225,18 +225,18 @@ def test_an_earlier_link_holds_for_its_purpose_and_address_alone() -> None:
 
 @pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
 def test_an_earlier_link_with_other_numbers_written_over_is_none(other: SubscriptionRow) -> None:
-    desk = Desk(ROW, other) if other.target is Target.EMAIL else Desk(other)
+    harness = Harness(ROW, other) if other.target is Target.EMAIL else Harness(other)
     mac = EARLIER["unsubscribe"].rpartition(".")[2]
     forged = f"{other.user_id}.{other.id}.0.{mac}"
-    assert desk.consent.unsubscribe(forged) is None
-    assert desk.kept.one(other.user_id, other.id) == other
+    assert harness.consent.unsubscribe(forged) is None
+    assert harness.kept.one(other.user_id, other.id) == other
 
 
 def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
-    desk = Desk(ROW)
+    harness = Harness(ROW)
     user, number, _, mac = EARLIER["confirm"].split(".")
     for until_s in ("0", "999999999999"):
-        assert desk.consent.confirm(f"{user}.{number}.{until_s}.{mac}") is None
+        assert harness.consent.confirm(f"{user}.{number}.{until_s}.{mac}") is None
 
 
 @pytest.mark.parametrize(
@@ -255,23 +255,23 @@ def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
     ],
 )
 def test_what_is_no_link_is_none(token: str) -> None:
-    desk = Desk(ROW)
-    assert desk.consent.confirm(token) is None
-    assert desk.consent.unsubscribe(token) is None
-    assert desk.row() == ROW
+    harness = Harness(ROW)
+    assert harness.consent.confirm(token) is None
+    assert harness.consent.unsubscribe(token) is None
+    assert harness.row() == ROW
 
 
 def test_a_link_of_another_key_is_none() -> None:
-    desk = Desk(ROW)
-    there = ConsentLinks(b"another key", SITE, desk.clock).unsubscribe(ROW)
-    assert desk.consent.unsubscribe(there.partition("token=")[2]) is None
+    harness = Harness(ROW)
+    there = ConsentLinks(b"another key", SITE, harness.clock).unsubscribe(ROW)
+    assert harness.consent.unsubscribe(there.partition("token=")[2]) is None
 
 
 def test_a_subscription_that_is_gone_has_no_links() -> None:
-    desk = Desk(ROW)
-    token = desk.token("unsubscribe")
-    desk.kept.rows.clear()
-    assert desk.consent.unsubscribe(token) is None
+    harness = Harness(ROW)
+    token = harness.token("unsubscribe")
+    harness.kept.rows.clear()
+    assert harness.consent.unsubscribe(token) is None
 
 
 # -- asking
@@ -279,74 +279,74 @@ def test_a_subscription_that_is_gone_has_no_links() -> None:
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_the_question_says_where_it_comes_from_and_how_to_agree(language: str) -> None:
-    desk = Desk(ROW)
-    assert desk.consent.ask(ROW, language) == "asked"
-    (mail,) = desk.post.mails
+    harness = Harness(ROW)
+    assert harness.consent.ask(ROW, language) == "asked"
+    (mail,) = harness.post.mails
     assert (mail.to, mail.subject) == ("ann@example.com", TEXTS[language]["digest"][0])
     assert SITE in mail.text
     token = mail.text.partition("/digest/confirm?token=")[2].split()[0]
-    assert desk.consent.confirm(token) is not None
+    assert harness.consent.confirm(token) is not None
 
 
 def test_what_its_owner_typed_is_not_in_the_question() -> None:
-    desk = Desk(ROW)
-    desk.consent.ask(replace(ROW, label="Buy now: https://spam.example"), "en")
-    assert "Buy" not in desk.post.mails[0].text + desk.post.mails[0].subject
+    harness = Harness(ROW)
+    harness.consent.ask(replace(ROW, label="Buy now: https://spam.example"), "en")
+    assert "Buy" not in harness.post.mails[0].text + harness.post.mails[0].subject
 
 
 def test_one_address_is_asked_three_times_an_hour_whoever_asks() -> None:
-    desk = Desk(ROW)
+    harness = Harness(ROW)
     asked = [replace(ROW, user_id=user_id) for user_id in (3, 4, 5)]
-    assert [desk.consent.ask(row, "en") for row in asked] == ["asked"] * 3
-    assert desk.consent.ask(replace(ROW, user_id=6, shown="ANN@example.com"), "en") == "often"
-    assert desk.consent.ask(replace(ROW, shown="ben@example.com"), "en") == "asked"
-    desk.clock.pass_s(3599)
-    assert desk.consent.ask(ROW, "en") == "often"
-    desk.clock.pass_s(1)
-    assert desk.consent.ask(ROW, "en") == "asked"
+    assert [harness.consent.ask(row, "en") for row in asked] == ["asked"] * 3
+    assert harness.consent.ask(replace(ROW, user_id=6, shown="ANN@example.com"), "en") == "often"
+    assert harness.consent.ask(replace(ROW, shown="ben@example.com"), "en") == "asked"
+    harness.clock.pass_s(3599)
+    assert harness.consent.ask(ROW, "en") == "often"
+    harness.clock.pass_s(1)
+    assert harness.consent.ask(ROW, "en") == "asked"
 
 
 def test_a_mailbox_is_one_however_it_is_tagged() -> None:
-    desk = Desk(ROW)
+    harness = Harness(ROW)
     tagged = [replace(ROW, user_id=user, shown=f"ann+{user}@example.com") for user in (3, 4, 5, 6)]
-    assert [desk.consent.ask(row, "en") for row in tagged] == ["asked", "asked", "asked", "often"]
+    assert [harness.consent.ask(row, "en") for row in tagged] == ["asked", "asked", "asked", "often"]
 
 
 def test_who_unsubscribed_is_asked_once_a_week_whatever_is_made_anew() -> None:
-    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
-    desk.consent.unsubscribe(desk.token("unsubscribe"))
+    harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    harness.consent.unsubscribe(harness.token("unsubscribe"))
     fresh = replace(
         ROW, id=9, user_id=4, shown="Ann+again@example.com"
     )  # removed and made anew, by somebody else
-    assert desk.consent.ask(desk.row(), "en") == "asked"
-    desk.clock.pass_s(7 * 24 * 3600 - 60)
-    assert [desk.consent.ask(row, "en") for row in (fresh, desk.row())] == ["often", "often"]
-    desk.clock.pass_s(60)
-    assert desk.consent.ask(desk.row(), "en") == "asked"
+    assert harness.consent.ask(harness.row(), "en") == "asked"
+    harness.clock.pass_s(7 * 24 * 3600 - 60)
+    assert [harness.consent.ask(row, "en") for row in (fresh, harness.row())] == ["often", "often"]
+    harness.clock.pass_s(60)
+    assert harness.consent.ask(harness.row(), "en") == "asked"
     assert (
-        desk.consent.ask(desk.row(), "en") == "often"
+        harness.consent.ask(harness.row(), "en") == "often"
     )  # for good: it still says that its reader unsubscribed
 
 
 def test_one_user_asks_ten_times_an_hour_wherever() -> None:
-    desk = Desk(ROW)
-    came = [desk.consent.ask(replace(ROW, shown=f"r{number}@example.com"), "en") for number in range(11)]
+    harness = Harness(ROW)
+    came = [harness.consent.ask(replace(ROW, shown=f"r{number}@example.com"), "en") for number in range(11)]
     assert came == ["asked"] * 10 + ["often"]
-    assert desk.consent.ask(replace(ROW, user_id=4, shown="r11@example.com"), "en") == "asked"
+    assert harness.consent.ask(replace(ROW, user_id=4, shown="r11@example.com"), "en") == "asked"
 
 
 def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
-    desk = Desk(ROW)
-    desk.post.broken = True
-    assert desk.consent.ask(ROW, "en") == "mail_failed"
-    assert desk.said == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
+    harness = Harness(ROW)
+    harness.post.broken = True
+    assert harness.consent.ask(ROW, "en") == "mail_failed"
+    assert harness.said == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
 
 
 def test_without_mail_nobody_is_asked() -> None:
-    desk = Desk(ROW)
-    mute = MailConsent(desk.kept, desk.links, None, *limiters(desk.clock))  # type: ignore[arg-type]
+    harness = Harness(ROW)
+    mute = MailConsent(harness.kept, harness.links, None, *limiters(harness.clock))  # type: ignore[arg-type]
     assert mute.ask(ROW, "en") == "mail_not_set_up"
-    nowhere = ConsentLinks(b"a key", "", desk.clock)
-    homeless = MailConsent(desk.kept, nowhere, desk.post, *limiters(desk.clock))  # type: ignore[arg-type]
+    nowhere = ConsentLinks(b"a key", "", harness.clock)
+    homeless = MailConsent(harness.kept, nowhere, harness.post, *limiters(harness.clock))  # type: ignore[arg-type]
     assert homeless.ask(ROW, "en") == "mail_not_set_up"
-    assert desk.post.mails == []
+    assert harness.post.mails == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.events import tell_into
-from tests.delivery.delivery_harness import Stage, staged
+from tests.delivery.delivery_harness import Harness, open_harness
 from tests.people.test_mail import Taken, server
 
 from outcry.delivery.dispatcher import Dispatcher
@@ -25,67 +25,69 @@ def ns(text: str) -> int:
 class Days:
     """Delivery of mail. The reader's clock is New York's, the daily digest at 17:00."""
 
-    def __init__(self, stage: Stage, taken: Taken, port: int) -> None:
-        self.stage, self.taken, self.said = stage, taken, list[str]()
+    def __init__(self, harness: Harness, taken: Taken, port: int) -> None:
+        self.harness, self.taken, self.said = harness, taken, list[str]()
         mails = MailSender(
             smtp_server(f"smtp://127.0.0.1:{port}"), "outcry@example.com", "https://outcry.example.com",
-            lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", stage.clock,
+            lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", harness.clock,
             tell_into(self.said),
         )  # fmt: skip
-        stage.sender = mails  # type: ignore[assignment]
-        self._worker: Dispatcher = stage.worker("mail")
+        harness.sender = mails  # type: ignore[assignment]
+        self._worker: Dispatcher = harness.worker("mail")
 
     def subscribe(self, **parts: object) -> None:
-        stage = self.stage
-        stage.subscribe(stage.person(), Target.EMAIL, shown="ann@example.com", sealed_secret=None, **parts)
+        harness = self.harness
+        harness.subscribe(
+            harness.person(), Target.EMAIL, shown="ann@example.com", sealed_secret=None, **parts
+        )
 
     def until(self, end: str, each_ns: int = NANOS_PER_MINUTE) -> list[tuple[str, str]]:
         """Let time go by, with a round of deliveries each so often; the mails that came, each with its minute (UTC) and
         its subject."""
         came: list[tuple[str, str]] = []
-        while self.stage.clock.ns < ns(end):
-            self.stage.step(self._worker)
-            at = datetime.fromtimestamp(self.stage.clock.ns // 10**9, UTC)
+        while self.harness.clock.ns < ns(end):
+            self.harness.step(self._worker)
+            at = datetime.fromtimestamp(self.harness.clock.ns // 10**9, UTC)
             came += [(f"{at:%m-%d %H:%M}", str(mail["Subject"])) for mail in self.taken.mails]
             self.taken.mails.clear()
-            self.stage.clock.ns += each_ns
+            self.harness.clock.ns += each_ns
         return came
 
 
 @pytest.fixture
 def days(tmp_path: Path) -> Iterator[Days]:
     taken = Taken()
-    with server(taken) as port, staged(tmp_path) as stage:
-        yield Days(stage, taken, port)
+    with server(taken) as port, open_harness(tmp_path) as harness:
+        yield Days(harness, taken, port)
 
 
 def begin(days: Days, at: str, **parts: object) -> None:
     """Begin half a minute past: alerts gather for a second before anything is claimed."""
-    days.stage.clock.ns = ns(at) + 30 * NANOS_PER_SECOND
+    days.harness.clock.ns = ns(at) + 30 * NANOS_PER_SECOND
     days.subscribe(**parts)
 
 
 def test_an_hour_of_alerts_is_one_mail_and_an_empty_one_is_none(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="hour")
-    days.stage.fire(2, severity="info")
+    days.harness.fire(2, severity="info")
     assert days.until("2026-01-15 14:20") == []
-    days.stage.fire(3, severity="warn", symbol="NQ")
+    days.harness.fire(3, severity="warn", symbol="NQ")
     assert days.until("2026-01-15 18:00") == [("01-15 15:00", "5 alerts: ES, NQ")]
 
 
 def test_what_is_critical_comes_at_once_and_alone(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="day")
-    days.stage.fire(1, severity="info")
+    days.harness.fire(1, severity="info")
     assert days.until("2026-01-15 14:10") == []
-    days.stage.fire(1, severity="critical", symbol="CL")
-    days.stage.fire(1, severity="info", symbol="NQ")
+    days.harness.fire(1, severity="critical", symbol="CL")
+    days.harness.fire(1, severity="info", symbol="NQ")
     assert days.until("2026-01-15 14:20") == [("01-15 14:10", "1 alert: CL")]
     assert days.until("2026-01-15 22:10", 10 * NANOS_PER_MINUTE) == [("01-15 22:00", "2 alerts: ES, NQ")]
 
 
 def test_what_is_critical_waits_where_its_reader_wishes_so(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="quarter", at_once=False)
-    days.stage.fire(1, severity="critical")
+    days.harness.fire(1, severity="critical")
     assert days.until("2026-01-15 15:00") == [("01-15 14:15", "1 alert: ES")]
 
 
@@ -104,9 +106,9 @@ def test_a_daily_digest_keeps_its_hour_when_the_clock_changes(
 ) -> None:
     begin(days, begins, window="day")
     found: list[tuple[str, str]] = []
-    while days.stage.clock.ns < ns(ends):
-        days.stage.fire(1, severity="info")
-        hour_on = datetime.fromtimestamp((days.stage.clock.ns + NANOS_PER_HOUR) // 10**9, UTC)
+    while days.harness.clock.ns < ns(ends):
+        days.harness.fire(1, severity="info")
+        hour_on = datetime.fromtimestamp((days.harness.clock.ns + NANOS_PER_HOUR) // 10**9, UTC)
         found += days.until(f"{hour_on:%Y-%m-%d %H:%M}", 10 * NANOS_PER_MINUTE)
     assert [at for at, _ in found] == came
     # one at half past each hour: those before the first digest, then 23, 24 or 25 to a day
@@ -117,7 +119,7 @@ def test_a_daily_digest_keeps_its_hour_when_the_clock_changes(
 def test_a_daily_digest_outlives_a_mail_server_that_is_away_at_its_hour(days: Days) -> None:
     """Its oldest alert has waited for a day by then: tries are counted from the hour of the digest."""
     begin(days, "2026-01-15 22:00", window="day", at_once=False)
-    days.stage.fire(1, severity="info")
+    days.harness.fire(1, severity="info")
     days.taken.answer = "451 4.3.0 try later"
     assert days.until("2026-01-16 22:00", 10 * NANOS_PER_MINUTE) == []
     assert days.until("2026-01-16 22:30") == []
@@ -127,7 +129,7 @@ def test_a_daily_digest_outlives_a_mail_server_that_is_away_at_its_hour(days: Da
 
 def test_a_digest_that_is_sent_again_is_the_same_mail(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="quarter")
-    days.stage.fire(1, severity="info")
+    days.harness.fire(1, severity="info")
     ids: list[str] = []
 
     async def refuse(_server: object, _session: object, envelope: object) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.delivery.delivery_harness import ARRIVED, BEGIN_NS, FAILED, Stage, staged
+from tests.delivery.delivery_harness import ARRIVED, BEGIN_NS, FAILED, Harness, open_harness
 
 from outcry.access.licences import Audience
 from outcry.delivery.model import SubscriptionPhase, Target
@@ -19,337 +19,341 @@ S, M, H = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as made:
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with open_harness(tmp_path) as made:
         yield made
 
 
-def test_an_alert_is_sent_once_to_each_who_is_for_it(stage: Stage) -> None:
-    ann, bob = stage.person(), stage.person("bob@example.com")
-    all_of_it = stage.subscribe(ann)
-    stage.subscribe(ann, symbols=("NQ",))
-    stage.subscribe(bob, min_severity="critical")
-    stage.subscribe(bob, phase=SubscriptionPhase.PAUSED)
-    (warn,) = stage.fire(severity="warn")
-    assert stage.step() == 1
-    assert stage.step() == 0
-    ((_, message),) = stage.sender.sent
+def test_an_alert_is_sent_once_to_each_who_is_for_it(harness: Harness) -> None:
+    ann, bob = harness.person(), harness.person("bob@example.com")
+    all_of_it = harness.subscribe(ann)
+    harness.subscribe(ann, symbols=("NQ",))
+    harness.subscribe(bob, min_severity="critical")
+    harness.subscribe(bob, phase=SubscriptionPhase.PAUSED)
+    (warn,) = harness.fire(severity="warn")
+    assert harness.step() == 1
+    assert harness.step() == 0
+    ((_, message),) = harness.sender.sent
     assert [entry.alert.key for entry in message.entries] == [warn.key]
     assert message.subscription.id == all_of_it.id
-    assert stage.sender.addresses == [("https://hooks.mysite.dev/0042", ["whsec_AAAA"])]
-    (attempt,) = stage.log(all_of_it)
+    assert harness.sender.addresses == [("https://hooks.mysite.dev/0042", ["whsec_AAAA"])]
+    (attempt,) = harness.log(all_of_it)
     assert (attempt.outcome, attempt.code, attempt.status, attempt.number) == ("delivered", "ok", 200, 1)
     assert (attempt.alert_key, attempt.message_id) == (warn.key, message.message_id)
 
 
-def test_only_those_who_may_see_the_feed_are_sent_its_alerts(stage: Stage) -> None:
-    ann, bob = stage.person(), stage.person("bob@example.com")
-    own = stage.subscribe(ann)
-    stage.subscribe(bob)
-    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset({ann})))
-    stage.step()
-    assert [message.subscription.id for _, message in stage.sender.sent] == [own.id]
+def test_only_those_who_may_see_the_feed_are_sent_its_alerts(harness: Harness) -> None:
+    ann, bob = harness.person(), harness.person("bob@example.com")
+    own = harness.subscribe(ann)
+    harness.subscribe(bob)
+    harness.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset({ann})))
+    harness.step()
+    assert [message.subscription.id for _, message in harness.sender.sent] == [own.id]
 
 
-def test_what_fires_while_a_message_is_fresh_goes_together(stage: Stage) -> None:
-    stage.subscribe(stage.person())
-    stage.fire()
-    stage.step()
-    stage.clock.ns += 100_000_000
-    stage.fire(3)
-    assert stage.step() == 0
-    stage.clock.ns += S
-    stage.fire(2, symbol="NQ")
-    assert stage.step() == 1
-    first, second = [message for _, message in stage.sender.sent]
+def test_what_fires_while_a_message_is_fresh_goes_together(harness: Harness) -> None:
+    harness.subscribe(harness.person())
+    harness.fire()
+    harness.step()
+    harness.clock.ns += 100_000_000
+    harness.fire(3)
+    assert harness.step() == 0
+    harness.clock.ns += S
+    harness.fire(2, symbol="NQ")
+    assert harness.step() == 1
+    first, second = [message for _, message in harness.sender.sent]
     assert [(entry.alert.symbol, entry.number) for entry in second.entries] == [
         ("ES", 2), ("ES", 3), ("ES", 4), ("NQ", 1), ("NQ", 2),
     ]  # fmt: skip
     assert first.message_id != second.message_id
 
 
-def test_a_full_message_does_not_wait_and_holds_twenty(stage: Stage) -> None:
-    stage.subscribe(stage.person())
-    stage.fire()
-    stage.step()
-    stage.fire(45)
-    assert [stage.step() for _ in range(3)] == [1, 1, 0]
-    assert [len(message.entries) for _, message in stage.sender.sent] == [1, 20, 20]
+def test_a_full_message_does_not_wait_and_holds_twenty(harness: Harness) -> None:
+    harness.subscribe(harness.person())
+    harness.fire()
+    harness.step()
+    harness.fire(45)
+    assert [harness.step() for _ in range(3)] == [1, 1, 0]
+    assert [len(message.entries) for _, message in harness.sender.sent] == [1, 20, 20]
 
 
-def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: FAILED
-    stage.fire()
-    stage.run_for(S, S)
+def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: FAILED
+    harness.fire()
+    harness.run_for(S, S)
     for tries, pause_s in enumerate([5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400], 1):
-        due_ns = stage.log(row)[-1].next_ns
+        due_ns = harness.log(row)[-1].next_ns
         assert due_ns is not None
-        last_ns = stage.sender.sent[-1][0]
+        last_ns = harness.sender.sent[-1][0]
         assert 0 <= due_ns - last_ns - pause_s * S <= M
-        stage.run_for(due_ns - stage.clock.ns - S, due_ns - stage.clock.ns - S)
-        assert len(stage.sender.sent) == tries, "not before it is due"
-        stage.run_for(2 * S, S)
-        assert len(stage.sender.sent) == tries + 1
-    stage.run_for(100 * H, H)
-    assert len(stage.sender.sent) == 10
-    assert len({message.message_id for _, message in stage.sender.sent}) == 1
-    log = stage.log(row)
+        harness.run_for(due_ns - harness.clock.ns - S, due_ns - harness.clock.ns - S)
+        assert len(harness.sender.sent) == tries, "not before it is due"
+        harness.run_for(2 * S, S)
+        assert len(harness.sender.sent) == tries + 1
+    harness.run_for(100 * H, H)
+    assert len(harness.sender.sent) == 10
+    assert len({message.message_id for _, message in harness.sender.sent}) == 1
+    log = harness.log(row)
     assert [attempt.number for attempt in log] == list(range(1, 11))
     assert [attempt.outcome for attempt in log] == ["pending"] * 9 + ["dead"]
     assert log[0].next_ns == BEGIN_NS + 5 * S
     assert log[-1].next_ns is None
-    assert stage.outbox.backlog(row.user_id, row.id).dead == 1
-    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72)]
+    assert harness.outbox.backlog(row.user_id, row.id).dead == 1
+    assert harness.reported_missed.notices == [("Desk", 24), ("Desk", 72)]
 
 
-def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: FAILED
+def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: FAILED
     for _ in range(20):
-        stage.fire()
-        stage.run_for(6 * H, 5 * M)
-    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-    stage.run_for(7 * H, 5 * M)
-    kept = stage.phase(row)
+        harness.fire()
+        harness.run_for(6 * H, 5 * M)
+    assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
+    harness.run_for(7 * H, 5 * M)
+    kept = harness.phase(row)
     assert (kept.phase, kept.reason) == (SubscriptionPhase.DISABLED, "failing")
-    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
-    tries = len(stage.sender.sent)
-    stage.fire(3)
-    stage.run_for(2 * H, 5 * M)
-    assert len(stage.sender.sent) == tries
-    backlog = stage.outbox.backlog(row.user_id, row.id)
+    assert harness.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
+    tries = len(harness.sender.sent)
+    harness.fire(3)
+    harness.run_for(2 * H, 5 * M)
+    assert len(harness.sender.sent) == tries
+    backlog = harness.outbox.backlog(row.user_id, row.id)
     assert backlog.waiting == 0
     assert backlog.held + backlog.dead == 23
 
 
-def test_one_arrival_makes_good_four_days_of_failures(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda message: ARRIVED if stage.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
+def test_one_arrival_makes_good_four_days_of_failures(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda message: (
+        ARRIVED if harness.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
+    )
     for _ in range(9):
-        stage.fire()
-        stage.run_for(12 * H, 10 * M)
-    queue = stage.outbox.queue(row.id)
+        harness.fire()
+        harness.run_for(12 * H, 10 * M)
+    queue = harness.outbox.queue(row.id)
     assert (queue.failures, queue.failing_since_ns, queue.warned, queue.closed_until_ns) == (0, None, 0, 0)
-    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
+    assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
 
 
-def test_what_was_held_is_sent_when_its_owner_asks_for_it(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(Verdict.GONE, "gone", 410)
-    stage.fire(2)
-    stage.step()
-    assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "gone")
-    stage.fire(3)
-    assert stage.outbox.backlog(row.user_id, row.id).held == 5
-    stage.sender.answer = lambda _: ARRIVED
-    stage.subscriptions.change_subscription(
+def test_what_was_held_is_sent_when_its_owner_asks_for_it(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(Verdict.GONE, "gone", 410)
+    harness.fire(2)
+    harness.step()
+    assert (harness.phase(row).phase, harness.phase(row).reason) == (SubscriptionPhase.DISABLED, "gone")
+    harness.fire(3)
+    assert harness.outbox.backlog(row.user_id, row.id).held == 5
+    harness.sender.answer = lambda _: ARRIVED
+    harness.subscriptions.change_subscription(
         row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
     )
-    stage.clock.ns += M
-    assert stage.step() == 0
-    assert stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns) == 5
-    stage.run_for(10 * S, S)
-    delivered = [entry.alert.key for _, message in stage.sender.sent[1:] for entry in message.entries]
+    harness.clock.ns += M
+    assert harness.step() == 0
+    assert harness.outbox.resend_failed(row.user_id, row.id, 0, harness.clock.ns) == 5
+    harness.run_for(10 * S, S)
+    delivered = [entry.alert.key for _, message in harness.sender.sent[1:] for entry in message.entries]
     assert len(delivered) == len(set(delivered)) == 5
-    assert stage.sender.sent[1][1].message_id == stage.sender.sent[0][1].message_id
+    assert harness.sender.sent[1][1].message_id == harness.sender.sent[0][1].message_id
 
 
-def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(stage: Stage) -> None:
-    stage.subscribe(stage.person())
-    healthy = stage.subscribe(stage.person("bob@example.com"), label="Well")
-    stage.sender.answer = lambda p: ARRIVED if p.subscription.id == healthy.id else FAILED
+def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(harness: Harness) -> None:
+    harness.subscribe(harness.person())
+    healthy = harness.subscribe(harness.person("bob@example.com"), label="Well")
+    harness.sender.answer = lambda p: ARRIVED if p.subscription.id == healthy.id else FAILED
     for _ in range(60):
-        stage.fire()
-        stage.run_for(2 * S, S)
-    sick = [when for when, message in stage.sender.sent if message.subscription.id != healthy.id]
-    well = [when for when, message in stage.sender.sent if message.subscription.id == healthy.id]
+        harness.fire()
+        harness.run_for(2 * S, S)
+    sick = [when for when, message in harness.sender.sent if message.subscription.id != healthy.id]
+    well = [when for when, message in harness.sender.sent if message.subscription.id == healthy.id]
     assert len(well) == 60
     assert len(sick) < 10
     late = sick[4:]
     assert all(later - earlier >= 30 * S for earlier, later in pairwise(late))
 
 
-def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: FAILED if stage.clock.ns < BEGIN_NS + H else ARRIVED
+def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: FAILED if harness.clock.ns < BEGIN_NS + H else ARRIVED
     keys: list[str] = []
     for _ in range(30):
-        keys += [alert.key for alert in stage.fire(2)]
-        stage.run_for(M, 10 * S)
-    stage.run_for(3 * H, 10 * S)
+        keys += [alert.key for alert in harness.fire(2)]
+        harness.run_for(M, 10 * S)
+    harness.run_for(3 * H, 10 * S)
     arrived = [
         entry.alert.key
-        for when, message in stage.sender.sent
+        for when, message in harness.sender.sent
         if when >= BEGIN_NS + H
         for entry in message.entries
     ]
     assert sorted(arrived) == sorted(keys)
-    assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
+    assert harness.outbox.backlog(row.user_id, row.id).waiting == 0
 
 
-def test_in_order_nothing_overtakes_what_is_tried_again(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), ordered=True)
-    stage.sender.answer = lambda _: FAILED if stage.clock.ns < BEGIN_NS + 4 * M else ARRIVED
+def test_in_order_nothing_overtakes_what_is_tried_again(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), ordered=True)
+    harness.sender.answer = lambda _: FAILED if harness.clock.ns < BEGIN_NS + 4 * M else ARRIVED
     for _ in range(10):
-        stage.fire()
-        stage.run_for(30 * S, S)
-    stage.run_for(10 * M, S)
+        harness.fire()
+        harness.run_for(30 * S, S)
+    harness.run_for(10 * M, S)
     numbers = [
         entry.number
-        for when, message in stage.sender.sent
+        for when, message in harness.sender.sent
         if when >= BEGIN_NS + 4 * M
         for entry in message.entries
     ]
     assert numbers == list(range(1, 11))
-    assert stage.outbox.backlog(row.user_id, row.id).waiting == 0
+    assert harness.outbox.backlog(row.user_id, row.id).waiting == 0
 
 
-def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
-    stage.fire()
-    stage.run_for(100 * S, S)
-    assert [(when - BEGIN_NS) // S for when, _ in stage.sender.sent] == [0, 90]
-    stage.sender.answer = lambda _: SendResult(
+def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
+    harness.fire()
+    harness.run_for(100 * S, S)
+    assert [(when - BEGIN_NS) // S for when, _ in harness.sender.sent] == [0, 90]
+    harness.sender.answer = lambda _: SendResult(
         Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * NANOS_PER_DAY
     )
-    stage.run_for(2 * M, S)
-    assert stage.log(row)[-1].next_ns == stage.log(row)[-1].at_ns + NANOS_PER_DAY
-    assert stage.outbox.queue(row.id).failures == 0
+    harness.run_for(2 * M, S)
+    assert harness.log(row)[-1].next_ns == harness.log(row)[-1].at_ns + NANOS_PER_DAY
+    assert harness.outbox.queue(row.id).failures == 0
 
 
-def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(Verdict.LATER, "status", 503, wait_ns=10 * M)
-    stage.fire()
-    stage.step()
-    assert stage.log(row)[0].next_ns == BEGIN_NS + 10 * M
+def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(Verdict.LATER, "status", 503, wait_ns=10 * M)
+    harness.fire()
+    harness.step()
+    assert harness.log(row)[0].next_ns == BEGIN_NS + 10 * M
 
 
-def test_a_chat_that_was_away_is_told_in_one_line_what_it_missed(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
-    stage.sender.answer = lambda _: FAILED
-    stage.fire(4)
-    stage.run_for(4 * H, 10 * S)
-    pauses = [when - BEGIN_NS for when, _ in stage.sender.sent]
+def test_a_chat_that_was_away_is_told_in_one_line_what_it_missed(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
+    harness.sender.answer = lambda _: FAILED
+    harness.fire(4)
+    harness.run_for(4 * H, 10 * S)
+    pauses = [when - BEGIN_NS for when, _ in harness.sender.sent]
     assert len(pauses) == 7
     assert pauses[-1] < 3 * H
-    stage.sender.answer = lambda _: ARRIVED
-    stage.fire()
-    stage.run_for(5 * M, S)
-    note = stage.sender.sent[-1][1]
+    harness.sender.answer = lambda _: ARRIVED
+    harness.fire()
+    harness.run_for(5 * M, S)
+    note = harness.sender.sent[-1][1]
     assert (note.missed, len(note.entries)) == (4, 1)
-    stage.fire()
-    stage.run_for(S * 3, S)
-    assert stage.sender.sent[-1][1].missed == 0
-    assert stage.outbox.backlog(row.user_id, row.id).dead == 4
+    harness.fire()
+    harness.run_for(S * 3, S)
+    assert harness.sender.sent[-1][1].missed == 0
+    assert harness.outbox.backlog(row.user_id, row.id).dead == 4
 
 
-def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(stage: Stage) -> None:
-    row = stage.subscribe(
-        stage.person(), Target.DISCORD, sealed_secret=None, phase=SubscriptionPhase.DISABLED
+def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(harness: Harness) -> None:
+    row = harness.subscribe(
+        harness.person(), Target.DISCORD, sealed_secret=None, phase=SubscriptionPhase.DISABLED
     )
-    stage.fire(7)
-    stage.subscriptions.change_subscription(
+    harness.fire(7)
+    harness.subscriptions.change_subscription(
         row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
     )
-    stage.fire()
-    stage.run_for(S * 3, S)
-    (sent,) = [message for _, message in stage.sender.sent]
+    harness.fire()
+    harness.run_for(S * 3, S)
+    (sent,) = [message for _, message in harness.sender.sent]
     assert (sent.missed, len(sent.entries)) == (7, 1)
 
 
-def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400)
-    stage.fire()
-    stage.run_for(H, M)
-    assert len(stage.sender.sent) == 1
-    assert stage.outbox.backlog(row.user_id, row.id).dead == 1
-    stage.sender.answer = lambda _: ARRIVED
-    stage.fire()
-    stage.run_for(S * 2, S)
-    assert stage.log(row)[-1].outcome == "delivered"
+def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400)
+    harness.fire()
+    harness.run_for(H, M)
+    assert len(harness.sender.sent) == 1
+    assert harness.outbox.backlog(row.user_id, row.id).dead == 1
+    harness.sender.answer = lambda _: ARRIVED
+    harness.fire()
+    harness.run_for(S * 2, S)
+    assert harness.log(row)[-1].outcome == "delivered"
 
 
-def test_no_place_in_our_own_queue_is_no_attempt(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy")
-    stage.fire()
-    stage.step()
-    assert stage.log(row) == []
-    stage.sender.answer = lambda _: ARRIVED
-    stage.clock.ns += 2 * S
-    stage.step()
-    assert [attempt.number for attempt in stage.log(row)] == [1]
+def test_no_place_in_our_own_queue_is_no_attempt(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy")
+    harness.fire()
+    harness.step()
+    assert harness.log(row) == []
+    harness.sender.answer = lambda _: ARRIVED
+    harness.clock.ns += 2 * S
+    harness.step()
+    assert [attempt.number for attempt in harness.log(row)] == [1]
 
 
-def test_a_limit_of_ours_that_lasts_is_waited_for(stage: Stage) -> None:
-    stage.subscribe(stage.person(), Target.DISCORD, sealed_secret=None)
-    stage.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy", wait_ns=10 * M)
-    stage.fire()
-    stage.run_for(9 * M, S)
-    assert len(stage.sender.sent) == 1
+def test_a_limit_of_ours_that_lasts_is_waited_for(harness: Harness) -> None:
+    harness.subscribe(harness.person(), Target.DISCORD, sealed_secret=None)
+    harness.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy", wait_ns=10 * M)
+    harness.fire()
+    harness.run_for(9 * M, S)
+    assert len(harness.sender.sent) == 1
 
 
-def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    well = stage.subscribe(stage.person("bob@example.com"))
+def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    well = harness.subscribe(harness.person("bob@example.com"))
 
     def broken(message: object) -> SendResult:
         if getattr(message, "subscription").id == row.id:  # noqa: B009
             raise RuntimeError("a fault of ours")
         return ARRIVED
 
-    stage.sender.answer = broken
-    stage.fire()
-    stage.step()
-    assert [attempt.code for attempt in stage.log(row)] == ["our_fault"]
-    assert [attempt.code for attempt in stage.log(well)] == ["ok"]
+    harness.sender.answer = broken
+    harness.fire()
+    harness.step()
+    assert [attempt.code for attempt in harness.log(row)] == ["our_fault"]
+    assert [attempt.code for attempt in harness.log(well)] == ["ok"]
 
 
-def test_an_address_that_opens_no_more_switches_it_off(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), sealed_address=b"\x01not sealed by us at all")
-    stage.fire()
-    stage.step()
-    assert stage.phase(row).reason == "address_lost"
-    assert stage.sender.sent == []
+def test_an_address_that_opens_no_more_switches_it_off(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), sealed_address=b"\x01not sealed by us at all")
+    harness.fire()
+    harness.step()
+    assert harness.phase(row).reason == "address_lost"
+    assert harness.sender.sent == []
 
 
-def test_three_mails_refused_for_good_switch_it_off(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None)
-    stage.sender.answer = lambda _: SendResult(Verdict.BOUNCED, "mail_refused", 550)
+def test_three_mails_refused_for_good_switch_it_off(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None)
+    harness.sender.answer = lambda _: SendResult(Verdict.BOUNCED, "mail_refused", 550)
     for _ in range(3):
-        assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-        stage.fire()
-        stage.run_for(10 * M, M)
-    assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "bounced")
+        assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
+        harness.fire()
+        harness.run_for(10 * M, M)
+    assert (harness.phase(row).phase, harness.phase(row).reason) == (SubscriptionPhase.DISABLED, "bounced")
 
 
-def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(stage: Stage) -> None:
+def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(harness: Harness) -> None:
     """2026-01-02 15:04:05Z, an hourly digest: at 16:00Z, 55 min 55 s later."""
-    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
-    stage.fire(2, severity="info")
-    stage.fire(severity="critical")
-    stage.run_for(H, 5 * S)
+    harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+    harness.fire(2, severity="info")
+    harness.fire(severity="critical")
+    harness.run_for(H, 5 * S)
     sent = [
         ((when - BEGIN_NS) // S, [entry.alert.severity for entry in message.entries])
-        for when, message in stage.sender.sent
+        for when, message in harness.sender.sent
     ]
     assert sent == [(0, ["critical"]), (55 * 60 + 55, ["info", "info"])]
-    assert len({message.message_id for _, message in stage.sender.sent}) == 2
+    assert len({message.message_id for _, message in harness.sender.sent}) == 2
 
 
-def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(stage: Stage) -> None:
-    stage.subscribe(stage.person())
-    (alert,) = stage.fire()
-    lost = stage.outbox.claim("dead", stage.clock.ns, 60 * S, 10, 10)
-    assert stage.step() == 0
-    stage.fire()
-    stage.clock.ns += 61 * S
-    assert stage.step() == 1
-    ((_, message),) = stage.sender.sent
+def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(
+    harness: Harness,
+) -> None:
+    harness.subscribe(harness.person())
+    (alert,) = harness.fire()
+    lost = harness.outbox.claim("dead", harness.clock.ns, 60 * S, 10, 10)
+    assert harness.step() == 0
+    harness.fire()
+    harness.clock.ns += 61 * S
+    assert harness.step() == 1
+    ((_, message),) = harness.sender.sent
     assert message.message_id == lost[0].message_id
     assert [entry.alert.key for entry in message.entries] == [alert.key]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.delivery.delivery_harness import ARRIVED, Stage, Told, staged
+from tests.delivery.delivery_harness import ARRIVED, Harness, Told, open_harness
 from tests.timeouts import within
 
 from outcry.database.errors import StoreBusy
@@ -54,8 +54,8 @@ class Log:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as made:
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with open_harness(tmp_path) as made:
         yield made
 
 
@@ -66,10 +66,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_writer, "_RETRY_S", 0.0)
 
 
-def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
+def hindered(harness: Harness, before: Callable[..., None], **parts: Any) -> tuple[Dispatcher, Log]:
     usual = Parts(
-        cast("SqlOutbox", Hindered(stage.outbox, before)), dict.fromkeys(Target, stage.sender), stage.encryptor,
-        stage.clock, stage.reported_missed, "w2",
+        cast("SqlOutbox", Hindered(harness.outbox, before)), dict.fromkeys(Target, harness.sender), harness.encryptor,
+        harness.clock, harness.reported_missed, "w2",
     )  # fmt: skip
     made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()
     made.report = log
@@ -96,28 +96,30 @@ async def until(so: Callable[[], object], seconds: float = 60.0) -> float:
     return time.monotonic() - began
 
 
-def sent_to(stage: Stage, number: int) -> list[Message]:
-    return [message for _, message in stage.sender.sent if message.subscription.id == number]
+def sent_to(harness: Harness, number: int) -> list[Message]:
+    return [message for _, message in harness.sender.sent if message.subscription.id == number]
 
 
-def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_delivers_as_it_is_woken_and_ends_in_order(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
-    row = stage.subscribe(stage.person())
+    row = harness.subscribe(harness.person())
 
     async def live() -> None:
-        async with running(stage.dispatcher):
-            stage.fire()
+        async with running(harness.dispatcher):
+            harness.fire()
             await asyncio.sleep(0.1)
-            assert stage.sender.sent == []
-            stage.dispatcher.wake()
-            await until(lambda: stage.sender.sent)
+            assert harness.sender.sent == []
+            harness.dispatcher.wake()
+            await until(lambda: harness.sender.sent)
 
     asyncio.run(live())
-    assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
+    assert [attempt.outcome for attempt in harness.log(row)] == ["delivered"]
 
 
 def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that gives no more than 70 at once is asked for 512, 256, 128, and then for 64."""
     monkeypatch.setattr(dispatcher, "_RETRY_S", 0.0)
@@ -130,15 +132,15 @@ def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
             if given[3] > 70:
                 raise StoreBusy("it takes too long")
 
-    person = stage.person()
+    person = harness.person()
     for _ in range(100):
-        stage.subscribe(person)
-    stage.fire()
-    delivering, _ = hindered(stage, slow)
+        harness.subscribe(person)
+    harness.fire()
+    delivering, _ = hindered(harness, slow)
 
     async def live() -> None:
         async with running(delivering):
-            await until(lambda: len(stage.sender.sent) == 100)
+            await until(lambda: len(harness.sender.sent) == 100)
 
     asyncio.run(live())
     assert asked[:4] == [512, 256, 128, 64]
@@ -147,15 +149,15 @@ def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
 # -- recording
 
 
-def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_anew(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
+def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_anew(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
     breaks = ["once"]
 
     def before(name: str, *_: object) -> None:
         if name == "record" and breaks:
             raise StoreBusy("not now")
 
-    made, _ = hindered(stage, before)
+    made, _ = hindered(harness, before)
 
     def broken(event: str, **_: object) -> None:
         if event == "outbox_unwritable":
@@ -166,47 +168,47 @@ def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_ane
 
     async def live() -> None:
         running_ = asyncio.create_task(made.run())
-        stage.fire()
+        harness.fire()
         made.wake()
         with pytest.raises(RuntimeError, match="the log is full"):
             await within(running_, 60)
-        assert stage.log(row) == []
+        assert harness.log(row) == []
         async with running(made):
-            await until(lambda: stage.log(row))
+            await until(lambda: harness.log(row))
 
     asyncio.run(live())
-    assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
-    assert len(stage.sender.sent) == 1
+    assert [attempt.outcome for attempt in harness.log(row)] == ["delivered"]
+    assert len(harness.sender.sent) == 1
 
 
 @pytest.mark.parametrize("problem", [StoreBusy("constraint failed"), RuntimeError("a fault of ours")])
 def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
-    stage: Stage, problem: Exception
+    harness: Harness, problem: Exception
 ) -> None:
-    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob", "cem")]
+    rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob", "cem")]
     bad = rows[1]
 
     def before(name: str, *given: Any) -> None:
         if name == "record" and any(done.message.subscription.id == bad.id for done in given[0]):
             raise problem
 
-    made, log = hindered(stage, before)
-    stage.fire()
-    assert stage.step(made) == 3
-    assert [[attempt.outcome for attempt in stage.log(row)] for row in rows] == [
+    made, log = hindered(harness, before)
+    harness.fire()
+    assert harness.step(made) == 3
+    assert [[attempt.outcome for attempt in harness.log(row)] for row in rows] == [
         ["delivered"],
         [],
         ["delivered"],
     ]
     assert log.said.count("delivery_result_lost") == 1
-    stage.clock.ns += 61 * S
-    assert stage.step() == 1
-    first, second = sent_to(stage, bad.id)
+    harness.clock.ns += 61 * S
+    assert harness.step() == 1
+    first, second = sent_to(harness, bad.id)
     assert first.message_id == second.message_id
 
 
-def test_while_nothing_can_be_written_nothing_is_dropped(stage: Stage) -> None:
-    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob")]
+def test_while_nothing_can_be_written_nothing_is_dropped(harness: Harness) -> None:
+    rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob")]
     left = list(range(20))
 
     def before(name: str, *_: object) -> None:
@@ -214,17 +216,17 @@ def test_while_nothing_can_be_written_nothing_is_dropped(stage: Stage) -> None:
             left.pop()
             raise StoreBusy("database is locked")
 
-    made, log = hindered(stage, before)
-    stage.fire()
-    stage.step(made)
+    made, log = hindered(harness, before)
+    harness.fire()
+    harness.step(made)
     assert set(log.said) == {"outbox_unwritable"}
-    assert [len(stage.log(row)) for row in rows] == [1, 1]
+    assert [len(harness.log(row)) for row in rows] == [1, 1]
 
 
 def test_a_message_that_cannot_be_worked_on_stops_no_other(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [stage.subscribe(stage.person(f"{name}@example.com")) for name in ("ann", "bob")]
+    rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob")]
     became = dispatcher.became
 
     def breaking(message: Message, *given: Any) -> Any:
@@ -233,10 +235,10 @@ def test_a_message_that_cannot_be_worked_on_stops_no_other(
         return became(message, *given)
 
     monkeypatch.setattr(dispatcher, "became", breaking)
-    made, log = hindered(stage, lambda *_: None)
-    stage.fire()
-    stage.step(made)
-    assert [len(stage.log(row)) for row in rows] == [0, 1]
+    made, log = hindered(harness, lambda *_: None)
+    harness.fire()
+    harness.step(made)
+    assert [len(harness.log(row)) for row in rows] == [0, 1]
     assert log.said == ["message_failed"]
 
 
@@ -244,8 +246,8 @@ def test_a_message_that_cannot_be_worked_on_stops_no_other(
 
 
 @pytest.mark.parametrize("way", ["hangs", "breaks"])
-def test_an_owner_who_cannot_be_told_holds_up_nobody(stage: Stage, way: str) -> None:
-    row = stage.subscribe(stage.person())
+def test_an_owner_who_cannot_be_told_holds_up_nobody(harness: Harness, way: str) -> None:
+    row = harness.subscribe(harness.person())
     asked, free = threading.Event(), threading.Event()
 
     class Stuck(Told):
@@ -255,18 +257,18 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(stage: Stage, way: str) -> 
                 raise RuntimeError("no mail today")
             free.wait(10)
 
-    made, log = hindered(stage, lambda *_: None, notices=Stuck())
-    stage.sender.answer = lambda message: GONE if message.subscription.id == row.id else ARRIVED
+    made, log = hindered(harness, lambda *_: None, notices=Stuck())
+    harness.sender.answer = lambda message: GONE if message.subscription.id == row.id else ARRIVED
 
     async def live() -> None:
         async with running(made) as task:
-            stage.fire()
+            harness.fire()
             made.wake()
             await until(asked.is_set)
-            other = stage.subscribe(stage.person("bob@example.com"))
-            stage.fire()
+            other = harness.subscribe(harness.person("bob@example.com"))
+            harness.fire()
             made.wake()
-            assert await until(lambda: stage.log(other)) < 20
+            assert await until(lambda: harness.log(other)) < 20
             assert not task.done()
             free.set()
 
@@ -305,34 +307,34 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
 
 
 def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_meanwhile(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    row = stage.subscribe(stage.person())
-    sealed = stage.encryptor.encrypt("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
+    row = harness.subscribe(harness.person())
+    sealed = harness.encryptor.encrypt("https://new.mysite.dev/x", place_of(row.user_id, row.created_ns))
 
     def moved(_: Message) -> SendResult:
-        stage.subscriptions.change_subscription(
+        harness.subscriptions.change_subscription(
             row.user_id, row.id, lambda kept: replace(kept, sealed_address=sealed)
         )
         return GONE
 
-    stage.sender.answer = moved
-    stage.fire()
-    stage.step()
-    assert stage.reported_missed.notices == []
-    stage.sender.answer = lambda _: GONE
-    stage.clock.ns += 2 * S
-    stage.step()
-    assert stage.reported_missed.notices == [("Desk", "gone")]
+    harness.sender.answer = moved
+    harness.fire()
+    harness.step()
+    assert harness.reported_missed.notices == []
+    harness.sender.answer = lambda _: GONE
+    harness.clock.ns += 2 * S
+    harness.step()
+    assert harness.reported_missed.notices == [("Desk", "gone")]
 
 
 # -- places
 
 
-def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
+def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(harness: Harness) -> None:
     """Once they are known to be slow: the first time they answer at once, and say that it took three seconds."""
-    people = [stage.person(f"tarpit{number}@example.com") for number in range(26)]
-    slow = {stage.subscribe(person).id for person in people for _ in range(20)}
+    people = [harness.person(f"tarpit{number}@example.com") for number in range(26)]
+    slow = {harness.subscribe(person).id for person in people for _ in range(20)}
     assert len(slow) > dispatcher.MOST_UNDER_WAY
     ends = asyncio.Event()
 
@@ -351,21 +353,21 @@ def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
             return replace(ARRIVED, took_ms=3_000) if number in slow else ARRIVED
 
     sender = Mixed()
-    made, _ = hindered(stage, lambda *_: None, senders=dict.fromkeys(Target, sender))
-    stage.fire()
-    while stage.step(made):
+    made, _ = hindered(harness, lambda *_: None, senders=dict.fromkeys(Target, sender))
+    harness.fire()
+    while harness.step(made):
         pass
     assert sender.sent == slow
     sender.known = True
 
     async def live() -> None:
         async with running(made):
-            stage.clock.ns += 2 * S
-            stage.fire()
+            harness.clock.ns += 2 * S
+            harness.fire()
             made.wake()
             await until(lambda: sender.under_way)
-            healthy = stage.subscribe(stage.person("bob@example.com"))
-            stage.fire()
+            healthy = harness.subscribe(harness.person("bob@example.com"))
+            harness.fire()
             made.wake()
             assert await until(lambda: healthy.id in sender.sent) < 20
             assert sender.most == dispatcher.MOST_SLOW
@@ -375,10 +377,10 @@ def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
 
 
 def test_a_place_that_is_left_is_filled_though_all_others_hang(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "MOST_UNDER_WAY", 4)
-    rows = [stage.subscribe(stage.person()) for _ in range(8)]
+    rows = [harness.subscribe(harness.person()) for _ in range(8)]
     hanging = {row.id for row in rows[:3]}
     ends = asyncio.Event()
 
@@ -392,11 +394,11 @@ def test_a_place_that_is_left_is_filled_though_all_others_hang(
             return ARRIVED
 
     sender = Mixed()
-    made, _ = hindered(stage, lambda *_: None, senders=dict.fromkeys(Target, sender))
+    made, _ = hindered(harness, lambda *_: None, senders=dict.fromkeys(Target, sender))
 
     async def live() -> None:
         async with running(made):
-            stage.fire()
+            harness.fire()
             made.wake()
             await until(lambda: len(sender.sent) == len(rows))
             ends.set()
@@ -404,8 +406,8 @@ def test_a_place_that_is_left_is_filled_though_all_others_hang(
     asyncio.run(live())
 
 
-def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
+def test_forgetting_what_is_old_holds_up_nothing(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
     begun, free = threading.Event(), threading.Event()
 
     def before(name: str, *_: object) -> None:
@@ -414,15 +416,15 @@ def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
             free.wait(30)
             raise StoreBusy("not now")
 
-    made, log = hindered(stage, before)
+    made, log = hindered(harness, before)
 
     async def live() -> None:
         async with running(made):
             await until(begun.is_set)
-            stage.fire()
+            harness.fire()
             made.wake()
             try:
-                await until(lambda: stage.log(row), 5)
+                await until(lambda: harness.log(row), 5)
             finally:
                 free.set()
             await until(lambda: log.said)
@@ -434,67 +436,67 @@ def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
 # -- what is sent, and what is not
 
 
-def test_a_mail_that_goes_again_after_a_crash_says_the_same(stage: Stage) -> None:
+def test_a_mail_that_goes_again_after_a_crash_says_the_same(harness: Harness) -> None:
     """What is not due is out of the message before it is sent, so that a window that ends meanwhile adds nothing."""
-    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+    harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
 
     def before(name: str, *_: object) -> None:
         if name == "record":
             raise RuntimeError("as if the process were gone")
 
-    made, _ = hindered(stage, before)
-    stage.fire(severity="critical")
-    stage.fire(2, severity="info")
-    stage.step(made)
-    stage.clock.ns += NANOS_PER_HOUR
-    stage.step()
-    stage.clock.ns += 2 * S
-    stage.step()
-    first, again, rest = [message for _, message in stage.sender.sent]
+    made, _ = hindered(harness, before)
+    harness.fire(severity="critical")
+    harness.fire(2, severity="info")
+    harness.step(made)
+    harness.clock.ns += NANOS_PER_HOUR
+    harness.step()
+    harness.clock.ns += 2 * S
+    harness.step()
+    first, again, rest = [message for _, message in harness.sender.sent]
     assert (again.message_id, again.entries) == (first.message_id, first.entries)
     assert len(first.entries) == 1
     assert [entry.alert.severity for entry in rest.entries] == ["info", "info"]
 
 
-def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(stage: Stage) -> None:
-    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
+def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(harness: Harness) -> None:
+    harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
 
     def before(name: str, *_: object) -> None:
         if name == "return_entries":
             raise StoreBusy("not now")
 
-    made, log = hindered(stage, before)
-    stage.fire(severity="critical")
-    stage.fire(2, severity="info")
-    stage.step(made)
-    assert stage.sender.sent == []
+    made, log = hindered(harness, before)
+    harness.fire(severity="critical")
+    harness.fire(2, severity="info")
+    harness.step(made)
+    assert harness.sender.sent == []
     assert log.said == ["message_failed"]
-    stage.clock.ns += 61 * S
-    stage.step()
-    assert [len(message.entries) for _, message in stage.sender.sent] == [1]
+    harness.clock.ns += 61 * S
+    harness.step()
+    assert [len(message.entries) for _, message in harness.sender.sent] == [1]
 
 
-def test_what_is_past_its_use_is_not_sent(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
-    stage.fire(2)
-    stage.clock.ns += 10 * NANOS_PER_DAY
-    stage.step()
-    assert stage.sender.sent == []
-    assert [attempt.code for attempt in stage.log(row)] == ["expired"]
-    assert stage.dispatcher.counts[Target.SLACK, "expired"] == 1
-    stage.clock.ns += 2 * S
-    stage.fire()
-    stage.step()
-    ((_, note),) = stage.sender.sent
+def test_what_is_past_its_use_is_not_sent(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
+    harness.fire(2)
+    harness.clock.ns += 10 * NANOS_PER_DAY
+    harness.step()
+    assert harness.sender.sent == []
+    assert [attempt.code for attempt in harness.log(row)] == ["expired"]
+    assert harness.dispatcher.counts[Target.SLACK, "expired"] == 1
+    harness.clock.ns += 2 * S
+    harness.fire()
+    harness.step()
+    ((_, note),) = harness.sender.sent
     assert (note.missed, len(note.entries)) == (2, 1)
 
 
-def test_what_nothing_is_set_up_to_send_is_tried_again_and_the_operator_told_once(stage: Stage) -> None:
-    rows = [stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None) for _ in range(2)]
-    made, log = hindered(stage, lambda *_: None, senders={Target.HTTPS: stage.sender})
-    stage.fire()
-    stage.step(made)
-    assert [[(a.code, a.outcome) for a in stage.log(row)] for row in rows] == [
+def test_what_nothing_is_set_up_to_send_is_tried_again_and_the_operator_told_once(harness: Harness) -> None:
+    rows = [harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None) for _ in range(2)]
+    made, log = hindered(harness, lambda *_: None, senders={Target.HTTPS: harness.sender})
+    harness.fire()
+    harness.step(made)
+    assert [[(a.code, a.outcome) for a in harness.log(row)] for row in rows] == [
         [("mail_not_set_up", "pending")]
     ] * 2
     assert log.said == ["messages_without_sender"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.events import tell_into
-from tests.delivery.delivery_harness import BEGIN_NS, Stage, staged
+from tests.delivery.delivery_harness import BEGIN_NS, Harness, open_harness
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery.notices import OwnerNotices
@@ -33,8 +33,8 @@ class Post:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as made:
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with open_harness(tmp_path) as made:
         yield made
 
 
@@ -43,24 +43,24 @@ def said() -> list[str]:
     return []
 
 
-def notices(stage: Stage, said: list[str], post: Post | None) -> OwnerNotices:
-    return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", tell_into(said))
+def notices(harness: Harness, said: list[str], post: Post | None) -> OwnerNotices:
+    return OwnerNotices(SqlIdentityStore(harness.database), post, harness.clock, f"{URL}/", tell_into(said))
 
 
-def claimed(stage: Stage, language: str = "en") -> Message:
+def claimed(harness: Harness, language: str = "en") -> Message:
     """A message to somebody who reads this language."""
-    stage.subscribe(stage.person())
-    stage.fire()
-    (message,) = stage.outbox.claim("w", stage.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
+    harness.subscribe(harness.person())
+    harness.fire()
+    (message,) = harness.outbox.claim("w", harness.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
     return replace(message, reader=replace(message.reader, language=language))
 
 
-def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said: list[str]) -> None:
-    message = claimed(stage)
-    told = notices(stage, said, None)
+def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, said: list[str]) -> None:
+    message = claimed(harness)
+    told = notices(harness, said, None)
     told.warned(message, 24)
     told.switched_off(message, "failing")
-    rows = SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)
+    rows = SqlIdentityStore(harness.database).audit(message.subscription.user_id, None, 10)
     known = {"label": "Desk", "target": "https", "shown": SHOWN}
     assert [(row.event, row.details, row.at_ns) for row in reversed(rows)] == [
         ("subscription_failing", {**known, "hours": "24"}, BEGIN_NS),
@@ -77,10 +77,10 @@ def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said:
     ],
 )
 def test_it_is_mailed_in_the_language_of_the_account(
-    stage: Stage, said: list[str], language: str, warning: str, end: str, why: str
+    harness: Harness, said: list[str], language: str, warning: str, end: str, why: str
 ) -> None:
-    message, post = claimed(stage, language), Post()
-    told = notices(stage, said, post)
+    message, post = claimed(harness, language), Post()
+    told = notices(harness, said, post)
     told.warned(message, 24)
     told.switched_off(message, "failing")
     first, last = post.mails
@@ -95,31 +95,33 @@ def test_it_is_mailed_in_the_language_of_the_account(
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_every_reason_has_words_of_its_own(stage: Stage, said: list[str], language: str) -> None:
-    message, post = claimed(stage, language), Post()
+def test_every_reason_has_words_of_its_own(harness: Harness, said: list[str], language: str) -> None:
+    message, post = claimed(harness, language), Post()
     reasons = ("gone", "failing", "bounced", "address_lost", "something new")
     for reason in reasons:
-        notices(stage, said, post).switched_off(message, reason)
+        notices(harness, said, post).switched_off(message, reason)
     assert len({mail.text for mail in post.mails}) == len(reasons)
 
 
-def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(stage: Stage, said: list[str]) -> None:
-    message, post = claimed(stage), Post()
+def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(
+    harness: Harness, said: list[str]
+) -> None:
+    message, post = claimed(harness), Post()
     post.problem = MailFailed("the server is away")
-    notices(stage, said, post).switched_off(message, "gone")
-    assert len(SqlIdentityStore(stage.database).audit(message.subscription.user_id, None, 10)) == 1
+    notices(harness, said, post).switched_off(message, "gone")
+    assert len(SqlIdentityStore(harness.database).audit(message.subscription.user_id, None, 10)) == 1
     assert said == ["email_failed kind=webhook_off problem=the server is away"]
 
 
 def test_where_the_store_is_busy_a_mail_goes_all_the_same(
-    stage: Stage, said: list[str], monkeypatch: pytest.MonkeyPatch
+    harness: Harness, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message, post = claimed(stage), Post()
+    message, post = claimed(harness), Post()
 
     def busy(*_: object) -> None:
         raise StoreBusy("database is locked")
 
     monkeypatch.setattr(SqlIdentityStore, "note", busy)
-    notices(stage, said, post).warned(message, 72)
+    notices(harness, said, post).warned(message, 72)
     assert len(post.mails) == 1
     assert said == ["owner_notice_failed problem=database is locked"]

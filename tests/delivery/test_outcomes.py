@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.delivery.delivery_harness import ARRIVED, BEGIN_NS, FAILED, Stage, staged
+from tests.delivery.delivery_harness import ARRIVED, BEGIN_NS, FAILED, Harness, open_harness
 
 from outcry.delivery import queue_breaker
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
@@ -26,8 +26,8 @@ S, M, H, D = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR, NANOS_PER_DAY
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as made:
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with open_harness(tmp_path) as made:
         yield made
 
 
@@ -35,13 +35,13 @@ def slower(wait_ns: int) -> SendResult:
     return SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=wait_ns, took_ms=3)
 
 
-def sent_at(stage: Stage, since_ns: int = BEGIN_NS) -> list[int]:
+def sent_at(harness: Harness, since_ns: int = BEGIN_NS) -> list[int]:
     """When anything was sent, seconds after `since_ns`."""
-    return [(when - since_ns) // S for when, _ in stage.sender.sent if when >= since_ns]
+    return [(when - since_ns) // S for when, _ in harness.sender.sent if when >= since_ns]
 
 
-def change(stage: Stage, row: SubscriptionRow, **changes: object) -> None:
-    stage.subscriptions.change_subscription(
+def change(harness: Harness, row: SubscriptionRow, **changes: object) -> None:
+    harness.subscriptions.change_subscription(
         row.user_id,
         row.id,
         lambda kept: replace(kept, **changes),  # type: ignore[arg-type]
@@ -51,16 +51,16 @@ def change(stage: Stage, row: SubscriptionRow, **changes: object) -> None:
 # -- warned, and switched off
 
 
-def test_two_bad_hours_five_days_apart_switch_nobody_off(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
-    stage.sender.answer = lambda _: FAILED
-    stage.fire()
-    stage.run_for(4 * H, 30 * S)
-    stage.clock.ns += 5 * D
-    stage.fire()
-    stage.run_for(4 * H, 30 * S)
-    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-    assert stage.reported_missed.notices == [("Desk", 24)]
+def test_two_bad_hours_five_days_apart_switch_nobody_off(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
+    harness.sender.answer = lambda _: FAILED
+    harness.fire()
+    harness.run_for(4 * H, 30 * S)
+    harness.clock.ns += 5 * D
+    harness.fire()
+    harness.run_for(4 * H, 30 * S)
+    assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
+    assert harness.reported_missed.notices == [("Desk", 24)]
 
 
 def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
@@ -84,189 +84,193 @@ def test_nobody_is_switched_off_before_five_days_however_often_warned() -> None:
     assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 5 * D)) == "failing"
 
 
-def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: FAILED
-    stage.fire()
-    stage.run_for(60 * H, 10 * M)
-    queue = stage.outbox.queue(row.id)
+def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: FAILED
+    harness.fire()
+    harness.run_for(60 * H, 10 * M)
+    queue = harness.outbox.queue(row.id)
     assert (queue.warned, queue.failures > 0) == (1, True)
-    stage.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400, took_ms=3)
-    stage.fire()
-    stage.run_for(10 * M, M)
-    queue = stage.outbox.queue(row.id)
+    harness.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400, took_ms=3)
+    harness.fire()
+    harness.run_for(10 * M, M)
+    queue = harness.outbox.queue(row.id)
     assert (queue.failures, queue.failing_since_ns, queue.failed_ns) == (0, None, None)
     assert (queue.warned, queue.warned_ns, queue.arrived_ns) == (0, None, None)
 
 
-def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: slower(30 * M)
+def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: slower(30 * M)
     for _ in range(20):
-        stage.fire()
-        stage.run_for(12 * H, 30 * M)
-    assert (stage.phase(row).phase, stage.phase(row).reason) == (SubscriptionPhase.DISABLED, "failing")
-    assert stage.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
-    assert stage.outbox.queue(row.id).failures == 0
-    off_ns = stage.log(row)[-1].at_ns
+        harness.fire()
+        harness.run_for(12 * H, 30 * M)
+    assert (harness.phase(row).phase, harness.phase(row).reason) == (SubscriptionPhase.DISABLED, "failing")
+    assert harness.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
+    assert harness.outbox.queue(row.id).failures == 0
+    off_ns = harness.log(row)[-1].at_ns
     assert 5 * D <= off_ns - BEGIN_NS < 5 * D + 2 * H
 
 
 # -- asked for patience
 
 
-def test_being_asked_for_less_costs_no_try(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
+def test_being_asked_for_less_costs_no_try(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
     answers = iter([slower(30 * S)] * 9)
-    stage.sender.answer = lambda _: next(answers, FAILED)
-    stage.fire()
-    stage.run_for(10 * M, S)
-    log = stage.log(row)
+    harness.sender.answer = lambda _: next(answers, FAILED)
+    harness.fire()
+    harness.run_for(10 * M, S)
+    log = harness.log(row)
     assert [attempt.number for attempt in log] == list(range(1, len(log) + 1))
-    assert sent_at(stage)[:11] == [*range(0, 271, 30), 275]
+    assert sent_at(harness)[:11] == [*range(0, 271, 30), 275]
     assert log[-1].outcome == "pending"
-    stage.run_for(80 * H, 10 * M)
-    assert len(stage.log(row)) == 9 + 10
+    harness.run_for(80 * H, 10 * M)
+    assert len(harness.log(row)) == 9 + 10
 
 
 @pytest.mark.parametrize("verdict", [Verdict.LATER, Verdict.REFUSED])
-def test_who_says_when_it_is_back_is_sent_nothing_at_all_until_then(stage: Stage, verdict: Verdict) -> None:
-    stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: SendResult(verdict, "status", 503, wait_ns=H, took_ms=3)
+def test_who_says_when_it_is_back_is_sent_nothing_at_all_until_then(
+    harness: Harness, verdict: Verdict
+) -> None:
+    harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: SendResult(verdict, "status", 503, wait_ns=H, took_ms=3)
     for _ in range(4):
-        stage.fire()
-        stage.run_for(5 * S, S)
-    assert sent_at(stage) == [0]
-    stage.run_for(H + M, M)
-    assert len(stage.sender.sent) == 2
+        harness.fire()
+        harness.run_for(5 * S, S)
+    assert sent_at(harness) == [0]
+    harness.run_for(H + M, M)
+    assert len(harness.sender.sent) == 2
 
 
-def test_a_mail_asked_to_come_later_waits_for_no_second_window(stage: Stage) -> None:
-    stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="day", at_once=True)
+def test_a_mail_asked_to_come_later_waits_for_no_second_window(harness: Harness) -> None:
+    harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="day", at_once=True)
     answers = iter([slower(M)])
-    stage.sender.answer = lambda _: next(answers, ARRIVED)
-    stage.fire()
-    stage.run_for(2 * M, S)
-    assert sent_at(stage) == [0, 60]
+    harness.sender.answer = lambda _: next(answers, ARRIVED)
+    harness.fire()
+    harness.run_for(2 * M, S)
+    assert sent_at(harness) == [0, 60]
 
 
-def test_how_long_the_last_attempt_took_is_known(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
+def test_how_long_the_last_attempt_took_is_known(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
     for sent in (replace(FAILED, took_ms=14_900), replace(ARRIVED, took_ms=2_000), slower(S)):
-        stage.sender.answer = lambda _, sent=sent: sent
-        stage.fire()
-        stage.step()
-        assert stage.outbox.queue(row.id).took_ms == sent.took_ms
-        stage.clock.ns += 2 * S
+        harness.sender.answer = lambda _, sent=sent: sent
+        harness.fire()
+        harness.step()
+        assert harness.outbox.queue(row.id).took_ms == sent.took_ms
+        harness.clock.ns += 2 * S
 
 
 # -- again, elsewhere
 
 
-def test_what_is_sent_again_has_the_whole_schedule_before_it(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), phase=SubscriptionPhase.DISABLED)
-    stage.fire(3)
-    stage.clock.ns += 6 * D
-    change(stage, row, phase=SubscriptionPhase.ACTIVE, reason="")
-    assert stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns) == 3
-    stage.sender.answer = lambda _: FAILED
-    stage.run_for(80 * H, 10 * M)
-    assert len(stage.log(row)) == 10
+def test_what_is_sent_again_has_the_whole_schedule_before_it(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), phase=SubscriptionPhase.DISABLED)
+    harness.fire(3)
+    harness.clock.ns += 6 * D
+    change(harness, row, phase=SubscriptionPhase.ACTIVE, reason="")
+    assert harness.outbox.resend_failed(row.user_id, row.id, 0, harness.clock.ns) == 3
+    harness.sender.answer = lambda _: FAILED
+    harness.run_for(80 * H, 10 * M)
+    assert len(harness.log(row)) == 10
 
 
-def test_a_chat_is_sent_again_what_its_owner_asks_for_however_old(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None, phase=SubscriptionPhase.DISABLED)
-    stage.fire(5)
-    stage.clock.ns += 4 * H
-    change(stage, row, phase=SubscriptionPhase.ACTIVE, reason="")
-    stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns)
+def test_a_chat_is_sent_again_what_its_owner_asks_for_however_old(harness: Harness) -> None:
+    row = harness.subscribe(
+        harness.person(), Target.SLACK, sealed_secret=None, phase=SubscriptionPhase.DISABLED
+    )
+    harness.fire(5)
+    harness.clock.ns += 4 * H
+    change(harness, row, phase=SubscriptionPhase.ACTIVE, reason="")
+    harness.outbox.resend_failed(row.user_id, row.id, 0, harness.clock.ns)
     answers = iter([slower(S)])
-    stage.sender.answer = lambda _: next(answers, ARRIVED)
-    stage.run_for(3 * S, S)
-    assert [attempt.outcome for attempt in stage.log(row)] == ["pending", "delivered"]
+    harness.sender.answer = lambda _: next(answers, ARRIVED)
+    harness.run_for(3 * S, S)
+    assert [attempt.outcome for attempt in harness.log(row)] == ["pending", "delivered"]
 
 
-def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    new = stage.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
+def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    new = harness.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
 
     def gone(_parcel: object) -> SendResult:
-        change(stage, row, sealed_address=new, shown="new.dev/…")
-        stage.sender.answer = lambda _: ARRIVED
+        change(harness, row, sealed_address=new, shown="new.dev/…")
+        harness.sender.answer = lambda _: ARRIVED
         return SendResult(Verdict.GONE, "gone", 410)
 
-    stage.sender.answer = gone
-    stage.fire()
-    stage.run_for(10 * S, S)
-    assert stage.phase(row).phase is SubscriptionPhase.ACTIVE
-    assert stage.reported_missed.notices == []
-    assert [address for address, _ in stage.sender.addresses] == [
+    harness.sender.answer = gone
+    harness.fire()
+    harness.run_for(10 * S, S)
+    assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
+    assert harness.reported_missed.notices == []
+    assert [address for address, _ in harness.sender.addresses] == [
         "https://hooks.mysite.dev/0042",
         "https://new.dev/x",
     ]
-    assert stage.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 0)
+    assert harness.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 0)
 
 
-def test_a_new_address_does_not_wait_as_the_old_one_asked(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.sender.answer = lambda _: slower(24 * H)
-    stage.fire()
-    stage.run_for(5 * S, S)
-    stage.sender.answer = lambda _: ARRIVED
-    new = stage.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
-    change(stage, row, sealed_address=new)
-    assert stage.step() == 1
-    assert stage.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 0)
+def test_a_new_address_does_not_wait_as_the_old_one_asked(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.sender.answer = lambda _: slower(24 * H)
+    harness.fire()
+    harness.run_for(5 * S, S)
+    harness.sender.answer = lambda _: ARRIVED
+    new = harness.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
+    change(harness, row, sealed_address=new)
+    assert harness.step() == 1
+    assert harness.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 0)
 
 
-def test_a_digest_follows_the_wish_that_its_reader_has_now(stage: Stage) -> None:
+def test_a_digest_follows_the_wish_that_its_reader_has_now(harness: Harness) -> None:
     """2026-01-02 15:04:05Z: the next quarter of an hour is 10 min 55 s later."""
-    row = stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="day")
-    stage.fire(2, severity="info")
-    stage.step()
-    change(stage, row, window="quarter")
-    stage.run_for(H, 5 * S)
-    assert sent_at(stage) == [655]
+    row = harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="day")
+    harness.fire(2, severity="info")
+    harness.step()
+    change(harness, row, window="quarter")
+    harness.run_for(H, 5 * S)
+    assert sent_at(harness) == [655]
 
 
 # -- past its use
 
 
-def test_a_chat_paused_for_days_is_told_in_one_line_and_nothing_else(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.SLACK, sealed_secret=None)
-    stage.fire(3)
-    change(stage, row, phase=SubscriptionPhase.PAUSED)
-    stage.clock.ns += 10 * D
-    change(stage, row, phase=SubscriptionPhase.ACTIVE)
-    stage.run_for(10 * S, S)
-    assert stage.sender.sent == []
-    assert [(one.outcome, one.code, one.status) for one in stage.log(row)] == [("dead", "expired", None)]
-    stage.fire()
-    stage.run_for(10 * S, S)
-    (note,) = [message for _, message in stage.sender.sent]
+def test_a_chat_paused_for_days_is_told_in_one_line_and_nothing_else(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
+    harness.fire(3)
+    change(harness, row, phase=SubscriptionPhase.PAUSED)
+    harness.clock.ns += 10 * D
+    change(harness, row, phase=SubscriptionPhase.ACTIVE)
+    harness.run_for(10 * S, S)
+    assert harness.sender.sent == []
+    assert [(one.outcome, one.code, one.status) for one in harness.log(row)] == [("dead", "expired", None)]
+    harness.fire()
+    harness.run_for(10 * S, S)
+    (note,) = [message for _, message in harness.sender.sent]
     assert (note.missed, len(note.entries)) == (3, 1)
 
 
-def test_an_endpoint_paused_for_days_gets_what_it_wants_only_when_asked_for(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-    stage.fire()
-    change(stage, row, phase=SubscriptionPhase.PAUSED)
-    stage.clock.ns += 10 * D
-    change(stage, row, phase=SubscriptionPhase.ACTIVE)
-    stage.step()
-    assert (stage.sender.sent, stage.outbox.queue(row.id)) == ([], Queue())
-    assert stage.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 1)
-    stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns)
-    stage.clock.ns += S
-    assert stage.step() == 1
-    assert len(stage.sender.sent) == 1
+def test_an_endpoint_paused_for_days_gets_what_it_wants_only_when_asked_for(harness: Harness) -> None:
+    row = harness.subscribe(harness.person())
+    harness.fire()
+    change(harness, row, phase=SubscriptionPhase.PAUSED)
+    harness.clock.ns += 10 * D
+    change(harness, row, phase=SubscriptionPhase.ACTIVE)
+    harness.step()
+    assert (harness.sender.sent, harness.outbox.queue(row.id)) == ([], Queue())
+    assert harness.outbox.backlog(row.user_id, row.id) == Backlog(0, 0, 1)
+    harness.outbox.resend_failed(row.user_id, row.id, 0, harness.clock.ns)
+    harness.clock.ns += S
+    assert harness.step() == 1
+    assert len(harness.sender.sent) == 1
 
 
-def test_a_digest_of_yesterday_is_not_past_its_use_before_its_window_ends(stage: Stage) -> None:
-    row = stage.subscribe(stage.person(), Target.EMAIL, sealed_secret=None, window="day")
-    stage.fire(severity="info")
-    stage.run_for(25 * H, 10 * M)
-    assert [attempt.code for attempt in stage.log(row)] == ["ok"]
+def test_a_digest_of_yesterday_is_not_past_its_use_before_its_window_ends(harness: Harness) -> None:
+    row = harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="day")
+    harness.fire(severity="info")
+    harness.run_for(25 * H, 10 * M)
+    assert [attempt.code for attempt in harness.log(row)] == ["ok"]
 
 
 # -- the one table

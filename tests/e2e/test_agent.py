@@ -41,7 +41,7 @@ def until(done: Callable[[], object], longest_s: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-class Stage:
+class Harness:
     """A folder with the agent's file, and a service to push to."""
 
     def __init__(self, folder: Path, service: Service, role: str = "ingest") -> None:
@@ -75,30 +75,30 @@ class Stage:
 def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> None:
     """What is in the file, what is added to it, and after another start what was added meanwhile."""
     with serving(tmp_path / "data") as service:
-        stage = Stage(tmp_path / "agent", service)
-        with stage.run() as agent:
-            until(lambda: stage.prices() == [6000.0, 6000.25, 6000.5])
-            until(lambda: stage.told()[-1:] == ["subscribed"])
-            add(stage.file, ticks(6000.75, ago_s=300))
-            until(lambda: stage.prices()[-1] == 6000.75)
-            second = outcry("agent", "--config", str(stage.config), OUTCRY_KEY=stage.key)
+        harness = Harness(tmp_path / "agent", service)
+        with harness.run() as agent:
+            until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5])
+            until(lambda: harness.told()[-1:] == ["subscribed"])
+            add(harness.file, ticks(6000.75, ago_s=300))
+            until(lambda: harness.prices()[-1] == 6000.75)
+            second = outcry("agent", "--config", str(harness.config), OUTCRY_KEY=harness.key)
             assert (second.returncode, second.stderr.count("\n")) == (1, 1)
             assert "Another agent already uses" in second.stderr
             agent.send_signal(signal.SIGTERM)
             _, said = agent.communicate(timeout=60)
         assert agent.returncode == 0
-        assert stage.told()[-1] == "agent_stopped"
+        assert harness.told()[-1] == "agent_stopped"
         lines = [json.loads(line) for line in said.splitlines()]
         assert [line["phase"] for line in lines if "contract" in line] == ["catching_up", "live", "stopped"]
-        assert stage.key not in said
-        known = len(stage.prices())
-        add(stage.file, ticks(6001.0, 6001.25, ago_s=200))
-        with stage.run() as agent:
-            until(lambda: stage.prices()[-2:] == [6001.0, 6001.25])
+        assert harness.key not in said
+        known = len(harness.prices())
+        add(harness.file, ticks(6001.0, 6001.25, ago_s=200))
+        with harness.run() as agent:
+            until(lambda: harness.prices()[-2:] == [6001.0, 6001.25])
             agent.send_signal(signal.SIGINT)
             agent.communicate(timeout=60)
         assert agent.returncode == 0
-        again = stage.prices()[
+        again = harness.prices()[
             known:
         ]  # a new run repeats what it has, and the service tells what is new by its own log
         assert again == [6000.0, 6000.25, 6000.5, 6000.75, 6001.0, 6001.25]
@@ -106,9 +106,9 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
 
 def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as service:
-        stage = Stage(tmp_path / "agent", service)
+        harness = Harness(tmp_path / "agent", service)
         address = service.url
-    with stage.run() as agent:
+    with harness.run() as agent:
         assert agent.stderr is not None
         said: list[str] = []
         for line in agent.stderr:
@@ -116,10 +116,10 @@ def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
             said.append(event.get("phase", event["event"]))
             if {"live", "push_rejected"} <= set(said):
                 break
-        add(stage.file, ticks(6000.75, ago_s=300))
+        add(harness.file, ticks(6000.75, ago_s=300))
         with serving(tmp_path / "data", port=int(address.rpartition(":")[2])) as later:
-            stage.service = later
-            until(lambda: stage.prices() == [6000.0, 6000.25, 6000.5, 6000.75])
+            harness.service = later
+            until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5, 6000.75])
             agent.send_signal(signal.SIGTERM)
             agent.communicate(timeout=60)
     assert agent.returncode == 0
@@ -127,23 +127,23 @@ def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 def test_check_says_what_is_missing(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as service:
-        stage = Stage(tmp_path / "agent", service)
-        done = stage.check()
+        harness = Harness(tmp_path / "agent", service)
+        done = harness.check()
         assert done.returncode == 0, done.stdout + done.stderr
         assert "failed" not in done.stdout
         reading = service.installation.keys.create("ann@example.com", "free", 0)
-        done = stage.check(OUTCRY_KEY=reading)
+        done = harness.check(OUTCRY_KEY=reading)
         assert done.returncode == 1
         assert "Create a key for pushing" in done.stdout
-        stage.file.unlink()
-        done = stage.check()
+        harness.file.unlink()
+        done = harness.check()
         assert done.returncode == 1
         assert "The file does not exist" in done.stdout
-        assert stage.events == []  # nothing was sent
-    done = stage.check()
+        assert harness.events == []  # nothing was sent
+    done = harness.check()
     assert done.returncode == 1
     assert "does not answer" in done.stdout
-    assert stage.key not in done.stdout + done.stderr
+    assert harness.key not in done.stdout + done.stderr
 
 
 def test_it_begins_with_an_example(tmp_path: Path) -> None:

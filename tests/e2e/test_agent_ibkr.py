@@ -66,7 +66,7 @@ def served(folder: Path, clock: PeerClock) -> Iterator[tuple[Installation, str]]
             thread.join(20)
 
 
-class Desk:
+class Harness:
     """TWS and an agent beside it."""
 
     def __init__(self, folder: Path, url: str, key: str, peer: IbkrPeer, clock: PeerClock) -> None:
@@ -142,27 +142,27 @@ def test_what_is_stored_in_the_end_is_the_tape(tmp_path: Path) -> None:
     async def harness(peer: IbkrPeer, clock: PeerClock) -> None:
         with served(tmp_path / "data", clock) as (installation, url):
             key = installation.keys.create("ann@example.com", "free", 0, role="ingest")
-            desk = Desk(tmp_path / "spool", url, key, peer, clock)
+            harness = Harness(tmp_path / "spool", url, key, peer, clock)
 
             async def morning(agent: Agent) -> None:
-                await desk.live(agent)
-                await desk.advance(BEGIN_NS + 5 * MINUTE, 5 * SECOND)
+                await harness.live(agent)
+                await harness.advance(BEGIN_NS + 5 * MINUTE, 5 * SECOND)
                 await peer.drop()
-                await desk.advance(BEGIN_NS + 8 * MINUTE, 5 * SECOND)
-                await desk.live(agent)
+                await harness.advance(BEGIN_NS + 8 * MINUTE, 5 * SECOND)
+                await harness.live(agent)
 
             async def afternoon(agent: Agent) -> None:
-                await desk.live(agent)
-                await desk.advance(BEGIN_NS + 20 * MINUTE, 5 * SECOND)
-                await desk.advance(CLOSE_NS + 60 * MINUTE, 5 * MINUTE)
+                await harness.live(agent)
+                await harness.advance(BEGIN_NS + 20 * MINUTE, 5 * SECOND)
+                await harness.advance(CLOSE_NS + 60 * MINUTE, 5 * MINUTE)
                 async with asyncio.timeout(90):
                     while counted(stored(installation)) != counted(in_window(rows, OPEN_NS, CLOSE_NS)):
-                        await desk.advance(peer.now_ns + SECOND, SECOND)
+                        await harness.advance(peer.now_ns + SECOND, SECOND)
                         await asyncio.sleep(0.2)
 
-            await desk.run(morning)
+            await harness.run(morning)
             await peer.advance(BEGIN_NS + 12 * MINUTE)  # nobody reads meanwhile
-            await desk.run(afternoon)
+            await harness.run(afternoon)
             sessions = [row for row in installation.store.sessions([1], "ES") if row.trade_date == DAY]
             assert [row.complete for row in sessions if row.kind is SessionKind.RTH] == [True]
 

@@ -43,7 +43,7 @@ PATIENCE_S = 60.0
 EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
-class Stage:
+class Harness:
     """A data folder with a user and a webhook of theirs, the endpoint it leads to, and the service, once it is up."""
 
     def __init__(self, folder: Path, endpoint: Receiver) -> None:
@@ -143,9 +143,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def harness(tmp_path: Path) -> Iterator[Harness]:
     with receiver(tmp_path / "endpoint", SystemClock(), SLOW_S) as endpoint:
-        made = Stage(tmp_path / "data", endpoint)
+        made = Harness(tmp_path / "data", endpoint)
         made.start()
         try:
             yield made
@@ -157,94 +157,98 @@ def alerts_of(receipts: list[Receipt]) -> list[str]:
     return [alert["key"] for receipt in receipts for alert in json.loads(receipt.body)["alerts"]]
 
 
-def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(shared: Path, stage: Stage) -> None:
+def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(
+    shared: Path, harness: Harness
+) -> None:
     """A day of real bars of ES is played as the user's own feed. Then all that the service wrote or showed is searched
     for the secret (as text and as octets), and for the part of the address that opens the endpoint."""
     day = shared / "data/lean/cme/minute/es"
     call = [OUTCRY, "replay", str(day), "--contract", "ESZ3", "--owner", EMAIL, "--speed", "0"]
     played = subprocess.run(
-        call, env=stage.environment(), capture_output=True, text=True, timeout=120, check=False
+        call, env=harness.environment(), capture_output=True, text=True, timeout=120, check=False
     )
     assert played.returncode == 0, played.stdout + played.stderr
-    with open_installation(stage.settings) as installation:
-        fired = [row.key for row in installation.alerts.alerts([stage.user])]
+    with open_installation(harness.settings) as installation:
+        fired = [row.key for row in installation.alerts.alerts([harness.user])]
     assert len(fired) > 10
-    until(lambda: len(alerts_of(stage.receipts())) >= len(fired), "every alert arrives")
-    assert alerts_of(stage.receipts()) == fired
-    for receipt in stage.receipts():
-        verified = Webhook(stage.secret).verify(receipt.body, dict(receipt.headers))
+    until(lambda: len(alerts_of(harness.receipts())) >= len(fired), "every alert arrives")
+    assert alerts_of(harness.receipts()) == fired
+    for receipt in harness.receipts():
+        verified = Webhook(harness.secret).verify(receipt.body, dict(receipt.headers))
         assert verified["version"] == 2
-    shown = "".join(map(stage.page, ("/account", "/account/webhooks", f"/account/webhooks/{stage.number}")))
-    assert stage.secret[-4:] in shown
-    stage.end(signal.SIGTERM)
-    left = {path: path.read_bytes() for path in stage.folder.rglob("*") if path.is_file()}
-    left |= {Path("log"): stage.said.read_bytes(), Path("pages"): shown.encode()}
+    shown = "".join(
+        map(harness.page, ("/account", "/account/webhooks", f"/account/webhooks/{harness.number}"))
+    )
+    assert harness.secret[-4:] in shown
+    harness.end(signal.SIGTERM)
+    left = {path: path.read_bytes() for path in harness.folder.rglob("*") if path.is_file()}
+    left |= {Path("log"): harness.said.read_bytes(), Path("pages"): shown.encode()}
     assert any(fired[0].encode() in octets for octets in left.values())
-    base64_text = stage.secret.removeprefix("whsec_")
+    base64_text = harness.secret.removeprefix("whsec_")
     planted = (TOKEN.encode(), base64_text.encode(), base64.b64decode(base64_text))
     for path, octets in left.items():
         for secret in planted:
             assert secret not in octets, f"{path} has a secret in it"
 
 
-def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(stage: Stage) -> None:
-    stage.sink.manner = Manner.ERROR
-    stage.fire(1)
-    until(lambda: len(stage.receipts()) == 1, "the first attempt")
-    stage.sink.manner = Manner.WELL
-    until(lambda: stage.outcomes() == ["pending", "delivered"], "the second attempt")
-    first, second = stage.receipts()
+def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(harness: Harness) -> None:
+    harness.sink.manner = Manner.ERROR
+    harness.fire(1)
+    until(lambda: len(harness.receipts()) == 1, "the first attempt")
+    harness.sink.manner = Manner.WELL
+    until(lambda: harness.outcomes() == ["pending", "delivered"], "the second attempt")
+    first, second = harness.receipts()
     assert (first.message_id, first.body) == (second.message_id, second.body)
-    assert Webhook(stage.secret).verify(second.body, dict(second.headers))
+    assert Webhook(harness.secret).verify(second.body, dict(second.headers))
     assert second.at_ns - first.at_ns > 3_500_000_000
-    stage.sink.manner = Manner.GONE
-    stage.fire(2)
-    until(lambda: stage.phase() is SubscriptionPhase.DISABLED, "it is switched off")
-    assert "no longer exists (HTTP 410)" in stage.page(f"/account/webhooks/{stage.number}")
-    stage.fire(3)  # is held
-    with open_installation(stage.settings) as installation:
-        backlog = people_of(installation).subscriptions.backlog(stage.user, stage.number)
+    harness.sink.manner = Manner.GONE
+    harness.fire(2)
+    until(lambda: harness.phase() is SubscriptionPhase.DISABLED, "it is switched off")
+    assert "no longer exists (HTTP 410)" in harness.page(f"/account/webhooks/{harness.number}")
+    harness.fire(3)  # is held
+    with open_installation(harness.settings) as installation:
+        backlog = people_of(installation).subscriptions.backlog(harness.user, harness.number)
     assert (backlog.waiting, backlog.held) == (0, 2)
-    assert len(stage.receipts()) == 3
+    assert len(harness.receipts()) == 3
 
 
-def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(stage: Stage) -> None:
-    stage.sink.manner = Manner.SLOW
-    fired = stage.fire(1)
-    until(lambda: len(stage.receipts()) == 1, "it is on its way")
-    stage.end()
-    assert stage.outcomes() == []
-    stage.sink.manner = Manner.WELL
-    with written(stage) as database:  # as a minute later: the dead worker's lease is over
+def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(harness: Harness) -> None:
+    harness.sink.manner = Manner.SLOW
+    fired = harness.fire(1)
+    until(lambda: len(harness.receipts()) == 1, "it is on its way")
+    harness.end()
+    assert harness.outcomes() == []
+    harness.sink.manner = Manner.WELL
+    with written(harness) as database:  # as a minute later: the dead worker's lease is over
         changed = database.execute(
             "UPDATE lanes SET leased_until_ns = 1, due_ns = 1 WHERE leased_until_ns > 1"
         )
         assert changed.rowcount == 1
-    stage.start()
-    until(lambda: stage.outcomes() == ["delivered"], "it arrives")
-    first, second = stage.receipts()
+    harness.start()
+    until(lambda: harness.outcomes() == ["delivered"], "it arrives")
+    first, second = harness.receipts()
     assert (first.message_id, first.body) == (second.message_id, second.body)
     assert alerts_of([second]) == [fired.key]
 
 
-def test_what_was_answered_while_nothing_can_be_written_is_sent_once(stage: Stage) -> None:
+def test_what_was_answered_while_nothing_can_be_written_is_sent_once(harness: Harness) -> None:
     """Another program holds the database for longer than anybody waits for it, just as the answer comes."""
-    stage.sink.manner = Manner.SLOW
-    stage.fire(1)
-    until(lambda: len(stage.receipts()) == 1, "it is on its way")
-    with written(stage):
-        until(lambda: b"outbox_unwritable" in stage.said.read_bytes(), "the log says so")
-        stage.sink.manner = Manner.WELL
-    until(lambda: stage.outcomes() == ["delivered"], "it is recorded")
-    stage.fire(2)
-    until(lambda: stage.outcomes() == ["delivered"] * 2, "the next arrives")
-    assert alerts_of(stage.receipts()) == ["ES:ib-break-up:1", "ES:ib-break-up:2"]
+    harness.sink.manner = Manner.SLOW
+    harness.fire(1)
+    until(lambda: len(harness.receipts()) == 1, "it is on its way")
+    with written(harness):
+        until(lambda: b"outbox_unwritable" in harness.said.read_bytes(), "the log says so")
+        harness.sink.manner = Manner.WELL
+    until(lambda: harness.outcomes() == ["delivered"], "it is recorded")
+    harness.fire(2)
+    until(lambda: harness.outcomes() == ["delivered"] * 2, "the next arrives")
+    assert alerts_of(harness.receipts()) == ["ES:ib-break-up:1", "ES:ib-break-up:2"]
 
 
 @contextmanager
-def written(stage: Stage) -> Iterator[sqlite3.Connection]:
+def written(harness: Harness) -> Iterator[sqlite3.Connection]:
     """The turn to write, until the block ends."""
-    with closing(sqlite3.connect(stage.folder / DATABASE_FILE, isolation_level=None)) as database:
+    with closing(sqlite3.connect(harness.folder / DATABASE_FILE, isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         yield database
         database.execute("COMMIT")

@@ -84,27 +84,27 @@ class Played:
 
 def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tuple[Played, int]:
     """Play to the end; kill the service up to so often, and return how often that was."""
-    stage, killed = Played(folder, files), 0
+    harness, killed = Played(folder, files), 0
     try:
-        stage.ready()
-        with stage.replay(SPEED if kills else 0) as replay:
+        harness.ready()
+        with harness.replay(SPEED if kills else 0) as replay:
             while kills and replay.poll() is None and not any((folder / LOG_FOLDER).glob("*/*/*/*.log")):
                 time.sleep(0.02)  # until it has been heard once, for at first it has little patience
             while killed < kills and replay.poll() is None:
                 time.sleep(chance.uniform(0.1, 2.0))  # some while it starts
                 if replay.poll() is None:
-                    stage.kill()
+                    harness.kill()
                     killed += 1
             said, _ = replay.communicate(timeout=120)
-            assert replay.returncode == 0, said + (stage.folder / "said").read_text()[-3000:]
+            assert replay.returncode == 0, said + (harness.folder / "said").read_text()[-3000:]
             assert said.startswith(
                 "Played 4,205 rows of ESZ2013, 2013-10-06T22:00:00Z to 2013-10-09T23:59:00Z"
             )
-        stage.stop()
+        harness.stop()
     finally:
-        stage.service.kill()
-        stage.service.wait()
-    return stage, killed
+        harness.service.kill()
+        harness.service.wait()
+    return harness, killed
 
 
 @pytest.mark.parametrize("wanted", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.soak)])
@@ -119,7 +119,7 @@ def test_a_service_killed_while_a_replay_goes_on_comes_to_the_same(
     kills = rounds = 0
     while kills < wanted:
         rounds += 1
-        stage, killed = played(tmp_path / f"round-{rounds}", files, wanted - kills, chance)
+        harness, killed = played(tmp_path / f"round-{rounds}", files, wanted - kills, chance)
         kills += killed
-        assert stage.outcome() == expected
+        assert harness.outcome() == expected
     sys.stdout.write(f"{kills} kills of the service in {rounds} rounds\n")

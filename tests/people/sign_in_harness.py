@@ -23,7 +23,7 @@ HERE = Origin("192.0.2.1", "Firefox on Linux")
 
 
 @dataclass
-class IdentityStage:
+class IdentityHarness:
     """Identity with its surroundings. What it does later is done at once, unless `held` is a list. Passwords are hashed
     cheaply, unless they are to cost what they do."""
 

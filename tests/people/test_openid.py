@@ -12,7 +12,7 @@ import pytest
 from joserfc.jwk import RSAKey
 from tests.people.memory_store import HandClock
 from tests.people.openid_provider import CLIENT, SECRET, Provider, new_key, provider
-from tests.people.sign_in_harness import HERE, MEMBER, OWNER, PASSWORD, SITE, IdentityStage, refusal
+from tests.people.sign_in_harness import HERE, MEMBER, OWNER, PASSWORD, SITE, IdentityHarness, refusal
 
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.openid import OpenIdOutcome
@@ -36,14 +36,14 @@ def there(clock: HandClock) -> Iterator[Provider]:
 
 
 @pytest.fixture
-def stage(clock: HandClock, there: Provider) -> IdentityStage:
-    return IdentityStage(clock=clock, openid=WebOpenIdProvider("Example", there.url, CLIENT, SECRET, clock))
+def harness(clock: HandClock, there: Provider) -> IdentityHarness:
+    return IdentityHarness(clock=clock, openid=WebOpenIdProvider("Example", there.url, CLIENT, SECRET, clock))
 
 
-def come(stage: IdentityStage, there: Provider, **begin: Any) -> OpenIdOutcome:
+def come(harness: IdentityHarness, there: Provider, **begin: Any) -> OpenIdOutcome:
     """Go to the provider and come back."""
-    address, ticket = stage.identity.begin_openid("/alerts?x=1", **begin)
-    return stage.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
+    address, ticket = harness.identity.begin_openid("/alerts?x=1", **begin)
+    return harness.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
 
 
 def signed(came: OpenIdOutcome) -> SignedIn:
@@ -54,19 +54,19 @@ def signed(came: OpenIdOutcome) -> SignedIn:
 # -- who may come in
 
 
-def test_somebody_with_an_account_comes_in(stage: IdentityStage, there: Provider) -> None:
-    user = stage.member().user
-    came = come(stage, there)
+def test_somebody_with_an_account_comes_in(harness: IdentityHarness, there: Provider) -> None:
+    user = harness.member().user
+    came = come(harness, there)
     assert signed(came).user.id == user.id
-    assert stage.in_force(signed(came).token)
+    assert harness.in_force(signed(came).token)
     assert (came.next, came.token) == ("/alerts?x=1", "")
-    assert stage.store.lines[-1].details == {"way": "openid"}
-    assert stage.identity.openid_name() == "Example"
+    assert harness.store.lines[-1].details == {"way": "openid"}
+    assert harness.identity.openid_name() == "Example"
 
 
-def test_what_is_asked_names_us_and_nothing_secret(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    address, ticket = stage.identity.begin_openid("/")
+def test_what_is_asked_names_us_and_nothing_secret(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
+    address, ticket = harness.identity.begin_openid("/")
     query = there.codes[there.authorize(address)["code"]]
     assert query["redirect_uri"] == f"{SITE}/sign-in/openid/callback"
     assert query["scope"] == "openid email"
@@ -76,160 +76,166 @@ def test_what_is_asked_names_us_and_nothing_secret(stage: IdentityStage, there: 
         assert secret not in address
 
 
-def test_the_code_is_redeemed_with_our_secret_and_the_verifier(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    come(stage, there)
+def test_the_code_is_redeemed_with_our_secret_and_the_verifier(
+    harness: IdentityHarness, there: Provider
+) -> None:
+    harness.member()
+    come(harness, there)
     pair = base64.b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode()).decode()
     assert there.authorization == [f"Basic {pair}"]
     assert "client_secret" not in there.forms[0]
     assert len(there.forms[0]["code_verifier"]) >= 43
     there.about = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    stage.clock.at_ns += KEPT_NS
-    there.now_s = stage.clock.at_ns // 10**9
-    come(stage, there)
+    harness.clock.at_ns += KEPT_NS
+    there.now_s = harness.clock.at_ns // 10**9
+    come(harness, there)
     assert (there.forms[1]["client_id"], there.forms[1]["client_secret"]) == (CLIENT, SECRET)
     assert there.authorization[1] == ""
 
 
-def test_a_stranger_is_not_made_an_account(stage: IdentityStage, there: Provider) -> None:
-    stage.owner()
+def test_a_stranger_is_not_made_an_account(harness: IdentityHarness, there: Provider) -> None:
+    harness.owner()
     with refusal(Reason.NOT_INVITED):
-        come(stage, there)
-    assert [user.email for user in stage.store.users()] == [OWNER]
+        come(harness, there)
+    assert [user.email for user in harness.store.users()] == [OWNER]
 
 
-def test_an_invitation_of_the_address_makes_the_account(stage: IdentityStage, there: Provider) -> None:
-    stage.identity.invite(stage.owner().user, MEMBER, "operator", "pro", HERE)
-    user = signed(come(stage, there)).user
+def test_an_invitation_of_the_address_makes_the_account(harness: IdentityHarness, there: Provider) -> None:
+    harness.identity.invite(harness.owner().user, MEMBER, "operator", "pro", HERE)
+    user = signed(come(harness, there)).user
     assert (user.email, user.role, user.tier, user.password_hash) == (MEMBER, "operator", "pro", None)
-    assert stage.identity.invitations() == []
-    assert stage.events(user) == ["invitation_accepted", "sign_in"]
+    assert harness.identity.invitations() == []
+    assert harness.events(user) == ["invitation_accepted", "sign_in"]
 
 
 def test_an_account_that_was_only_made_with_a_key_is_not_claimed_uninvited(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    owner = stage.owner().user
-    made = stage.store.add_user(MEMBER, "member", "free", b"k" * 32, stage.clock.now_ns())
+    owner = harness.owner().user
+    made = harness.store.add_user(MEMBER, "member", "free", b"k" * 32, harness.clock.now_ns())
     assert made is not None
     with refusal(Reason.NOT_INVITED):
-        come(stage, there)
-    anybodys = stage.identity.invite(owner, "", "member", "free", HERE).partition("=")[2]
+        come(harness, there)
+    anybodys = harness.identity.invite(owner, "", "member", "free", HERE).partition("=")[2]
     with refusal(Reason.EMAIL_TAKEN):
-        come(stage, there, invitation=anybodys)
-    stage.identity.invite(owner, MEMBER, "member", "pro", HERE)
-    assert signed(come(stage, there)).user.id == made.id
+        come(harness, there, invitation=anybodys)
+    harness.identity.invite(owner, MEMBER, "member", "pro", HERE)
+    assert signed(come(harness, there)).user.id == made.id
 
 
 def test_who_came_in_by_the_provider_comes_again_and_can_choose_a_password(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
     """It is a way in like others: no invitation is needed again, and links are mailed."""
-    stage.identity.invite(stage.owner().user, MEMBER, "member", "free", HERE)
-    user = signed(come(stage, there)).user
-    assert signed(come(stage, there)).user.id == user.id
+    harness.identity.invite(harness.owner().user, MEMBER, "member", "free", HERE)
+    user = signed(come(harness, there)).user
+    assert signed(come(harness, there)).user.id == user.id
     with refusal(Reason.EMAIL_TAKEN):
-        stage.identity.invite(None, MEMBER, "member", "free", HERE)
-    stage.identity.send_reset(MEMBER, HERE)
-    assert stage.post is not None
-    assert isinstance(stage.identity.reset(stage.post.link(MEMBER), PASSWORD, HERE), SignedIn)
+        harness.identity.invite(None, MEMBER, "member", "free", HERE)
+    harness.identity.send_reset(MEMBER, HERE)
+    assert harness.post is not None
+    assert isinstance(harness.identity.reset(harness.post.link(MEMBER), PASSWORD, HERE), SignedIn)
 
 
-def test_one_known_there_is_recognised_by_another_address_too(stage: IdentityStage, there: Provider) -> None:
-    user = stage.member().user
-    come(stage, there)
+def test_one_known_there_is_recognised_by_another_address_too(
+    harness: IdentityHarness, there: Provider
+) -> None:
+    user = harness.member().user
+    come(harness, there)
     for claims in ({"email": "ann.married@example.com"}, {"email_verified": False}, {"email": OWNER}):
         there.claims = claims
-        assert signed(come(stage, there)).user.id == user.id
+        assert signed(come(harness, there)).user.id == user.id
 
 
 def test_an_address_given_to_somebody_else_there_does_not_open_the_account(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    user = stage.member().user
-    come(stage, there)
+    user = harness.member().user
+    come(harness, there)
     there.claims = {"sub": "the next who was given the address"}
     with refusal(Reason.NOT_INVITED):
-        come(stage, there)
-    assert stage.reports == [f"openid_subject_changed user_id={user.id}"]
-    token = stage.identity.reset_link(None, user.id, HERE).partition("=")[2]
-    stage.identity.reset(token, PASSWORD, HERE)  # by whoever the operator gave the link to
-    assert signed(come(stage, there)).user.id == user.id
+        come(harness, there)
+    assert harness.reports == [f"openid_subject_changed user_id={user.id}"]
+    token = harness.identity.reset_link(None, user.id, HERE).partition("=")[2]
+    harness.identity.reset(token, PASSWORD, HERE)  # by whoever the operator gave the link to
+    assert signed(come(harness, there)).user.id == user.id
 
 
 def test_who_is_known_by_another_provider_is_recognised_by_the_address(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    user = stage.member().user
-    stage.store.set_openid(user.id, "https://the.one.before.example.com 7", None)
-    assert signed(come(stage, there)).user.id == user.id
-    assert stage.user(user).openid == f"{there.url} ann at the provider"
+    user = harness.member().user
+    harness.store.set_openid(user.id, "https://the.one.before.example.com 7", None)
+    assert signed(come(harness, there)).user.id == user.id
+    assert harness.user(user).openid == f"{there.url} ann at the provider"
 
 
 def test_by_what_the_provider_knows_somebody_is_kept_after_the_second_factor_only(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    user = stage.member().user
-    secret, _ = stage.identity.begin_totp(user)
-    stage.identity.finish_totp(user, secret, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
-    half = come(stage, there).came
+    user = harness.member().user
+    secret, _ = harness.identity.begin_totp(user)
+    harness.identity.finish_totp(user, secret, pyotp.TOTP(secret).at(harness.clock.now_ns() // 10**9), HERE)
+    half = come(harness, there).came
     assert isinstance(half, SecondFactorRequired)
-    assert stage.user(user).openid is None
-    stage.clock.pass_s(60)
-    stage.identity.second_factor(half.ticket, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
-    assert stage.user(user).openid == f"{there.url} ann at the provider"
+    assert harness.user(user).openid is None
+    harness.clock.pass_s(60)
+    harness.identity.second_factor(half.ticket, pyotp.TOTP(secret).at(harness.clock.now_ns() // 10**9), HERE)
+    assert harness.user(user).openid == f"{there.url} ann at the provider"
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 256, "two\nlines", 7])
-def test_a_subject_that_is_none_is_refused(stage: IdentityStage, there: Provider, subject: object) -> None:
-    stage.member()
+def test_a_subject_that_is_none_is_refused(
+    harness: IdentityHarness, there: Provider, subject: object
+) -> None:
+    harness.member()
     there.claims = {"sub": subject}
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
 def test_the_link_of_an_invitation_makes_the_account_unless_it_names_another(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    owner = stage.owner().user
-    named = stage.identity.invite(owner, "zoe@example.com", "member", "free", HERE).partition("=")[2]
+    owner = harness.owner().user
+    named = harness.identity.invite(owner, "zoe@example.com", "member", "free", HERE).partition("=")[2]
     with refusal(Reason.NOT_INVITED):
-        come(stage, there, invitation=named)
-    anybodys = stage.identity.invite(owner, "", "member", "free", HERE).partition("=")[2]
-    assert signed(come(stage, there, invitation=anybodys)).user.email == MEMBER
+        come(harness, there, invitation=named)
+    anybodys = harness.identity.invite(owner, "", "member", "free", HERE).partition("=")[2]
+    assert signed(come(harness, there, invitation=anybodys)).user.email == MEMBER
 
 
-def test_a_second_factor_turned_on_here_is_wanted_still(stage: IdentityStage, there: Provider) -> None:
-    stage.store.set_totp(stage.member().user.id, b"sealed")
-    assert isinstance(come(stage, there).came, SecondFactorRequired)
+def test_a_second_factor_turned_on_here_is_wanted_still(harness: IdentityHarness, there: Provider) -> None:
+    harness.store.set_totp(harness.member().user.id, b"sealed")
+    assert isinstance(come(harness, there).came, SecondFactorRequired)
 
 
-def test_one_disabled_stays_outside(stage: IdentityStage, there: Provider) -> None:
-    stage.identity.change_user(None, stage.member().user.id, HERE, disabled=True)
+def test_one_disabled_stays_outside(harness: IdentityHarness, there: Provider) -> None:
+    harness.identity.change_user(None, harness.member().user.id, HERE, disabled=True)
     with refusal(Reason.DISABLED):
-        come(stage, there)
+        come(harness, there)
 
 
 @pytest.mark.parametrize(
     "claims", [{"email_verified": False}, {"email_verified": None}, {"email_verified": "yes"}]
 )
 def test_an_address_not_verified_is_no_address(
-    stage: IdentityStage, there: Provider, claims: dict[str, Any]
+    harness: IdentityHarness, there: Provider, claims: dict[str, Any]
 ) -> None:
-    stage.member()
+    harness.member()
     there.claims = claims
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
-def test_an_address_the_token_leaves_out_is_asked_for(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
+def test_an_address_the_token_leaves_out_is_asked_for(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
     there.claims = {"email": None, "email_verified": None}
     there.userinfo = {"sub": "ann at the provider", "email": MEMBER, "email_verified": True}
-    assert signed(come(stage, there)).user.email == MEMBER
+    assert signed(come(harness, there)).user.email == MEMBER
     there.userinfo["sub"] = "somebody else"
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
 # -- what is wrong with a token
@@ -256,196 +262,198 @@ def test_an_address_the_token_leaves_out_is_asked_for(stage: IdentityStage, ther
     ],
 )
 def test_a_token_wrong_in_one_claim_is_refused(
-    stage: IdentityStage, there: Provider, claims: dict[str, Any]
+    harness: IdentityHarness, there: Provider, claims: dict[str, Any]
 ) -> None:
-    stage.member()
+    harness.member()
     there.claims = claims
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
-    assert len(stage.reports) == 1
+        come(harness, there)
+    assert len(harness.reports) == 1
 
 
 def test_a_refused_token_is_reported_with_the_claim_that_is_wrong(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    stage.member()
+    harness.member()
     there.claims = {"nonce": "another question's"}
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
-    assert stage.reports == [
+        come(harness, there)
+    assert harness.reports == [
         "openid_sign_in_failed problem=the ID token is invalid: InvalidClaimError (nonce)"
     ]
 
 
-def test_a_nonce_among_others_is_none(stage: IdentityStage, there: Provider) -> None:
+def test_a_nonce_among_others_is_none(harness: IdentityHarness, there: Provider) -> None:
     """A list is not a nonce, although it contains the right one."""
-    stage.member()
+    harness.member()
     honest = there.signed
     there.signed = lambda claims: honest(claims | {"nonce": [claims["nonce"]]})  # type: ignore[method-assign]
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
-def test_a_claim_of_null_counts_as_absent(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
+def test_a_claim_of_null_counts_as_absent(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
     honest = there.signed
     there.signed = lambda claims: honest(claims | {"azp": None})  # type: ignore[method-assign]
-    assert signed(come(stage, there))
+    assert signed(come(harness, there))
 
 
-def test_a_token_for_several_that_names_us_is_good(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
+def test_a_token_for_several_that_names_us_is_good(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
     there.claims = {"aud": [CLIENT, "another client"], "azp": CLIENT}
-    assert signed(come(stage, there))
+    assert signed(come(harness, there))
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
 def test_a_token_signed_with_nothing_or_with_the_public_key_is_refused(
-    stage: IdentityStage, there: Provider, algorithm: str
+    harness: IdentityHarness, there: Provider, algorithm: str
 ) -> None:
-    stage.member()
+    harness.member()
     there.algorithm = algorithm
     there.about = {"id_token_signing_alg_values_supported": ["RS256", "HS256", "none"]}
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
-def test_a_token_signed_by_another_key_is_refused(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    come(stage, there)
+def test_a_token_signed_by_another_key_is_refused(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
+    come(harness, there)
     false = RSAKey.import_key(OTHER_KEY.as_dict(private=True) | {"kid": "one"})
     honest = there.signed
     there.signed = lambda claims: Provider.signed(Provider(there.now_s, key=false), claims)  # type: ignore[method-assign]
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
     there.signed = honest  # type: ignore[method-assign]
-    assert signed(come(stage, there))
+    assert signed(come(harness, there))
 
 
-def test_new_keys_are_fetched_when_they_are_first_met(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    come(stage, there)
+def test_new_keys_are_fetched_when_they_are_first_met(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
+    come(harness, there)
     there.key = OTHER_KEY
-    assert signed(come(stage, there))
+    assert signed(come(harness, there))
     assert there.asked.count("/keys") == 2
 
 
-def test_what_it_says_of_itself_is_asked_once_an_hour(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
+def test_what_it_says_of_itself_is_asked_once_an_hour(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
     for _ in range(3):
-        come(stage, there)
+        come(harness, there)
     assert there.asked.count("/.well-known/openid-configuration") == 1
 
 
 # -- the way there and back
 
 
-def test_what_comes_back_belongs_to_the_browser_that_went(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    address, ticket = stage.identity.begin_openid("/")
+def test_what_comes_back_belongs_to_the_browser_that_went(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
+    address, ticket = harness.identity.begin_openid("/")
     given = there.authorize(address)
-    _, other = stage.identity.begin_openid("/")
+    _, other = harness.identity.begin_openid("/")
     for wrong, said in ((other, given), (ticket, given | {"state": "another"}), ("", given), (ticket, {})):
         with refusal(Reason.LINK):
-            stage.identity.finish_openid(wrong, said, None, HERE)
-    stage.clock.pass_s(600)
+            harness.identity.finish_openid(wrong, said, None, HERE)
+    harness.clock.pass_s(600)
     with refusal(Reason.LINK):
-        stage.identity.finish_openid(ticket, given, None, HERE)
+        harness.identity.finish_openid(ticket, given, None, HERE)
 
 
 def test_what_any_page_can_have_a_browser_ask_is_not_counted_as_a_try(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
     """Pictures of another site that lead here would otherwise use up the tries of whoever looks at it; they bring no
     ticket, for a cookie of ours does not go with them."""
-    stage.member()
+    harness.member()
     for _ in range(30):
-        stage.identity.begin_openid("/")
+        harness.identity.begin_openid("/")
         with refusal(Reason.LINK):
-            stage.identity.finish_openid("", {"state": "guessed", "code": "guessed"}, None, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+            harness.identity.finish_openid("", {"state": "guessed", "code": "guessed"}, None, HERE)
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     elsewhere = Origin("198.51.100.1")
     for n in range(21):
-        address, ticket = stage.identity.begin_openid("/")
+        address, ticket = harness.identity.begin_openid("/")
         with contextlib.nullcontext() if n < 20 else refusal(Reason.TOO_OFTEN):
-            stage.identity.finish_openid(ticket, there.authorize(address), None, elsewhere)
+            harness.identity.finish_openid(ticket, there.authorize(address), None, elsewhere)
 
 
-def test_a_code_counts_once(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
-    address, ticket = stage.identity.begin_openid("/")
+def test_a_code_counts_once(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
+    address, ticket = harness.identity.begin_openid("/")
     given = there.authorize(address)
-    stage.identity.finish_openid(ticket, given, None, HERE)
+    harness.identity.finish_openid(ticket, given, None, HERE)
     with refusal(Reason.SIGN_IN_SERVICE):
-        stage.identity.finish_openid(ticket, given, None, HERE)
+        harness.identity.finish_openid(ticket, given, None, HERE)
 
 
-def test_somebody_who_declines_is_told_so(stage: IdentityStage, there: Provider) -> None:
-    address, ticket = stage.identity.begin_openid("/")
+def test_somebody_who_declines_is_told_so(harness: IdentityHarness, there: Provider) -> None:
+    address, ticket = harness.identity.begin_openid("/")
     state = there.authorize(address)["state"]
     for said in ({"error": "access_denied"}, {"code": ""}, {"code": "x" * 5000}):
         with refusal(Reason.SIGN_IN_SERVICE):
-            stage.identity.finish_openid(ticket, said | {"state": state}, None, HERE)
+            harness.identity.finish_openid(ticket, said | {"state": state}, None, HERE)
     assert there.forms == []
 
 
 def test_without_a_provider_there_is_no_such_way() -> None:
-    stage = IdentityStage()
-    assert stage.identity.openid_name() == ""
+    harness = IdentityHarness()
+    assert harness.identity.openid_name() == ""
     with refusal(Reason.SIGN_IN_SERVICE):
-        stage.identity.begin_openid("/")
+        harness.identity.begin_openid("/")
 
 
 # -- proving anew
 
 
-def test_proving_anew_asks_for_it_there_and_rotates_the_token(stage: IdentityStage, there: Provider) -> None:
-    member = stage.member()
-    stage.clock.pass_s(601)
-    there.now_s = stage.clock.at_ns // 10**9
-    came = come(stage, there, session=stage.session(member))
+def test_proving_anew_asks_for_it_there_and_rotates_the_token(
+    harness: IdentityHarness, there: Provider
+) -> None:
+    member = harness.member()
+    harness.clock.pass_s(601)
+    there.now_s = harness.clock.at_ns // 10**9
+    came = come(harness, there, session=harness.session(member))
     assert came.came is None
-    assert not stage.in_force(member.token)
-    session = stage.session(SignedIn(came.token, member.user))
-    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
+    assert not harness.in_force(member.token)
+    session = harness.session(SignedIn(came.token, member.user))
+    assert harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
 
 
 def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
     """Also where it was turned on while its user was there."""
-    member = stage.member()
-    session = stage.session(member)
-    address, ticket = stage.identity.begin_openid("/", session=session)
+    member = harness.member()
+    session = harness.session(member)
+    address, ticket = harness.identity.begin_openid("/", session=session)
     given = there.authorize(address)
-    stage.store.set_totp(member.user.id, b"sealed")
+    harness.store.set_totp(member.user.id, b"sealed")
     with refusal(Reason.CODE_TOO):
-        stage.identity.finish_openid(ticket, given, session, HERE)
+        harness.identity.finish_openid(ticket, given, session, HERE)
     with refusal(Reason.CODE_TOO):
-        stage.identity.begin_openid("/", session=session)
-    assert stage.in_force(member.token)
+        harness.identity.begin_openid("/", session=session)
+    assert harness.in_force(member.token)
 
 
 @pytest.mark.parametrize("seconds", [None, -61, -86_400])
 def test_a_proof_of_earlier_proves_nothing_anew(
-    stage: IdentityStage, there: Provider, seconds: int | None
+    harness: IdentityHarness, there: Provider, seconds: int | None
 ) -> None:
-    session = stage.session(stage.member())
+    session = harness.session(harness.member())
     there.claims = {"auth_time": None if seconds is None else there.now_s + seconds}
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there, session=session)
+        come(harness, there, session=session)
 
 
-def test_only_the_very_user_proves_it_in_the_very_session(stage: IdentityStage, there: Provider) -> None:
-    owner, member = stage.session(stage.owner()), stage.session(stage.member())
+def test_only_the_very_user_proves_it_in_the_very_session(harness: IdentityHarness, there: Provider) -> None:
+    owner, member = harness.session(harness.owner()), harness.session(harness.member())
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there, session=owner)  # Ann at the provider, the owner here
-    address, ticket = stage.identity.begin_openid("/", session=member)
+        come(harness, there, session=owner)  # Ann at the provider, the owner here
+    address, ticket = harness.identity.begin_openid("/", session=member)
     with refusal(Reason.LINK):
-        stage.identity.finish_openid(ticket, there.authorize(address), owner, HERE)
-    stage.identity.sign_out(member, HERE)
+        harness.identity.finish_openid(ticket, there.authorize(address), owner, HERE)
+    harness.identity.sign_out(member, HERE)
     with refusal(Reason.LINK):
-        come(stage, there, session=member)
+        come(harness, there, session=member)
 
 
 # -- a provider that does not do as it should
@@ -457,12 +465,12 @@ def test_only_the_very_user_proves_it_in_the_very_session(stage: IdentityStage, 
 )
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/keys"])
 def test_an_answer_that_is_none_is_refused(
-    stage: IdentityStage, there: Provider, path: str, raw: bytes
+    harness: IdentityHarness, there: Provider, path: str, raw: bytes
 ) -> None:
-    stage.member()
+    harness.member()
     there.raw[path] = raw
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
 @pytest.mark.parametrize(
@@ -479,32 +487,32 @@ def test_an_answer_that_is_none_is_refused(
     ],
 )
 def test_a_discovery_that_leads_astray_is_refused(
-    stage: IdentityStage, there: Provider, about: dict[str, Any]
+    harness: IdentityHarness, there: Provider, about: dict[str, Any]
 ) -> None:
-    stage.member()
+    harness.member()
     there.about = about
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
 @pytest.mark.parametrize("keys", [{}, {"keys": []}, {"keys": [{"kty": "RSA"}]}, {"keys": [7]}, {"keys": "x"}])
-def test_keys_that_are_none_are_refused(stage: IdentityStage, there: Provider, keys: object) -> None:
-    stage.member()
+def test_keys_that_are_none_are_refused(harness: IdentityHarness, there: Provider, keys: object) -> None:
+    harness.member()
     there.raw["/keys"] = json.dumps(keys).encode()
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "....", 7, None, "ü.ü.ü", "e30.e30.e30"])
-def test_a_token_that_is_none_is_refused(stage: IdentityStage, there: Provider, token: object) -> None:
-    stage.member()
+def test_a_token_that_is_none_is_refused(harness: IdentityHarness, there: Provider, token: object) -> None:
+    harness.member()
     there.raw["/token"] = json.dumps({"id_token": token}).encode()
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
 
 
-def test_a_redirect_is_not_followed(stage: IdentityStage, there: Provider) -> None:
-    stage.member()
+def test_a_redirect_is_not_followed(harness: IdentityHarness, there: Provider) -> None:
+    harness.member()
     honest = there.answer
 
     def astray(path: str, form: dict[str, str], authorization: str) -> tuple[int, bytes]:
@@ -514,38 +522,38 @@ def test_a_redirect_is_not_followed(stage: IdentityStage, there: Provider) -> No
 
     there.answer = astray  # type: ignore[method-assign]
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
+        come(harness, there)
     assert "/elsewhere" not in there.asked
 
 
 def test_a_provider_that_is_not_there_is_reported_without_a_secret(
-    stage: IdentityStage, there: Provider
+    harness: IdentityHarness, there: Provider
 ) -> None:
-    away = WebOpenIdProvider("Example", "http://127.0.0.1:1", CLIENT, SECRET, stage.clock)
-    other = IdentityStage(openid=away)
+    away = WebOpenIdProvider("Example", "http://127.0.0.1:1", CLIENT, SECRET, harness.clock)
+    other = IdentityHarness(openid=away)
     with refusal(Reason.SIGN_IN_SERVICE):
         other.identity.begin_openid("/")
     assert other.reports == ["openid_sign_in_failed problem=127.0.0.1 did not answer: ClientConnectorError"]
     there.raw["/token"] = b"null"
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(stage, there)
-    assert SECRET not in repr(stage.reports)
+        come(harness, there)
+    assert SECRET not in repr(harness.reports)
 
 
 def test_a_provider_that_is_away_is_not_tried_again_for_half_a_minute(
-    stage: IdentityStage, there: Provider, clock: HandClock
+    harness: IdentityHarness, there: Provider, clock: HandClock
 ) -> None:
-    stage.member()
+    harness.member()
     discovery = "/.well-known/openid-configuration"
     there.raw[discovery] = b"we are being repaired"
     for _ in range(3):
         with refusal(Reason.SIGN_IN_SERVICE):
-            stage.identity.begin_openid("/")
+            harness.identity.begin_openid("/")
     assert there.asked.count(discovery) == 1
     clock.pass_s(29)
     del there.raw[discovery]
     with refusal(Reason.SIGN_IN_SERVICE):
-        stage.identity.begin_openid("/")
+        harness.identity.begin_openid("/")
     clock.pass_s(2)
-    assert signed(come(stage, there))
+    assert signed(come(harness, there))
     assert there.asked.count(discovery) == 2

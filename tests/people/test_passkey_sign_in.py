@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.people.passkey_authenticator import PRESENT, VERIFIED, Authenticator, b64, unb64
-from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityStage, refusal
+from tests.people.sign_in_harness import HERE, MEMBER, PASSWORD, SITE, IdentityHarness, refusal
 
 from outcry.people.browser_sessions import SignedIn
 from outcry.people.model import UserRow
@@ -19,55 +19,55 @@ HOST = "outcry.example.com"
 
 
 @pytest.fixture
-def stage() -> IdentityStage:
-    return IdentityStage()
+def harness() -> IdentityHarness:
+    return IdentityHarness()
 
 
 def add(
-    stage: IdentityStage, user: UserRow, device: Authenticator | None = None, label: str = "Phone"
+    harness: IdentityHarness, user: UserRow, device: Authenticator | None = None, label: str = "Phone"
 ) -> Authenticator:
     device = device or Authenticator(SITE)
-    options, ticket = stage.identity.new_passkey_options(user, HOST)
-    stage.identity.add_passkey(user, ticket, device.create(options), label, HOST, SITE, HERE)
+    options, ticket = harness.identity.new_passkey_options(user, HOST)
+    harness.identity.add_passkey(user, ticket, device.create(options), label, HOST, SITE, HERE)
     return device
 
 
-def sign_in(stage: IdentityStage, device: Authenticator, **changed: Any) -> SignedIn:
-    options, ticket = stage.identity.passkey_options(HOST)
-    return stage.identity.passkey_sign_in(ticket, device.get(options, **changed), HOST, SITE, HERE)
+def sign_in(harness: IdentityHarness, device: Authenticator, **changed: Any) -> SignedIn:
+    options, ticket = harness.identity.passkey_options(HOST)
+    return harness.identity.passkey_sign_in(ticket, device.get(options, **changed), HOST, SITE, HERE)
 
 
-def test_a_passkey_signs_in_without_an_address(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    signed = sign_in(stage, device)
+def test_a_passkey_signs_in_without_an_address(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    signed = sign_in(harness, device)
     assert signed.user.id == user.id
-    assert stage.in_force(signed.token)
-    (row,) = stage.identity.passkeys(user)
+    assert harness.in_force(signed.token)
+    (row,) = harness.identity.passkeys(user)
     assert (row.label, row.sign_count, row.transports) == ("Phone", 1, ("internal",))
-    assert row.last_used_ns == stage.clock.at_ns
-    assert stage.events(user)[-2:] == ["passkey_added", "sign_in"]
+    assert row.last_used_ns == harness.clock.at_ns
+    assert harness.events(user)[-2:] == ["passkey_added", "sign_in"]
 
 
-def test_the_browser_is_asked_for_a_discoverable_one_with_its_user_verified(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    making = json.loads(stage.identity.new_passkey_options(user, HOST)[0])
+def test_the_browser_is_asked_for_a_discoverable_one_with_its_user_verified(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    making = json.loads(harness.identity.new_passkey_options(user, HOST)[0])
     assert making["authenticatorSelection"]["residentKey"] == "required"
     assert making["authenticatorSelection"]["userVerification"] == "required"
     assert making["rp"] == {"name": "Outcry", "id": HOST}
     assert len(making["excludeCredentials"]) == 1
-    asking = json.loads(stage.identity.passkey_options(HOST)[0])
+    asking = json.loads(harness.identity.passkey_options(HOST)[0])
     assert asking["userVerification"] == "required"
     assert asking.get("allowCredentials", []) == []  # or it would tell who has one
     assert device.user_handle == user.handle
 
 
-def test_a_passkey_is_both_factors(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    stage.store.set_totp(user.id, b"sealed")
-    assert isinstance(sign_in(stage, device), SignedIn)
+def test_a_passkey_is_both_factors(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    harness.store.set_totp(user.id, b"sealed")
+    assert isinstance(sign_in(harness, device), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_passkey_is_both_factors(stage: IdentityStage) -> None:
         {"spoil": True},
     ],
 )
-def test_an_answer_wrong_in_one_thing_is_refused(stage: IdentityStage, changed: dict[str, Any]) -> None:
-    user = stage.member().user
-    device = add(stage, user)
+def test_an_answer_wrong_in_one_thing_is_refused(harness: IdentityHarness, changed: dict[str, Any]) -> None:
+    user = harness.member().user
+    device = add(harness, user)
     with refusal(Reason.PASSKEY):
-        sign_in(stage, device, **changed)
-    assert isinstance(sign_in(stage, device), SignedIn)
+        sign_in(harness, device, **changed)
+    assert isinstance(sign_in(harness, device), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_an_answer_wrong_in_one_thing_is_refused(stage: IdentityStage, changed: 
         {"flags": PRESENT},
     ],
 )
-def test_nothing_wrong_is_kept_as_a_passkey(stage: IdentityStage, changed: dict[str, Any]) -> None:
-    user = stage.member().user
-    options, ticket = stage.identity.new_passkey_options(user, HOST)
+def test_nothing_wrong_is_kept_as_a_passkey(harness: IdentityHarness, changed: dict[str, Any]) -> None:
+    user = harness.member().user
+    options, ticket = harness.identity.new_passkey_options(user, HOST)
     with refusal(Reason.PASSKEY):
-        stage.identity.add_passkey(
+        harness.identity.add_passkey(
             user, ticket, Authenticator(SITE).create(options, **changed), "x", HOST, SITE, HERE
         )
-    assert stage.identity.passkeys(user) == []
+    assert harness.identity.passkeys(user) == []
 
 
-def test_a_browser_that_does_not_name_frames_signs_in(stage: IdentityStage) -> None:
+def test_a_browser_that_does_not_name_frames_signs_in(harness: IdentityHarness) -> None:
     """Level 1 of the standard makes `crossOrigin` optional."""
 
     class Older(Authenticator):
@@ -125,129 +125,133 @@ def test_a_browser_that_does_not_name_frames_signs_in(stage: IdentityStage) -> N
             del said["crossOrigin"]
             return json.dumps(said).encode()
 
-    device = add(stage, stage.member().user, Older(SITE))
-    assert isinstance(sign_in(stage, device), SignedIn)
+    device = add(harness, harness.member().user, Older(SITE))
+    assert isinstance(sign_in(harness, device), SignedIn)
 
 
-def test_an_answer_counts_once(stage: IdentityStage) -> None:
-    device = add(stage, stage.member().user, Authenticator(SITE, counts=False))
-    options, ticket = stage.identity.passkey_options(HOST)
+def test_an_answer_counts_once(harness: IdentityHarness) -> None:
+    device = add(harness, harness.member().user, Authenticator(SITE, counts=False))
+    options, ticket = harness.identity.passkey_options(HOST)
     answer = device.get(options)
-    stage.identity.passkey_sign_in(ticket, answer, HOST, SITE, HERE)
+    harness.identity.passkey_sign_in(ticket, answer, HOST, SITE, HERE)
     with refusal(Reason.PASSKEY):
-        stage.identity.passkey_sign_in(ticket, answer, HOST, SITE, HERE)
+        harness.identity.passkey_sign_in(ticket, answer, HOST, SITE, HERE)
 
 
-def test_a_challenge_holds_five_minutes_and_for_what_it_was_made(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    options, ticket = stage.identity.passkey_options(HOST)
-    stage.clock.pass_s(300)
+def test_a_challenge_holds_five_minutes_and_for_what_it_was_made(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    options, ticket = harness.identity.passkey_options(HOST)
+    harness.clock.pass_s(300)
     with refusal(Reason.PASSKEY):
-        stage.identity.passkey_sign_in(ticket, device.get(options), HOST, SITE, HERE)
-    _, other = stage.identity.new_passkey_options(user, HOST)
+        harness.identity.passkey_sign_in(ticket, device.get(options), HOST, SITE, HERE)
+    _, other = harness.identity.new_passkey_options(user, HOST)
     with refusal(Reason.PASSKEY):
-        stage.identity.passkey_sign_in(other, device.get(options), HOST, SITE, HERE)
+        harness.identity.passkey_sign_in(other, device.get(options), HOST, SITE, HERE)
 
 
-def test_asking_for_a_challenge_leaves_nothing_behind(stage: IdentityStage) -> None:
+def test_asking_for_a_challenge_leaves_nothing_behind(harness: IdentityHarness) -> None:
     for _ in range(100):
-        stage.identity.passkey_options(HOST)
-    assert stage.store._tokens == {}
+        harness.identity.passkey_options(HOST)
+    assert harness.store._tokens == {}
 
 
 @pytest.mark.parametrize("steps_back", [1, 3])
-def test_a_counter_that_does_not_move_on_is_refused_and_noted(stage: IdentityStage, steps_back: int) -> None:
-    user = stage.member().user
-    device = add(stage, user)
+def test_a_counter_that_does_not_move_on_is_refused_and_noted(
+    harness: IdentityHarness, steps_back: int
+) -> None:
+    user = harness.member().user
+    device = add(harness, user)
     for _ in range(3):
-        sign_in(stage, device)
+        sign_in(harness, device)
     copy = replace(device, sign_count=device.sign_count - steps_back)
     with refusal(Reason.PASSKEY):
-        sign_in(stage, copy)
-    assert stage.events(user)[-1] == "passkey_copied"
-    assert stage.store.lines[-1].details == {"label": "Phone"}
+        sign_in(harness, copy)
+    assert harness.events(user)[-1] == "passkey_copied"
+    assert harness.store.lines[-1].details == {"label": "Phone"}
 
 
-def test_a_passkey_that_never_counts_is_no_copy(stage: IdentityStage) -> None:
-    device = add(stage, stage.member().user, Authenticator(SITE, counts=False))
-    assert sign_in(stage, device).token != sign_in(stage, device).token
+def test_a_passkey_that_never_counts_is_no_copy(harness: IdentityHarness) -> None:
+    device = add(harness, harness.member().user, Authenticator(SITE, counts=False))
+    assert sign_in(harness, device).token != sign_in(harness, device).token
 
 
-def test_one_disabled_stays_outside(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    stage.identity.change_user(None, user.id, HERE, disabled=True)
+def test_one_disabled_stays_outside(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    harness.identity.change_user(None, user.id, HERE, disabled=True)
     with refusal(Reason.DISABLED):
-        sign_in(stage, device)
+        sign_in(harness, device)
 
 
-def test_a_passkey_confirms_its_own_user_alone(stage: IdentityStage) -> None:
-    owner, member = stage.owner(), stage.member()
-    device = add(stage, member.user)
-    stage.clock.pass_s(601)
-    options, ticket = stage.identity.passkey_options(HOST)
+def test_a_passkey_confirms_its_own_user_alone(harness: IdentityHarness) -> None:
+    owner, member = harness.owner(), harness.member()
+    device = add(harness, member.user)
+    harness.clock.pass_s(601)
+    options, ticket = harness.identity.passkey_options(HOST)
     with refusal(Reason.PASSKEY):
-        stage.identity.passkey_confirm(stage.session(owner), ticket, device.get(options), HOST, SITE, HERE)
-    options, ticket = stage.identity.passkey_options(HOST)
-    token = stage.identity.passkey_confirm(
-        stage.session(member), ticket, device.get(options), HOST, SITE, HERE
+        harness.identity.passkey_confirm(
+            harness.session(owner), ticket, device.get(options), HOST, SITE, HERE
+        )
+    options, ticket = harness.identity.passkey_options(HOST)
+    token = harness.identity.passkey_confirm(
+        harness.session(member), ticket, device.get(options), HOST, SITE, HERE
     )
-    assert not stage.in_force(member.token)
-    session = stage.session(SignedIn(token, member.user))
-    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
+    assert not harness.in_force(member.token)
+    session = harness.session(SignedIn(token, member.user))
+    assert harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
 
 
-def test_a_passkey_belongs_to_one_account_and_is_added_by_it(stage: IdentityStage) -> None:
-    owner, member = stage.owner().user, stage.member().user
-    device = add(stage, member)
-    options, ticket = stage.identity.new_passkey_options(member, HOST)
+def test_a_passkey_belongs_to_one_account_and_is_added_by_it(harness: IdentityHarness) -> None:
+    owner, member = harness.owner().user, harness.member().user
+    device = add(harness, member)
+    options, ticket = harness.identity.new_passkey_options(member, HOST)
     with refusal(Reason.PASSKEY):  # somebody else's ticket
-        stage.identity.add_passkey(owner, ticket, device.create(options), "x", HOST, SITE, HERE)
+        harness.identity.add_passkey(owner, ticket, device.create(options), "x", HOST, SITE, HERE)
     with refusal(Reason.PASSKEY):  # known already
-        add(stage, owner, device)
+        add(harness, owner, device)
 
 
-def test_the_last_way_in_cannot_be_removed(stage: IdentityStage) -> None:
-    user = stage.member().user
-    add(stage, user)
-    add(stage, user, label="Key")
-    stage.store.set_password(user.id, None, stage.clock.now_ns())
-    first, second = stage.identity.passkeys(user)
-    stage.identity.remove_passkey(user, first.id, HERE)
+def test_the_last_way_in_cannot_be_removed(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    add(harness, user)
+    add(harness, user, label="Key")
+    harness.store.set_password(user.id, None, harness.clock.now_ns())
+    first, second = harness.identity.passkeys(user)
+    harness.identity.remove_passkey(user, first.id, HERE)
     with refusal(Reason.LAST_WAY_IN):
-        stage.identity.remove_passkey(user, second.id, HERE)
-    stage.identity.reset(stage.identity.reset_link(None, user.id, HERE).partition("=")[2], PASSWORD, HERE)
-    stage.identity.remove_passkey(user, second.id, HERE)
-    assert stage.identity.passkeys(user) == []
+        harness.identity.remove_passkey(user, second.id, HERE)
+    harness.identity.reset(harness.identity.reset_link(None, user.id, HERE).partition("=")[2], PASSWORD, HERE)
+    harness.identity.remove_passkey(user, second.id, HERE)
+    assert harness.identity.passkeys(user) == []
 
 
-def test_nobody_removes_anothers_passkey(stage: IdentityStage) -> None:
-    owner, member = stage.owner().user, stage.member().user
-    add(stage, member)
-    (row,) = stage.identity.passkeys(member)
-    stage.identity.remove_passkey(owner, row.id, HERE)
-    assert len(stage.identity.passkeys(member)) == 1
+def test_nobody_removes_anothers_passkey(harness: IdentityHarness) -> None:
+    owner, member = harness.owner().user, harness.member().user
+    add(harness, member)
+    (row,) = harness.identity.passkeys(member)
+    harness.identity.remove_passkey(owner, row.id, HERE)
+    assert len(harness.identity.passkeys(member)) == 1
 
 
-def test_a_removed_passkey_signs_nobody_in(stage: IdentityStage) -> None:
-    user = stage.member().user
-    device = add(stage, user)
-    stage.identity.remove_passkey(user, stage.identity.passkeys(user)[0].id, HERE)
+def test_a_removed_passkey_signs_nobody_in(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    device = add(harness, user)
+    harness.identity.remove_passkey(user, harness.identity.passkeys(user)[0].id, HERE)
     with refusal(Reason.PASSKEY):
-        sign_in(stage, device)
+        sign_in(harness, device)
 
 
-def test_twenty_passkeys_are_enough_and_labels_are_made_printable(stage: IdentityStage) -> None:
-    user = stage.member().user
-    add(stage, user, label="  a\x00b\ncäöü" + "x" * 100)
+def test_twenty_passkeys_are_enough_and_labels_are_made_printable(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    add(harness, user, label="  a\x00b\ncäöü" + "x" * 100)
     for _ in range(19):
-        add(stage, user, label=" ")
-    labels = [row.label for row in stage.identity.passkeys(user)]
+        add(harness, user, label=" ")
+    labels = [row.label for row in harness.identity.passkeys(user)]
     assert labels[0] == "abcäöü" + "x" * 54
     assert set(labels[1:]) == {"Passkey"}
     with refusal(Reason.PASSKEY):
-        add(stage, user)
+        add(harness, user)
 
 
 JSON = st.recursive(
@@ -265,16 +269,16 @@ PIECES = st.text(alphabet="AQBnow_-=! \x00ü", max_size=60)
 )
 @given(data=st.data())
 def test_whatever_a_browser_sends_is_taken_or_refused_never_broken(
-    stage: IdentityStage, data: st.DataObject
+    harness: IdentityHarness, data: st.DataObject
 ) -> None:
     """Arbitrary JSON, answers with one part swapped for something else, and ones with bytes cut or changed inside."""
-    user = stage.store.user_named(MEMBER) or stage.member().user
+    user = harness.store.user_named(MEMBER) or harness.member().user
     device = Authenticator(SITE)
-    stage.store._passkeys.clear()  # or after twenty that were taken the rest would not be looked at
-    add(stage, user, device)
-    stage.clock.pass_s(60)
-    options, ticket = stage.identity.passkey_options(HOST)
-    making, new_ticket = stage.identity.new_passkey_options(user, HOST)
+    harness.store._passkeys.clear()  # or after twenty that were taken the rest would not be looked at
+    add(harness, user, device)
+    harness.clock.pass_s(60)
+    options, ticket = harness.identity.passkey_options(HOST)
+    making, new_ticket = harness.identity.new_passkey_options(user, HOST)
     for genuine in (device.create(making), device.get(options)):
         answer = json.loads(genuine)
         where = data.draw(st.sampled_from([answer, answer["response"]]))
@@ -282,9 +286,9 @@ def test_whatever_a_browser_sends_is_taken_or_refused_never_broken(
         where[name] = data.draw(JSON | PIECES | _damaged(where[name]))
         sent = data.draw(st.sampled_from([json.dumps(answer), json.dumps(where)]) | PIECES)
         with suppress(Refused):
-            stage.identity.passkey_sign_in(ticket, sent, HOST, SITE, HERE)
+            harness.identity.passkey_sign_in(ticket, sent, HOST, SITE, HERE)
         with suppress(Refused):
-            stage.identity.add_passkey(user, new_ticket, sent, "x", HOST, SITE, HERE)
+            harness.identity.add_passkey(user, new_ticket, sent, "x", HOST, SITE, HERE)
 
 
 def _damaged(part: object) -> st.SearchStrategy[str]:

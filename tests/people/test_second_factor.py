@@ -2,7 +2,7 @@
 
 import pytest
 from pyotp.totp import TOTP
-from tests.people.sign_in_harness import HERE, MEMBER, OTHER_PASSWORD, PASSWORD, IdentityStage, refusal
+from tests.people.sign_in_harness import HERE, MEMBER, OTHER_PASSWORD, PASSWORD, IdentityHarness, refusal
 
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason
@@ -10,238 +10,238 @@ from outcry.people.service import SecondFactorRequired
 
 
 @pytest.fixture
-def stage() -> IdentityStage:
-    return IdentityStage()
+def harness() -> IdentityHarness:
+    return IdentityHarness()
 
 
-def code_of(stage: IdentityStage, secret: str, *, steps: int = 0) -> str:
+def code_of(harness: IdentityHarness, secret: str, *, steps: int = 0) -> str:
     """The code an authenticator shows now, or some steps of 30 seconds away."""
-    return TOTP(secret).generate_otp(stage.clock.at_ns // 10**9 // 30 + steps)
+    return TOTP(secret).generate_otp(harness.clock.at_ns // 10**9 // 30 + steps)
 
 
-def turned_on(stage: IdentityStage) -> tuple[SignedIn, str, list[str]]:
+def turned_on(harness: IdentityHarness) -> tuple[SignedIn, str, list[str]]:
     """A member with a second factor, the shared secret, and the recovery codes; its first code has passed."""
-    signed = stage.member()
-    secret, _ = stage.identity.begin_totp(signed.user)
-    codes = stage.identity.finish_totp(signed.user, secret, code_of(stage, secret), HERE)
-    stage.clock.pass_s(61)
+    signed = harness.member()
+    secret, _ = harness.identity.begin_totp(signed.user)
+    codes = harness.identity.finish_totp(signed.user, secret, code_of(harness, secret), HERE)
+    harness.clock.pass_s(61)
     return signed, secret, codes
 
 
-def half_way(stage: IdentityStage) -> str:
-    came = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+def half_way(harness: IdentityHarness) -> str:
+    came = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
     return came.ticket
 
 
-def test_nothing_is_kept_until_a_code_proves_the_secret(stage: IdentityStage) -> None:
-    user = stage.member().user
-    secret, address = stage.identity.begin_totp(user)
+def test_nothing_is_kept_until_a_code_proves_the_secret(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    secret, address = harness.identity.begin_totp(user)
     assert len(secret) == 32
     assert address == f"otpauth://totp/Outcry:ann%40example.com?secret={secret}&issuer=Outcry"
     for wrong in (
-        "000000" if code_of(stage, secret) != "000000" else "111111",
+        "000000" if code_of(harness, secret) != "000000" else "111111",
         "",
         "12345",
         "abcdef",
         "١٢٣٤٥٦",
     ):
         with refusal(Reason.CODE, "code"):
-            stage.identity.finish_totp(user, secret, wrong, Origin())
-        stage.clock.pass_s(60)
-    assert stage.user(user).totp_sealed is None
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+            harness.identity.finish_totp(user, secret, wrong, Origin())
+        harness.clock.pass_s(60)
+    assert harness.user(user).totp_sealed is None
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 @pytest.mark.parametrize("secret", ["", "A" * 31, "A" * 33, "1" * 32, "ü" * 32, "A" * 100_000])
-def test_a_secret_not_made_here_is_refused(stage: IdentityStage, secret: str) -> None:
-    user = stage.member().user
+def test_a_secret_not_made_here_is_refused(harness: IdentityHarness, secret: str) -> None:
+    user = harness.member().user
     with refusal(Reason.CODE):
-        stage.identity.finish_totp(user, secret, "123456", HERE)
-    assert stage.identity.totp_address(user, secret) == ""
+        harness.identity.finish_totp(user, secret, "123456", HERE)
+    assert harness.identity.totp_address(user, secret) == ""
 
 
-def test_the_secret_is_kept_sealed_to_its_user(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    kept = stage.user(signed).totp_sealed
+def test_the_secret_is_kept_sealed_to_its_user(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    kept = harness.user(signed).totp_sealed
     assert kept is not None
     assert secret.encode() not in kept
-    other = stage.member("ben@example.com").user
-    stage.store.set_totp(other.id, kept)  # a cell copied in the database
-    came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
+    other = harness.member("ben@example.com").user
+    harness.store.set_totp(other.id, kept)  # a cell copied in the database
+    came = harness.identity.sign_in("ben@example.com", PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
-        stage.identity.second_factor(came.ticket, code_of(stage, secret), HERE)
+        harness.identity.second_factor(came.ticket, code_of(harness, secret), HERE)
 
 
-def test_password_and_code_together_sign_in(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    ticket = half_way(stage)
-    code = code_of(stage, secret)
-    came = stage.identity.second_factor(ticket, f" {code[:3]} {code[3:]} ", HERE)
-    assert stage.in_force(came.token)
-    assert stage.store.lines[-1].details == {"way": "password", "factor": "totp"}
-    assert stage.events(signed)[-1] == "sign_in"
+def test_password_and_code_together_sign_in(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    ticket = half_way(harness)
+    code = code_of(harness, secret)
+    came = harness.identity.second_factor(ticket, f" {code[:3]} {code[3:]} ", HERE)
+    assert harness.in_force(came.token)
+    assert harness.store.lines[-1].details == {"way": "password", "factor": "totp"}
+    assert harness.events(signed)[-1] == "sign_in"
 
 
 @pytest.mark.parametrize(("steps", "good"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
-def test_a_code_is_good_one_step_to_either_side(stage: IdentityStage, steps: int, *, good: bool) -> None:
-    _, secret, _ = turned_on(stage)
-    stage.clock.pass_s(300)
-    ticket = half_way(stage)
+def test_a_code_is_good_one_step_to_either_side(harness: IdentityHarness, steps: int, *, good: bool) -> None:
+    _, secret, _ = turned_on(harness)
+    harness.clock.pass_s(300)
+    ticket = half_way(harness)
     if good:
-        assert stage.identity.second_factor(ticket, code_of(stage, secret, steps=steps), HERE)
+        assert harness.identity.second_factor(ticket, code_of(harness, secret, steps=steps), HERE)
     else:
         with refusal(Reason.CODE):
-            stage.identity.second_factor(ticket, code_of(stage, secret, steps=steps), HERE)
+            harness.identity.second_factor(ticket, code_of(harness, secret, steps=steps), HERE)
 
 
-def test_each_code_works_once_and_none_before_it_any_more(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    code, before = code_of(stage, secret), code_of(stage, secret, steps=-1)
-    stage.identity.second_factor(half_way(stage), code, HERE)
+def test_each_code_works_once_and_none_before_it_any_more(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    code, before = code_of(harness, secret), code_of(harness, secret, steps=-1)
+    harness.identity.second_factor(half_way(harness), code, HERE)
     for used in (code, before):
         with refusal(Reason.CODE, "code"):
-            stage.identity.second_factor(half_way(stage), used, HERE)
+            harness.identity.second_factor(half_way(harness), used, HERE)
     with refusal(Reason.CODE, "code"):  # nor does it confirm
-        stage.identity.confirm(stage.session(signed), PASSWORD, code, HERE)
+        harness.identity.confirm(harness.session(signed), PASSWORD, code, HERE)
 
 
-def test_the_code_that_turned_it_on_does_not_sign_in(stage: IdentityStage) -> None:
-    user = stage.member().user
-    secret, _ = stage.identity.begin_totp(user)
-    code = code_of(stage, secret)
-    stage.identity.finish_totp(user, secret, code, HERE)
+def test_the_code_that_turned_it_on_does_not_sign_in(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    secret, _ = harness.identity.begin_totp(user)
+    code = code_of(harness, secret)
+    harness.identity.finish_totp(user, secret, code, HERE)
     with refusal(Reason.CODE):
-        stage.identity.second_factor(half_way(stage), code, HERE)
+        harness.identity.second_factor(half_way(harness), code, HERE)
 
 
-def test_a_recovery_code_stands_for_the_authenticator_once(stage: IdentityStage) -> None:
-    signed, _, codes = turned_on(stage)
+def test_a_recovery_code_stands_for_the_authenticator_once(harness: IdentityHarness) -> None:
+    signed, _, codes = turned_on(harness)
     assert len(set(codes)) == 10
     assert all(len(code) == 11 and code[5] == "-" for code in codes)
-    assert stage.identity.second_factor(half_way(stage), f" {codes[0].upper()} ", HERE)
-    assert stage.identity.recovery_codes_left(signed.user) == 9
-    assert stage.events(signed)[-2:] == ["recovery_used", "sign_in"]
+    assert harness.identity.second_factor(half_way(harness), f" {codes[0].upper()} ", HERE)
+    assert harness.identity.recovery_codes_left(signed.user) == 9
+    assert harness.events(signed)[-2:] == ["recovery_used", "sign_in"]
     with refusal(Reason.CODE):
-        stage.identity.second_factor(half_way(stage), codes[0], HERE)
+        harness.identity.second_factor(half_way(harness), codes[0], HERE)
 
 
-def test_recovery_codes_are_their_users_alone_and_kept_as_digests(stage: IdentityStage) -> None:
-    _, _, codes = turned_on(stage)
-    other = stage.member("ben@example.com").user
-    secret, _ = stage.identity.begin_totp(other)
-    stage.identity.finish_totp(other, secret, code_of(stage, secret), HERE)
-    came = stage.identity.sign_in("ben@example.com", PASSWORD, HERE)
+def test_recovery_codes_are_their_users_alone_and_kept_as_digests(harness: IdentityHarness) -> None:
+    _, _, codes = turned_on(harness)
+    other = harness.member("ben@example.com").user
+    secret, _ = harness.identity.begin_totp(other)
+    harness.identity.finish_totp(other, secret, code_of(harness, secret), HERE)
+    came = harness.identity.sign_in("ben@example.com", PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
-        stage.identity.second_factor(came.ticket, codes[1], HERE)
-    kept = b"".join(digest for mine in stage.store._codes.values() for digest in mine)
+        harness.identity.second_factor(came.ticket, codes[1], HERE)
+    kept = b"".join(digest for mine in harness.store._codes.values() for digest in mine)
     assert codes[1].replace("-", "").encode() not in kept
 
 
-def test_new_recovery_codes_stand_in_the_place_of_the_old(stage: IdentityStage) -> None:
-    signed, _, old = turned_on(stage)
-    new = stage.identity.new_recovery_codes(signed.user, HERE)
+def test_new_recovery_codes_stand_in_the_place_of_the_old(harness: IdentityHarness) -> None:
+    signed, _, old = turned_on(harness)
+    new = harness.identity.new_recovery_codes(signed.user, HERE)
     assert not set(new) & set(old)
     with refusal(Reason.CODE):
-        stage.identity.second_factor(half_way(stage), old[0], HERE)
-    assert stage.identity.second_factor(half_way(stage), new[0], HERE)
+        harness.identity.second_factor(half_way(harness), old[0], HERE)
+    assert harness.identity.second_factor(half_way(harness), new[0], HERE)
 
 
-def test_recovery_codes_need_something_to_stand_for(stage: IdentityStage) -> None:
-    user = stage.member().user
+def test_recovery_codes_need_something_to_stand_for(harness: IdentityHarness) -> None:
+    user = harness.member().user
     with refusal(Reason.CODE):
-        stage.identity.new_recovery_codes(user, HERE)
+        harness.identity.new_recovery_codes(user, HERE)
 
 
-def test_turned_off_nothing_is_left_of_it(stage: IdentityStage) -> None:
-    signed, _, codes = turned_on(stage)
-    stage.identity.stop_totp(signed.user, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
-    assert stage.identity.recovery_codes_left(signed.user) == 0
-    assert not stage.store.use_recovery_code(
-        signed.user.id, stage.identity._codes._digest(signed.user.id, codes[0]), 1
+def test_turned_off_nothing_is_left_of_it(harness: IdentityHarness) -> None:
+    signed, _, codes = turned_on(harness)
+    harness.identity.stop_totp(signed.user, HERE)
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+    assert harness.identity.recovery_codes_left(signed.user) == 0
+    assert not harness.store.use_recovery_code(
+        signed.user.id, harness.identity._codes._digest(signed.user.id, codes[0]), 1
     )
 
 
-def test_the_ticket_holds_five_minutes_and_only_as_it_was_given(stage: IdentityStage) -> None:
-    _, secret, _ = turned_on(stage)
-    ticket = half_way(stage)
-    stage.clock.pass_s(299)
+def test_the_ticket_holds_five_minutes_and_only_as_it_was_given(harness: IdentityHarness) -> None:
+    _, secret, _ = turned_on(harness)
+    ticket = half_way(harness)
+    harness.clock.pass_s(299)
     for altered in (ticket[:-2] + ("AA" if ticket[-2:] != "AA" else "BB"), ticket[1:], "", "ü", "A" * 10_000):
         with refusal(Reason.LINK):
-            stage.identity.second_factor(altered, code_of(stage, secret), HERE)
-    stage.clock.pass_s(1)
+            harness.identity.second_factor(altered, code_of(harness, secret), HERE)
+    harness.clock.pass_s(1)
     with refusal(Reason.LINK):
-        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+        harness.identity.second_factor(ticket, code_of(harness, secret), HERE)
 
 
-def test_the_ticket_is_void_once_the_password_or_the_second_factor_changed(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    ticket = half_way(stage)
-    stage.identity.change_password(signed.user, stage.session(signed), OTHER_PASSWORD, HERE)
+def test_the_ticket_is_void_once_the_password_or_the_second_factor_changed(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    ticket = half_way(harness)
+    harness.identity.change_password(signed.user, harness.session(signed), OTHER_PASSWORD, HERE)
     with refusal(Reason.CHANGED):
-        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+        harness.identity.second_factor(ticket, code_of(harness, secret), HERE)
 
 
-def test_one_disabled_meanwhile_stays_outside(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    ticket = half_way(stage)
-    stage.identity.change_user(None, signed.user.id, HERE, disabled=True)
+def test_one_disabled_meanwhile_stays_outside(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    ticket = half_way(harness)
+    harness.identity.change_user(None, signed.user.id, HERE, disabled=True)
     with refusal(Reason.DISABLED):
-        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
+        harness.identity.second_factor(ticket, code_of(harness, secret), HERE)
 
 
-def test_five_codes_a_minute_for_an_account_wherever_from(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    ticket = half_way(stage)
+def test_five_codes_a_minute_for_an_account_wherever_from(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    ticket = half_way(harness)
     for number in range(5):
         with refusal(Reason.CODE):
-            stage.identity.second_factor(ticket, "no code", Origin(f"198.51.100.{number}"))
+            harness.identity.second_factor(ticket, "no code", Origin(f"198.51.100.{number}"))
     with refusal(Reason.TOO_OFTEN):
-        stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
-    assert stage.events(signed).count("sign_in_failed") == 5
+        harness.identity.second_factor(ticket, code_of(harness, secret), HERE)
+    assert harness.events(signed).count("sign_in_failed") == 5
 
 
-def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(stage: IdentityStage) -> None:
-    signed, secret, _ = turned_on(stage)
-    session = stage.session(signed)
+def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(harness: IdentityHarness) -> None:
+    signed, secret, _ = turned_on(harness)
+    session = harness.session(signed)
     with refusal(Reason.CODE, "code"):
-        stage.identity.confirm(session, PASSWORD, "", HERE)
-    code = code_of(stage, secret)
+        harness.identity.confirm(session, PASSWORD, "", HERE)
+    code = code_of(harness, secret)
     with refusal(Reason.WRONG, "password"):
-        stage.identity.confirm(session, OTHER_PASSWORD, code, HERE)
-    assert stage.in_force(stage.identity.confirm(session, PASSWORD, code, HERE))
+        harness.identity.confirm(session, OTHER_PASSWORD, code, HERE)
+    assert harness.in_force(harness.identity.confirm(session, PASSWORD, code, HERE))
 
 
 def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_taken(
-    stage: IdentityStage,
+    harness: IdentityHarness,
 ) -> None:
     """Three of a million codes hold at any time: at fifty a day one is met in 6667 days."""
-    _, secret, codes = turned_on(stage)
+    _, secret, codes = turned_on(harness)
     for number in range(50):
-        stage.clock.pass_s(15)
+        harness.clock.pass_s(15)
         with refusal(Reason.CODE):
-            stage.identity.second_factor(half_way(stage), f"no code {number}", HERE)
-    stage.clock.pass_s(60)
+            harness.identity.second_factor(half_way(harness), f"no code {number}", HERE)
+    harness.clock.pass_s(60)
     with refusal(Reason.TOO_OFTEN, "code"):
-        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
-    assert stage.identity.second_factor(half_way(stage), codes[0], HERE)
-    stage.clock.pass_s(24 * 3600)
-    assert stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+        harness.identity.second_factor(half_way(harness), code_of(harness, secret), HERE)
+    assert harness.identity.second_factor(half_way(harness), codes[0], HERE)
+    harness.clock.pass_s(24 * 3600)
+    assert harness.identity.second_factor(half_way(harness), code_of(harness, secret), HERE)
 
 
-def test_wrong_passwords_between_do_not_hide_wrong_codes(stage: IdentityStage) -> None:
+def test_wrong_passwords_between_do_not_hide_wrong_codes(harness: IdentityHarness) -> None:
     """Whoever has the password could otherwise push the failures out of sight, and guess for ever."""
-    _, secret, _ = turned_on(stage)
+    _, secret, _ = turned_on(harness)
     for number in range(50):
-        ticket = half_way(stage)
+        ticket = half_way(harness)
         for _ in range(3):
             with refusal(Reason.WRONG):
-                stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
+                harness.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
         with refusal(Reason.CODE):
-            stage.identity.second_factor(ticket, f"no code {number}", HERE)
-        stage.clock.pass_s(61)
+            harness.identity.second_factor(ticket, f"no code {number}", HERE)
+        harness.clock.pass_s(61)
     with refusal(Reason.TOO_OFTEN, "code"):
-        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+        harness.identity.second_factor(half_way(harness), code_of(harness, secret), HERE)

@@ -12,7 +12,7 @@ from tests.people.sign_in_harness import (
     OTHER_PASSWORD,
     OWNER,
     PASSWORD,
-    IdentityStage,
+    IdentityHarness,
     refusal,
 )
 from tests.timeouts import seconds_until
@@ -24,47 +24,47 @@ from outcry.people.service import SecondFactorRequired
 
 
 @pytest.fixture
-def stage() -> IdentityStage:
-    return IdentityStage(costly=True)
+def harness() -> IdentityHarness:
+    return IdentityHarness(costly=True)
 
 
 # -- first run
 
 
-def test_set_up_makes_the_first_operator_and_signs_in(stage: IdentityStage) -> None:
-    assert stage.identity.needs_set_up()
-    signed = stage.identity.set_up(stage.identity.set_up_token(), " Owner@Example.com ", PASSWORD, HERE)
+def test_set_up_makes_the_first_operator_and_signs_in(harness: IdentityHarness) -> None:
+    assert harness.identity.needs_set_up()
+    signed = harness.identity.set_up(harness.identity.set_up_token(), " Owner@Example.com ", PASSWORD, HERE)
     assert (signed.user.email, signed.user.role) == (OWNER, "operator")
-    assert stage.in_force(signed.token)
-    assert not stage.identity.needs_set_up()
-    assert stage.events(signed) == ["set_up", "sign_in"]
+    assert harness.in_force(signed.token)
+    assert not harness.identity.needs_set_up()
+    assert harness.events(signed) == ["set_up", "sign_in"]
 
 
-def test_set_up_needs_the_newest_token_within_a_day(stage: IdentityStage) -> None:
-    older = stage.identity.set_up_token()
-    token = stage.identity.set_up_token()
+def test_set_up_needs_the_newest_token_within_a_day(harness: IdentityHarness) -> None:
+    older = harness.identity.set_up_token()
+    token = harness.identity.set_up_token()
     with refusal(Reason.LINK, "token"):
-        stage.identity.set_up(older, OWNER, PASSWORD, HERE)
-    stage.clock.pass_s(24 * 3600)
+        harness.identity.set_up(older, OWNER, PASSWORD, HERE)
+    harness.clock.pass_s(24 * 3600)
     with refusal(Reason.LINK, "token"):
-        stage.identity.set_up(token, OWNER, PASSWORD, HERE)
+        harness.identity.set_up(token, OWNER, PASSWORD, HERE)
 
 
-def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(stage: IdentityStage) -> None:
-    token = stage.identity.set_up_token()
+def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(harness: IdentityHarness) -> None:
+    token = harness.identity.set_up_token()
     with refusal(Reason.EMAIL_FORM, "email"):
-        stage.identity.set_up(token, "owner", PASSWORD, HERE)
+        harness.identity.set_up(token, "owner", PASSWORD, HERE)
     with refusal(Reason.PASSWORD_SHORT, "password"):
-        stage.identity.set_up(token, OWNER, "short", HERE)
-    assert stage.identity.set_up(token, OWNER, PASSWORD, HERE).user.role == "operator"
+        harness.identity.set_up(token, OWNER, "short", HERE)
+    assert harness.identity.set_up(token, OWNER, PASSWORD, HERE).user.role == "operator"
 
 
-def test_of_two_set_ups_at_once_one_succeeds(stage: IdentityStage) -> None:
-    token, made, refused = stage.identity.set_up_token(), list[SignedIn](), list[Refused]()
+def test_of_two_set_ups_at_once_one_succeeds(harness: IdentityHarness) -> None:
+    token, made, refused = harness.identity.set_up_token(), list[SignedIn](), list[Refused]()
 
     def set_up(email: str) -> None:
         try:
-            made.append(stage.identity.set_up(token, email, PASSWORD, HERE))
+            made.append(harness.identity.set_up(token, email, PASSWORD, HERE))
         except Refused as no:
             refused.append(no)
 
@@ -74,22 +74,22 @@ def test_of_two_set_ups_at_once_one_succeeds(stage: IdentityStage) -> None:
     for thread in threads:
         thread.join()
     assert (len(made), len(refused)) == (1, 3)
-    assert [user.email for user in stage.store.users() if user.role == "operator"] == [made[0].user.email]
-    assert all(user.password_hash is None for user in stage.store.users() if user.role != "operator")
+    assert [user.email for user in harness.store.users() if user.role == "operator"] == [made[0].user.email]
+    assert all(user.password_hash is None for user in harness.store.users() if user.role != "operator")
 
 
-def test_set_up_is_over_once_there_is_an_operator(stage: IdentityStage) -> None:
-    stage.owner()
+def test_set_up_is_over_once_there_is_an_operator(harness: IdentityHarness) -> None:
+    harness.owner()
     with refusal(Reason.SET_UP):
-        stage.identity.set_up(stage.identity.set_up_token(), "other@example.com", PASSWORD, HERE)
+        harness.identity.set_up(harness.identity.set_up_token(), "other@example.com", PASSWORD, HERE)
 
 
-def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(stage: IdentityStage) -> None:
-    made = stage.store.add_user(OWNER, "member", "pro", b"h" * 32, stage.clock.now_ns())
-    signed = stage.owner()
+def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(harness: IdentityHarness) -> None:
+    made = harness.store.add_user(OWNER, "member", "pro", b"h" * 32, harness.clock.now_ns())
+    signed = harness.owner()
     assert made is not None
     assert (signed.user.id, signed.user.role) == (made.id, "operator")
-    other = IdentityStage()
+    other = IdentityHarness()
     used = other.store.add_user(OWNER, "member", "pro", b"h" * 32, other.clock.now_ns())
     assert used is not None
     other.store.set_password(
@@ -102,41 +102,41 @@ def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(stage: Identit
 # -- signing in
 
 
-def test_sign_in_by_password(stage: IdentityStage) -> None:
-    user = stage.member().user
-    signed = stage.identity.sign_in("  ANN@example.com", PASSWORD, HERE)
+def test_sign_in_by_password(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    signed = harness.identity.sign_in("  ANN@example.com", PASSWORD, HERE)
     assert isinstance(signed, SignedIn)
     assert signed.user.id == user.id
-    session = stage.session(signed)
+    session = harness.session(signed)
     assert (session.address, session.agent) == (HERE.address, HERE.agent)
-    assert stage.events(user)[-1] == "sign_in"
+    assert harness.events(user)[-1] == "sign_in"
 
 
-def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(stage: IdentityStage) -> None:
-    first = stage.member()
-    second = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(harness: IdentityHarness) -> None:
+    first = harness.member()
+    second = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(second, SignedIn)
     assert first.token != second.token
     assert len(second.token) >= 43  # 256 bits in base 64
-    kept = b"".join(row.digest for row in stage.store.sessions())
+    kept = b"".join(row.digest for row in harness.store.sessions())
     assert second.token.encode() not in kept
 
 
-def test_a_wrong_password_and_an_unknown_address_are_told_alike(stage: IdentityStage) -> None:
-    user = stage.member().user
+def test_a_wrong_password_and_an_unknown_address_are_told_alike(harness: IdentityHarness) -> None:
+    user = harness.member().user
     for email, password in ((MEMBER, OTHER_PASSWORD), ("nobody@example.com", PASSWORD), (MEMBER, "")):
         with refusal(Reason.WRONG, ""):
-            stage.identity.sign_in(email, password, HERE)
-    assert stage.events(user)[-2:] == ["sign_in_failed", "sign_in_failed"]
-    assert {line.user_id for line in stage.store.lines if line.event == "sign_in_failed"} == {user.id}
+            harness.identity.sign_in(email, password, HERE)
+    assert harness.events(user)[-2:] == ["sign_in_failed", "sign_in_failed"]
+    assert {line.user_id for line in harness.store.lines if line.event == "sign_in_failed"} == {user.id}
 
 
-def test_an_unknown_address_and_one_without_password_cost_a_hash_too(stage: IdentityStage) -> None:
+def test_an_unknown_address_and_one_without_password_cost_a_hash_too(harness: IdentityHarness) -> None:
     """The dearest part is counted, not timed: what the hasher is asked to verify costs what today's hashes cost."""
-    stage.member()
-    stage.store.add_user("keys@example.com", "member", "free", b"k" * 32, stage.clock.now_ns())
+    harness.member()
+    harness.store.add_user("keys@example.com", "member", "free", b"k" * 32, harness.clock.now_ns())
     asked = list[tuple[int, int, int]]()
-    verify = stage.identity._passwords._hasher.verify
+    verify = harness.identity._passwords._hasher.verify
 
     class Counting:
         def verify(self, kept: str, password: bytes) -> bool:
@@ -144,28 +144,28 @@ def test_an_unknown_address_and_one_without_password_cost_a_hash_too(stage: Iden
             asked.append((int(parts["m"]), int(parts["t"]), int(parts["p"])))
             return verify(kept, password)
 
-    stage.identity._passwords._hasher = Counting()  # type: ignore[assignment]
+    harness.identity._passwords._hasher = Counting()  # type: ignore[assignment]
     for email in (MEMBER, "nobody@example.com", "keys@example.com"):
         with refusal(Reason.WRONG):
-            stage.identity.sign_in(email, OTHER_PASSWORD, HERE)
+            harness.identity.sign_in(email, OTHER_PASSWORD, HERE)
     assert asked == [(64 * 1024, 3, 1)] * 3
 
 
 def test_what_is_noted_of_a_failure_is_noted_afterwards() -> None:
-    stage = IdentityStage()
-    user = stage.member().user
-    stage.held = []
+    harness = IdentityHarness()
+    user = harness.member().user
+    harness.held = []
     with refusal(Reason.WRONG):
-        stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
-    assert "sign_in_failed" not in stage.events(user)
-    stage.held.pop()()
-    assert stage.events(user)[-1] == "sign_in_failed"
+        harness.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
+    assert "sign_in_failed" not in harness.events(user)
+    harness.held.pop()()
+    assert harness.events(user)[-1] == "sign_in_failed"
 
 
-def test_no_more_than_two_hashes_are_worked_at_once(stage: IdentityStage) -> None:
-    stage.member()
+def test_no_more_than_two_hashes_are_worked_at_once(harness: IdentityHarness) -> None:
+    harness.member()
     working, most = 0, 0
-    verify = stage.identity._passwords._hasher.verify
+    verify = harness.identity._passwords._hasher.verify
 
     class Slow:
         def verify(self, kept: str, password: bytes) -> bool:
@@ -178,11 +178,11 @@ def test_no_more_than_two_hashes_are_worked_at_once(stage: IdentityStage) -> Non
             finally:
                 working -= 1
 
-    stage.identity._passwords._hasher = Slow()  # type: ignore[assignment]
+    harness.identity._passwords._hasher = Slow()  # type: ignore[assignment]
 
     def sign_in(number: int) -> None:
         with contextlib.suppress(Refused):
-            stage.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(f"192.0.2.{number}"))
+            harness.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(f"192.0.2.{number}"))
 
     threads = [Thread(target=sign_in, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -194,20 +194,20 @@ def test_no_more_than_two_hashes_are_worked_at_once(stage: IdentityStage) -> Non
 
 def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
     """Two are worked and six wait: half of the threads that answer pages, so that the others go on doing so."""
-    stage = IdentityStage()
-    stage.member()
+    harness = IdentityHarness()
+    harness.member()
     go_on = Event()
 
     class Held:
         def verify(self, kept: str, password: bytes) -> bool:
             return go_on.wait(600) and False
 
-    stage.identity._passwords._hasher = Held()  # type: ignore[assignment]
+    harness.identity._passwords._hasher = Held()  # type: ignore[assignment]
     reasons = list[Reason]()
 
     def sign_in(number: int) -> None:
         try:
-            stage.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(f"192.0.2.{number}"))
+            harness.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(f"192.0.2.{number}"))
         except Refused as no:
             reasons.append(no.reason)
 
@@ -216,54 +216,54 @@ def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
         thread.start()
     seconds_until(lambda: len(reasons) >= 12)
     with refusal(Reason.TOO_OFTEN):
-        stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+        harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     go_on.set()
     for thread in threads:
         thread.join()
     assert sorted(reasons) == [Reason.TOO_OFTEN] * 12 + [Reason.WRONG] * 8
 
 
-def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.store.set_password(
+def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.store.set_password(
         user.id, PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD), 0
     )
-    stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    kept = stage.user(user).password_hash or ""
+    harness.identity.sign_in(MEMBER, PASSWORD, HERE)
+    kept = harness.user(user).password_hash or ""
     assert kept.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}$")
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
-def test_a_password_means_the_same_however_its_letters_are_composed(stage: IdentityStage) -> None:
-    owner = stage.owner().user
-    token = stage.identity.invite(owner, MEMBER, "member", "free", HERE).partition("?token=")[2]
-    stage.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one sign
-    assert isinstance(stage.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn)  # as two
+def test_a_password_means_the_same_however_its_letters_are_composed(harness: IdentityHarness) -> None:
+    owner = harness.owner().user
+    token = harness.identity.invite(owner, MEMBER, "member", "free", HERE).partition("?token=")[2]
+    harness.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one sign
+    assert isinstance(harness.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn)  # as two
 
 
-def test_a_disabled_account_is_told_so_only_by_its_password(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.identity.change_user(None, user.id, HERE, disabled=True)
+def test_a_disabled_account_is_told_so_only_by_its_password(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.identity.change_user(None, user.id, HERE, disabled=True)
     with refusal(Reason.WRONG):
-        stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
+        harness.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
     with refusal(Reason.DISABLED):
-        stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+        harness.identity.sign_in(MEMBER, PASSWORD, HERE)
 
 
 # -- how often
 
 
-def test_five_tries_a_minute_for_an_account_known_or_not(stage: IdentityStage) -> None:
-    stage.member()
+def test_five_tries_a_minute_for_an_account_known_or_not(harness: IdentityHarness) -> None:
+    harness.member()
     for email in (MEMBER, "nobody@example.com"):
         for number in range(5):
             with refusal(Reason.WRONG):
-                stage.identity.sign_in(email, OTHER_PASSWORD, Origin(f"198.51.100.{number}"))
+                harness.identity.sign_in(email, OTHER_PASSWORD, Origin(f"198.51.100.{number}"))
         with pytest.raises(Refused) as no:
-            stage.identity.sign_in(email.upper(), PASSWORD, Origin("198.51.100.9"))
+            harness.identity.sign_in(email.upper(), PASSWORD, Origin("198.51.100.9"))
         assert (no.value.reason, no.value.retry_after_s) == (Reason.TOO_OFTEN, 60)
-    stage.clock.pass_s(60)
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+    harness.clock.pass_s(60)
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
 @pytest.mark.parametrize(
@@ -273,109 +273,111 @@ def test_five_tries_a_minute_for_an_account_known_or_not(stage: IdentityStage) -
         ([f"2001:db8:1:2::{number:x}" for number in range(20)], "2001:db8:1:3::1"),  # one household
     ],
 )
-def test_twenty_tries_a_minute_from_a_client(stage: IdentityStage, addresses: list[str], other: str) -> None:
-    stage.member()
+def test_twenty_tries_a_minute_from_a_client(
+    harness: IdentityHarness, addresses: list[str], other: str
+) -> None:
+    harness.member()
     for number, address in enumerate(addresses):
         with refusal(Reason.WRONG):
-            stage.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(address))
+            harness.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(address))
     with refusal(Reason.TOO_OFTEN):
-        stage.identity.sign_in(MEMBER, PASSWORD, Origin(addresses[0]))
-    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, Origin(other)), SignedIn)
+        harness.identity.sign_in(MEMBER, PASSWORD, Origin(addresses[0]))
+    assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, Origin(other)), SignedIn)
 
 
 # -- proving anew, signing out
 
 
-def test_confirming_rotates_the_token_and_holds_ten_minutes(stage: IdentityStage) -> None:
-    signed = stage.member()
-    stage.clock.pass_s(601)
-    session = stage.session(signed)
-    assert not stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
-    token = stage.identity.confirm(session, PASSWORD, "", HERE)
-    assert not stage.in_force(signed.token)
-    session = stage.session(SignedIn(token, signed.user))
-    assert stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
-    stage.clock.pass_s(600)
-    assert not stage.browser_sessions.is_recently_confirmed(session, stage.clock.now_ns())
+def test_confirming_rotates_the_token_and_holds_ten_minutes(harness: IdentityHarness) -> None:
+    signed = harness.member()
+    harness.clock.pass_s(601)
+    session = harness.session(signed)
+    assert not harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
+    token = harness.identity.confirm(session, PASSWORD, "", HERE)
+    assert not harness.in_force(signed.token)
+    session = harness.session(SignedIn(token, signed.user))
+    assert harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
+    harness.clock.pass_s(600)
+    assert not harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
 
 
-def test_confirming_with_a_wrong_password_is_refused_noted_and_counted(stage: IdentityStage) -> None:
-    signed = stage.member()
-    session = stage.session(signed)
+def test_confirming_with_a_wrong_password_is_refused_noted_and_counted(harness: IdentityHarness) -> None:
+    signed = harness.member()
+    session = harness.session(signed)
     for _ in range(5):
         with refusal(Reason.WRONG, "password"):
-            stage.identity.confirm(session, OTHER_PASSWORD, "", HERE)
+            harness.identity.confirm(session, OTHER_PASSWORD, "", HERE)
     with refusal(Reason.TOO_OFTEN):
-        stage.identity.confirm(session, PASSWORD, "", HERE)
-    assert stage.events(signed).count("confirm_failed") == 5
-    assert stage.in_force(signed.token)
+        harness.identity.confirm(session, PASSWORD, "", HERE)
+    assert harness.events(signed).count("confirm_failed") == 5
+    assert harness.in_force(signed.token)
 
 
-def test_a_session_that_has_ended_cannot_be_confirmed(stage: IdentityStage) -> None:
-    signed = stage.member()
-    session = stage.session(signed)
-    stage.identity.sign_out(session, HERE)
+def test_a_session_that_has_ended_cannot_be_confirmed(harness: IdentityHarness) -> None:
+    signed = harness.member()
+    session = harness.session(signed)
+    harness.identity.sign_out(session, HERE)
     with refusal(Reason.WRONG):
-        stage.identity.confirm(session, PASSWORD, "", HERE)
+        harness.identity.confirm(session, PASSWORD, "", HERE)
 
 
-def test_signing_out_ends_this_browsers_session_alone(stage: IdentityStage) -> None:
-    first = stage.member()
-    second = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+def test_signing_out_ends_this_browsers_session_alone(harness: IdentityHarness) -> None:
+    first = harness.member()
+    second = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(second, SignedIn)
-    stage.identity.sign_out(stage.session(first), HERE)
-    assert (stage.in_force(first.token), stage.in_force(second.token)) == (False, True)
-    assert stage.events(first)[-1] == "sign_out"
+    harness.identity.sign_out(harness.session(first), HERE)
+    assert (harness.in_force(first.token), harness.in_force(second.token)) == (False, True)
+    assert harness.events(first)[-1] == "sign_out"
 
 
 def test_a_session_ends_fourteen_days_after_its_last_use_and_ninety_after_it_began(
-    stage: IdentityStage,
+    harness: IdentityHarness,
 ) -> None:
-    signed = stage.member()
-    stage.clock.at_ns += IDLE_NS - 1
-    assert stage.in_force(signed.token)  # which is a use
-    stage.clock.at_ns += IDLE_NS
-    assert not stage.in_force(signed.token)
-    other = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    signed = harness.member()
+    harness.clock.at_ns += IDLE_NS - 1
+    assert harness.in_force(signed.token)  # which is a use
+    harness.clock.at_ns += IDLE_NS
+    assert not harness.in_force(signed.token)
+    other = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(other, SignedIn)
-    began_ns = stage.clock.at_ns
-    while stage.clock.at_ns < began_ns + LONGEST_NS - IDLE_NS:
-        stage.clock.at_ns += IDLE_NS - 1
-        assert stage.in_force(other.token)
-    stage.clock.at_ns = began_ns + LONGEST_NS
-    assert not stage.in_force(other.token)
+    began_ns = harness.clock.at_ns
+    while harness.clock.at_ns < began_ns + LONGEST_NS - IDLE_NS:
+        harness.clock.at_ns += IDLE_NS - 1
+        assert harness.in_force(other.token)
+    harness.clock.at_ns = began_ns + LONGEST_NS
+    assert not harness.in_force(other.token)
 
 
 def test_somebody_is_signed_in_with_fifty_browsers_at_most() -> None:
-    stage = IdentityStage()
-    first = stage.member()
-    unused = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    harness = IdentityHarness()
+    first = harness.member()
+    unused = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(unused, SignedIn)
     for _ in range(49):
-        stage.clock.pass_s(400)
-        assert stage.in_force(first.token)  # which is a use
-        stage.browser_sessions.write_seen()
-        assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
-    assert len(stage.identity.sessions(first.user)) == 50
-    assert (stage.in_force(first.token), stage.in_force(unused.token)) == (True, False)
+        harness.clock.pass_s(400)
+        assert harness.in_force(first.token)  # which is a use
+        harness.browser_sessions.write_seen()
+        assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
+    assert len(harness.identity.sessions(first.user)) == 50
+    assert (harness.in_force(first.token), harness.in_force(unused.token)) == (True, False)
 
 
 def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
-    stage = IdentityStage()
-    first = stage.member()
-    stage.clock.at_ns += IDLE_NS
-    stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert stage.browser_sessions.find_expired(first.token, stage.clock.now_ns()) is not None, (
+    harness = IdentityHarness()
+    first = harness.member()
+    harness.clock.at_ns += IDLE_NS
+    harness.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert harness.browser_sessions.find_expired(first.token, harness.clock.now_ns()) is not None, (
         "it is over just now"
     )
-    stage.clock.pass_s(25 * 3600)
-    stage.identity.sign_in(MEMBER, PASSWORD, HERE)
-    assert len(stage.browser_sessions._sessions) == 2
-    assert stage.browser_sessions.find_expired(first.token, stage.clock.now_ns()) is None
+    harness.clock.pass_s(25 * 3600)
+    harness.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert len(harness.browser_sessions._sessions) == 2
+    assert harness.browser_sessions.find_expired(first.token, harness.clock.now_ns()) is None
 
 
-def test_without_a_second_factor_nobody_is_half_way(stage: IdentityStage) -> None:
-    stage.member()
-    assert not isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), SecondFactorRequired)
+def test_without_a_second_factor_nobody_is_half_way(harness: IdentityHarness) -> None:
+    harness.member()
+    assert not isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SecondFactorRequired)
     with refusal(Reason.LINK):
-        stage.identity.second_factor("no ticket of ours", "123456", HERE)
+        harness.identity.second_factor("no ticket of ours", "123456", HERE)

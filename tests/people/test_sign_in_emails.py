@@ -12,7 +12,7 @@ from tests.people.sign_in_harness import (
     OWNER,
     PASSWORD,
     SITE,
-    IdentityStage,
+    IdentityHarness,
     refusal,
 )
 
@@ -25,295 +25,297 @@ BROWSER, OTHER_BROWSER = "the browser that asked", "another browser"
 
 
 @pytest.fixture
-def stage() -> IdentityStage:
-    return IdentityStage()
+def harness() -> IdentityHarness:
+    return IdentityHarness()
 
 
-def box(stage: IdentityStage) -> PostBox:
-    assert stage.post is not None
-    return stage.post
+def box(harness: IdentityHarness) -> PostBox:
+    assert harness.post is not None
+    return harness.post
 
 
-def link(stage: IdentityStage) -> str:
-    stage.identity.send_link(MEMBER, BROWSER, HERE)
-    return box(stage).link(MEMBER)
+def link(harness: IdentityHarness) -> str:
+    harness.identity.send_link(MEMBER, BROWSER, HERE)
+    return box(harness).link(MEMBER)
 
 
-def reset_token(stage: IdentityStage) -> str:
-    stage.identity.send_reset(MEMBER, HERE)
-    return box(stage).link(MEMBER)
+def reset_token(harness: IdentityHarness) -> str:
+    harness.identity.send_reset(MEMBER, HERE)
+    return box(harness).link(MEMBER)
 
 
 # -- a link to sign in with
 
 
-def test_a_link_signs_in_the_browser_that_asked_and_no_other(stage: IdentityStage) -> None:
-    stage.member()
-    token = link(stage)
-    assert f"{SITE}/link?token={token}" in box(stage).mails[-1].text
+def test_a_link_signs_in_the_browser_that_asked_and_no_other(harness: IdentityHarness) -> None:
+    harness.member()
+    token = link(harness)
+    assert f"{SITE}/link?token={token}" in box(harness).mails[-1].text
     with refusal(Reason.LINK):
-        stage.identity.follow_link(token, OTHER_BROWSER, HERE)
-    signed = stage.identity.follow_link(token, BROWSER, HERE)
+        harness.identity.follow_link(token, OTHER_BROWSER, HERE)
+    signed = harness.identity.follow_link(token, BROWSER, HERE)
     assert isinstance(signed, SignedIn)
-    assert stage.in_force(signed.token)
+    assert harness.in_force(signed.token)
 
 
-def test_a_link_works_once_and_for_ten_minutes(stage: IdentityStage) -> None:
-    stage.member()
-    token = link(stage)
-    stage.clock.pass_s(599)
-    stage.identity.follow_link(token, BROWSER, HERE)
+def test_a_link_works_once_and_for_ten_minutes(harness: IdentityHarness) -> None:
+    harness.member()
+    token = link(harness)
+    harness.clock.pass_s(599)
+    harness.identity.follow_link(token, BROWSER, HERE)
     with refusal(Reason.LINK):
-        stage.identity.follow_link(token, BROWSER, HERE)
-    late = link(stage)
-    stage.clock.pass_s(600)
+        harness.identity.follow_link(token, BROWSER, HERE)
+    late = link(harness)
+    harness.clock.pass_s(600)
     with refusal(Reason.LINK):
-        stage.identity.follow_link(late, BROWSER, HERE)
+        harness.identity.follow_link(late, BROWSER, HERE)
 
 
-def test_a_newer_link_makes_the_older_one_of_the_same_browser_void(stage: IdentityStage) -> None:
-    stage.member()
-    older, newer = link(stage), link(stage)
+def test_a_newer_link_makes_the_older_one_of_the_same_browser_void(harness: IdentityHarness) -> None:
+    harness.member()
+    older, newer = link(harness), link(harness)
     with refusal(Reason.LINK):
-        stage.identity.follow_link(older, BROWSER, HERE)
-    assert isinstance(stage.identity.follow_link(newer, BROWSER, HERE), SignedIn)
+        harness.identity.follow_link(older, BROWSER, HERE)
+    assert isinstance(harness.identity.follow_link(newer, BROWSER, HERE), SignedIn)
 
 
-def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(stage: IdentityStage) -> None:
+def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(harness: IdentityHarness) -> None:
     """Whoever knows an address may ask, as often as mails are sent, in the middle of somebody's coming in."""
-    stage.member()
-    own, own_reset = link(stage), reset_token(stage)
+    harness.member()
+    own, own_reset = link(harness), reset_token(harness)
     for number in range(8):
-        stage.clock.pass_s(60)
-        stage.identity.send_link(MEMBER, f"{OTHER_BROWSER} {number}", Origin(f"198.51.100.{number}"))
-        stage.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
-    assert isinstance(stage.identity.follow_link(own, BROWSER, HERE), SignedIn)
-    assert isinstance(stage.identity.reset(own_reset, OTHER_PASSWORD, HERE), SignedIn)
+        harness.clock.pass_s(60)
+        harness.identity.send_link(MEMBER, f"{OTHER_BROWSER} {number}", Origin(f"198.51.100.{number}"))
+        harness.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
+    assert isinstance(harness.identity.follow_link(own, BROWSER, HERE), SignedIn)
+    assert isinstance(harness.identity.reset(own_reset, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_a_stranger_who_asks_does_not_make_the_operators_link_void(stage: IdentityStage) -> None:
-    user = stage.member().user
-    token = stage.identity.reset_link(stage.store.user_named(OWNER), user.id, HERE).partition("?token=")[2]
-    stage.identity.send_reset(MEMBER, Origin("198.51.100.1"))
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
+def test_a_stranger_who_asks_does_not_make_the_operators_link_void(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    token = harness.identity.reset_link(harness.store.user_named(OWNER), user.id, HERE).partition("?token=")[
+        2
+    ]
+    harness.identity.send_reset(MEMBER, Origin("198.51.100.1"))
+    assert isinstance(harness.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(stage: IdentityStage) -> None:
+def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(harness: IdentityHarness) -> None:
     """Two a minute: twenty hold at once that last ten minutes, sixty that last half an hour."""
-    stage.member()
+    harness.member()
     for number in range(40):
         asker = Origin(f"198.51.100.{number}")
         with contextlib.suppress(Refused):
             for one in range(3):
-                stage.identity.send_link(MEMBER, f"browser {number}.{one}", asker)
-        stage.clock.pass_s(60)
-    assert len(stage.identity._links.open("sign_in")) <= 20
+                harness.identity.send_link(MEMBER, f"browser {number}.{one}", asker)
+        harness.clock.pass_s(60)
+    assert len(harness.identity._links.open("sign_in")) <= 20
     for number in range(40):
         with contextlib.suppress(Refused):
             for _ in range(3):
-                stage.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
-        stage.clock.pass_s(60)
-    assert len(stage.identity._links.open("reset")) <= 60
+                harness.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
+        harness.clock.pass_s(60)
+    assert len(harness.identity._links.open("reset")) <= 60
 
 
-def test_a_new_password_makes_every_link_to_choose_one_void(stage: IdentityStage) -> None:
-    stage.member()
-    first, second = reset_token(stage), reset_token(stage)
-    assert isinstance(stage.identity.reset(first, OTHER_PASSWORD, HERE), SignedIn)
+def test_a_new_password_makes_every_link_to_choose_one_void(harness: IdentityHarness) -> None:
+    harness.member()
+    first, second = reset_token(harness), reset_token(harness)
+    assert isinstance(harness.identity.reset(first, OTHER_PASSWORD, HERE), SignedIn)
     with refusal(Reason.LINK):
-        stage.identity.reset(second, PASSWORD, HERE)
+        harness.identity.reset(second, PASSWORD, HERE)
 
 
-def test_a_link_does_not_replace_the_second_factor(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.store.set_totp(user.id, b"sealed")
-    assert isinstance(stage.identity.follow_link(link(stage), BROWSER, HERE), SecondFactorRequired)
+def test_a_link_does_not_replace_the_second_factor(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.store.set_totp(user.id, b"sealed")
+    assert isinstance(harness.identity.follow_link(link(harness), BROWSER, HERE), SecondFactorRequired)
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "keys@example.com", "off@example.com"])
 def test_asking_for_an_account_that_is_none_sends_nothing_and_says_the_same(
-    stage: IdentityStage, email: str
+    harness: IdentityHarness, email: str
 ) -> None:
     """Unknown, made with a key only, disabled: the one who asks sees what everybody sees."""
-    stage.owner()
-    stage.store.add_user("keys@example.com", "member", "free", b"k" * 32, stage.clock.now_ns())
-    stage.identity.change_user(None, stage.member("off@example.com").user.id, HERE, disabled=True)
-    box(stage).mails.clear()
-    stage.identity.send_link(email, BROWSER, HERE)
-    stage.identity.send_reset(email, HERE)
-    assert box(stage).mails == []
+    harness.owner()
+    harness.store.add_user("keys@example.com", "member", "free", b"k" * 32, harness.clock.now_ns())
+    harness.identity.change_user(None, harness.member("off@example.com").user.id, HERE, disabled=True)
+    box(harness).mails.clear()
+    harness.identity.send_link(email, BROWSER, HERE)
+    harness.identity.send_reset(email, HERE)
+    assert box(harness).mails == []
 
 
-def test_whether_there_is_an_account_is_found_out_only_afterwards(stage: IdentityStage) -> None:
+def test_whether_there_is_an_account_is_found_out_only_afterwards(harness: IdentityHarness) -> None:
     """What an answer takes cannot depend on what has not been looked up yet."""
-    stage.member()
-    stage.held, before = [], len(stage.store._tokens)
-    stage.store.user_named = lambda email: pytest.fail("looked up while the one who asks waits")  # type: ignore[assignment]
-    stage.identity.send_link(MEMBER, BROWSER, HERE)
-    stage.identity.send_reset("nobody@example.com", HERE)
-    assert (len(stage.held), len(stage.store._tokens)) == (2, before)
+    harness.member()
+    harness.held, before = [], len(harness.store._tokens)
+    harness.store.user_named = lambda email: pytest.fail("looked up while the one who asks waits")  # type: ignore[assignment]
+    harness.identity.send_link(MEMBER, BROWSER, HERE)
+    harness.identity.send_reset("nobody@example.com", HERE)
+    assert (len(harness.held), len(harness.store._tokens)) == (2, before)
 
 
-def test_two_mails_a_minute_to_an_address_known_or_not(stage: IdentityStage) -> None:
-    stage.member()
+def test_two_mails_a_minute_to_an_address_known_or_not(harness: IdentityHarness) -> None:
+    harness.member()
     for email in (MEMBER, "nobody@example.com"):
-        stage.identity.send_link(email, BROWSER, Origin("198.51.100.1"))
-        stage.identity.send_reset(email, Origin("198.51.100.2"))
+        harness.identity.send_link(email, BROWSER, Origin("198.51.100.1"))
+        harness.identity.send_reset(email, Origin("198.51.100.2"))
         with refusal(Reason.TOO_OFTEN):
-            stage.identity.send_reset(email, Origin("198.51.100.3"))
+            harness.identity.send_reset(email, Origin("198.51.100.3"))
 
 
 def test_without_mail_nothing_is_offered() -> None:
-    stage = IdentityStage(post=None)
-    user = stage.member().user
-    assert not stage.identity.mail_works()
+    harness = IdentityHarness(post=None)
+    user = harness.member().user
+    assert not harness.identity.mail_works()
     with refusal(Reason.NO_MAIL):
-        stage.identity.send_link(MEMBER, BROWSER, HERE)
+        harness.identity.send_link(MEMBER, BROWSER, HERE)
     with refusal(Reason.NO_MAIL):
-        stage.identity.send_reset(MEMBER, HERE)
+        harness.identity.send_reset(MEMBER, HERE)
     with refusal(Reason.NO_MAIL):
-        stage.identity.begin_email(user, "new@example.com", HERE)
+        harness.identity.begin_email(user, "new@example.com", HERE)
 
 
 def test_mail_that_fails_is_told_the_operator_and_the_person_not_the_one_who_asked(
-    stage: IdentityStage,
+    harness: IdentityHarness,
 ) -> None:
-    user = stage.member().user
-    box(stage).broken = True
-    stage.identity.send_link(MEMBER, BROWSER, HERE)
-    assert stage.reports == [
+    user = harness.member().user
+    box(harness).broken = True
+    harness.identity.send_link(MEMBER, BROWSER, HERE)
+    assert harness.reports == [
         "email_failed kind=sign_in problem=the mail server at mail.example.com does not answer"
     ]
-    assert stage.events(user)[-1] == "mail_failed"
+    assert harness.events(user)[-1] == "mail_failed"
 
 
 # -- a new password
 
 
 def test_a_reset_ends_every_session_and_other_links_and_keeps_the_second_factor(
-    stage: IdentityStage,
+    harness: IdentityHarness,
 ) -> None:
-    signed = stage.member()
-    stage.store.set_totp(signed.user.id, b"sealed")
-    to_sign_in, token = link(stage), reset_token(stage)
-    came = stage.identity.reset(token, OTHER_PASSWORD, HERE)
+    signed = harness.member()
+    harness.store.set_totp(signed.user.id, b"sealed")
+    to_sign_in, token = link(harness), reset_token(harness)
+    came = harness.identity.reset(token, OTHER_PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
-    assert not stage.in_force(signed.token)
-    assert stage.user(signed).totp_sealed == b"sealed"
+    assert not harness.in_force(signed.token)
+    assert harness.user(signed).totp_sealed == b"sealed"
     with refusal(Reason.LINK):
-        stage.identity.follow_link(to_sign_in, BROWSER, HERE)
-    assert isinstance(stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), SecondFactorRequired)
-    assert "password_reset" in stage.events(signed)
+        harness.identity.follow_link(to_sign_in, BROWSER, HERE)
+    assert isinstance(harness.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE), SecondFactorRequired)
+    assert "password_reset" in harness.events(signed)
 
 
-def test_a_reset_holds_half_an_hour_and_once(stage: IdentityStage) -> None:
-    stage.member()
-    token = reset_token(stage)
-    stage.clock.pass_s(1799)
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
+def test_a_reset_holds_half_an_hour_and_once(harness: IdentityHarness) -> None:
+    harness.member()
+    token = reset_token(harness)
+    harness.clock.pass_s(1799)
+    assert isinstance(harness.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
     with refusal(Reason.LINK):
-        stage.identity.reset(token, PASSWORD, HERE)
-    late = reset_token(stage)
-    stage.clock.pass_s(1800)
+        harness.identity.reset(token, PASSWORD, HERE)
+    late = reset_token(harness)
+    harness.clock.pass_s(1800)
     with refusal(Reason.LINK):
-        stage.identity.reset(late, PASSWORD, HERE)
+        harness.identity.reset(late, PASSWORD, HERE)
 
 
-def test_a_password_that_is_none_does_not_spend_the_link(stage: IdentityStage) -> None:
-    stage.member()
-    token = reset_token(stage)
+def test_a_password_that_is_none_does_not_spend_the_link(harness: IdentityHarness) -> None:
+    harness.member()
+    token = reset_token(harness)
     with refusal(Reason.PASSWORD_SHORT, "password"):
-        stage.identity.reset(token, "short", HERE)
-    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
+        harness.identity.reset(token, "short", HERE)
+    assert isinstance(harness.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_a_token_is_good_for_its_own_purpose_only(stage: IdentityStage) -> None:
-    stage.member()
-    to_sign_in, to_reset = link(stage), reset_token(stage)
+def test_a_token_is_good_for_its_own_purpose_only(harness: IdentityHarness) -> None:
+    harness.member()
+    to_sign_in, to_reset = link(harness), reset_token(harness)
     with refusal(Reason.LINK):
-        stage.identity.reset(to_sign_in, OTHER_PASSWORD, HERE)
+        harness.identity.reset(to_sign_in, OTHER_PASSWORD, HERE)
     with refusal(Reason.LINK):
-        stage.identity.follow_link(to_reset, BROWSER, HERE)
+        harness.identity.follow_link(to_reset, BROWSER, HERE)
     with refusal(Reason.LINK):
-        stage.identity.finish_email(to_reset, HERE)
+        harness.identity.finish_email(to_reset, HERE)
 
 
 @pytest.mark.parametrize("token", ["", "no such token", "ü\ud800", "A" * 10_000])
-def test_what_is_no_token_is_refused(stage: IdentityStage, token: str) -> None:
-    stage.member()
+def test_what_is_no_token_is_refused(harness: IdentityHarness, token: str) -> None:
+    harness.member()
     with refusal(Reason.LINK):
-        stage.identity.reset(token, OTHER_PASSWORD, HERE)
-    assert stage.identity.invited(token) is None
+        harness.identity.reset(token, OTHER_PASSWORD, HERE)
+    assert harness.identity.invited(token) is None
 
 
-def test_tokens_are_long_and_kept_as_digests(stage: IdentityStage) -> None:
-    stage.member()
-    token = reset_token(stage)
+def test_tokens_are_long_and_kept_as_digests(harness: IdentityHarness) -> None:
+    harness.member()
+    token = reset_token(harness)
     assert len(token) >= 43
-    kept = [row.digest for row in stage.store._tokens.values()]
+    kept = [row.digest for row in harness.store._tokens.values()]
     assert all(len(digest) == 32 and token.encode() not in digest for digest in kept)
 
 
 # -- another address
 
 
-def test_another_address_is_proved_by_its_mail_and_the_old_one_told(stage: IdentityStage) -> None:
-    user = stage.member().user
-    box(stage).mails.clear()
-    stage.identity.begin_email(user, " New@Example.com", HERE)
-    assert [mail.to for mail in box(stage).mails] == ["new@example.com", MEMBER]
-    assert "new@example.com" in box(stage).mails[1].text
-    assert "token" not in box(stage).mails[1].text
-    assert stage.user(user).email == MEMBER
-    stage.identity.finish_email(box(stage).link("new@example.com"), HERE)
-    assert stage.user(user).email == "new@example.com"
-    assert stage.store.lines[-1].details == {"from": MEMBER, "to": "new@example.com"}
+def test_another_address_is_proved_by_its_mail_and_the_old_one_told(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    box(harness).mails.clear()
+    harness.identity.begin_email(user, " New@Example.com", HERE)
+    assert [mail.to for mail in box(harness).mails] == ["new@example.com", MEMBER]
+    assert "new@example.com" in box(harness).mails[1].text
+    assert "token" not in box(harness).mails[1].text
+    assert harness.user(user).email == MEMBER
+    harness.identity.finish_email(box(harness).link("new@example.com"), HERE)
+    assert harness.user(user).email == "new@example.com"
+    assert harness.store.lines[-1].details == {"from": MEMBER, "to": "new@example.com"}
 
 
-def test_links_sent_to_the_old_address_are_void_with_it(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.identity.begin_email(user, "new@example.com", HERE)
-    stage.clock.pass_s(60)
-    to_sign_in, to_reset = link(stage), reset_token(stage)
-    stage.identity.finish_email(box(stage).link("new@example.com"), HERE)
+def test_links_sent_to_the_old_address_are_void_with_it(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.identity.begin_email(user, "new@example.com", HERE)
+    harness.clock.pass_s(60)
+    to_sign_in, to_reset = link(harness), reset_token(harness)
+    harness.identity.finish_email(box(harness).link("new@example.com"), HERE)
     with refusal(Reason.LINK):
-        stage.identity.follow_link(to_sign_in, BROWSER, HERE)
+        harness.identity.follow_link(to_sign_in, BROWSER, HERE)
     with refusal(Reason.LINK):
-        stage.identity.reset(to_reset, OTHER_PASSWORD, HERE)
+        harness.identity.reset(to_reset, OTHER_PASSWORD, HERE)
 
 
-def test_an_address_that_is_taken_is_answered_like_a_free_one(stage: IdentityStage) -> None:
-    user = stage.member().user
-    box(stage).mails.clear()
-    stage.identity.begin_email(user, OWNER, HERE)
-    told = next(mail for mail in box(stage).mails if mail.to == OWNER)
+def test_an_address_that_is_taken_is_answered_like_a_free_one(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    box(harness).mails.clear()
+    harness.identity.begin_email(user, OWNER, HERE)
+    told = next(mail for mail in box(harness).mails if mail.to == OWNER)
     assert "token" not in told.text
-    assert stage.events(user)[-1] == "email_asked"
+    assert harness.events(user)[-1] == "email_asked"
 
 
-def test_an_address_taken_meanwhile_is_refused(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.identity.begin_email(user, "new@example.com", HERE)
-    token = box(stage).link("new@example.com")
-    stage.member("new@example.com")
+def test_an_address_taken_meanwhile_is_refused(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.identity.begin_email(user, "new@example.com", HERE)
+    token = box(harness).link("new@example.com")
+    harness.member("new@example.com")
     with refusal(Reason.EMAIL_TAKEN):
-        stage.identity.finish_email(token, HERE)
+        harness.identity.finish_email(token, HERE)
 
 
-def test_the_own_address_and_what_is_none_are_refused(stage: IdentityStage) -> None:
-    user = stage.member().user
+def test_the_own_address_and_what_is_none_are_refused(harness: IdentityHarness) -> None:
+    user = harness.member().user
     with refusal(Reason.EMAIL_TAKEN, "email"):
-        stage.identity.begin_email(user, MEMBER, HERE)
+        harness.identity.begin_email(user, MEMBER, HERE)
     for text in ("", "ann", "a@b@c", "ann@example.com\nBcc: x@example.com", "a" * 250 + "@b.cd"):
         with refusal(Reason.EMAIL_FORM, "email"):
-            stage.identity.begin_email(user, text, HERE)
+            harness.identity.begin_email(user, text, HERE)
 
 
-def test_a_server_that_takes_no_mail_is_told_the_one_who_waits(stage: IdentityStage) -> None:
-    user = stage.member().user
-    box(stage).broken = True
+def test_a_server_that_takes_no_mail_is_told_the_one_who_waits(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    box(harness).broken = True
     with refusal(Reason.MAIL_FAILED):
-        stage.identity.begin_email(user, "new@example.com", HERE)
+        harness.identity.begin_email(user, "new@example.com", HERE)
 
 
 # -- what mails say
@@ -337,16 +339,16 @@ def test_every_mail_is_there_in_every_language_with_the_same_facts() -> None:
         assert said["de"].subject != said["en"].subject
 
 
-def test_a_person_is_written_to_in_the_language_of_the_account(stage: IdentityStage) -> None:
-    user = stage.member().user
-    stage.identity.prefer(user, type(user.preferences)(language="de"))
-    stage.identity.send_reset(MEMBER, HERE)
-    assert box(stage).mails[-1].subject == "Neues Passwort für Outcry"
+def test_a_person_is_written_to_in_the_language_of_the_account(harness: IdentityHarness) -> None:
+    user = harness.member().user
+    harness.identity.prefer(user, type(user.preferences)(language="de"))
+    harness.identity.send_reset(MEMBER, HERE)
+    assert box(harness).mails[-1].subject == "Neues Passwort für Outcry"
 
 
-def test_a_link_bound_to_no_browser_signs_nobody_in(stage: IdentityStage) -> None:
-    stage.member()
-    stage.identity.send_link(MEMBER, "", HERE)
-    assert stage.post is not None
+def test_a_link_bound_to_no_browser_signs_nobody_in(harness: IdentityHarness) -> None:
+    harness.member()
+    harness.identity.send_link(MEMBER, "", HERE)
+    assert harness.post is not None
     with refusal(Reason.LINK):
-        stage.identity.follow_link(stage.post.link(MEMBER), "", HERE)
+        harness.identity.follow_link(harness.post.link(MEMBER), "", HERE)

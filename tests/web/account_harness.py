@@ -9,7 +9,7 @@ from unittest.mock import patch
 from urllib.parse import urlencode
 
 from tests.web.broker_harness import ScriptedConnections
-from tests.web.harness import Got, Visitor, WebStage, bare_stage
+from tests.web.harness import Reply, Visitor, WebHarness, empty_service
 
 from outcry.live.model import StreamKey
 from outcry.live.registry import Availability, Channel, Registry
@@ -21,16 +21,18 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 class Member:
     """Somebody signed in, and confirmed just now; forms are sent as their page gives them."""
 
-    def __init__(self, stage: WebStage, email: str, *, operator: bool = False, language: str = "en") -> None:
-        self.stage = stage
-        self.user = stage.person(email, operator=operator)
-        self.browser: Visitor = stage.visitor(language)
-        self.browser.cookies["outcry-local"] = stage.token(self.user)
+    def __init__(
+        self, harness: WebHarness, email: str, *, operator: bool = False, language: str = "en"
+    ) -> None:
+        self.harness = harness
+        self.user = harness.person(email, operator=operator)
+        self.browser: Visitor = harness.visitor(language)
+        self.browser.cookies["outcry-local"] = harness.token(self.user)
 
-    def get(self, path: str) -> Got:
+    def get(self, path: str) -> Reply:
         return self.browser.get(path)
 
-    def send(self, path: str, fields: Mapping[str, str | list[str]] | None = None) -> Got:
+    def send(self, path: str, fields: Mapping[str, str | list[str]] | None = None) -> Reply:
         """Send a form with the token of a page of ours."""
         sent = {"csrf": self.csrf(), **(fields or {})}
         body = urlencode(sent, doseq=True).encode()
@@ -41,9 +43,9 @@ class Member:
         assert found is not None
         return found[1]
 
-    def follow(self, got: Got) -> Got:
-        assert got.status == 303, (got.status, got.text[:500])
-        return self.get(got.headers["location"])
+    def follow(self, reply: Reply) -> Reply:
+        assert reply.status == 303, (reply.status, reply.text[:500])
+        return self.get(reply.headers["location"])
 
 
 class _Values(HTMLParser):
@@ -73,9 +75,9 @@ class _Values(HTMLParser):
 class Read:
     """A page, read as a browser reads it: entries with what stands in them, and its text."""
 
-    def __init__(self, got: Got) -> None:
+    def __init__(self, reply: Reply) -> None:
         self._parser = _Values()
-        self._parser.feed(got.text)
+        self._parser.feed(reply.text)
         self.text = " ".join(" ".join(self._parser.texts).split())
 
     def entry(self, name: str) -> str:
@@ -93,20 +95,20 @@ def unconfirmed() -> Iterator[None]:
 
 
 @contextmanager
-def account_stage(
+def account_service(
     folder: Path,
     environment: Mapping[str, str] | None = None,
     connections: ScriptedConnections | None = None,
     **parts: Callable[[], object],
-) -> Iterator[WebStage]:
+) -> Iterator[WebHarness]:
     """A service with nothing in it. `environment`: what its operator set; `connections`: what stands in for people's
     broker connections; `parts`: what stands in for parts of its wiring, by name, in no service put together later."""
     with ExitStack() as up:
         with ExitStack() as replaced:
             for name, make in parts.items():
                 replaced.enter_context(patch(f"outcry.app.people.{name}", make))
-            stage = up.enter_context(bare_stage(folder, environment, connections=connections))
-        yield stage
+            harness = up.enter_context(empty_service(folder, environment, connections=connections))
+        yield harness
 
 
 def show(registry: Registry, owner: int, feed: str, contract: Contract, reason: str) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 
 WIDE, USUAL, NARROW = 2560, 1400, 360
 HEIGHT = 1000
@@ -48,7 +48,7 @@ def launch(playwright: Playwright) -> Browser:
 
 
 @dataclass
-class Ear:
+class PageErrors:
     """Hears what pages of one context do that they should not."""
 
     base: str
@@ -77,7 +77,7 @@ class Ear:
         if (asked.scheme, asked.netloc) != (ours.scheme, ours.netloc):
             self.foreign.append(request.url)
 
-    def heard(self, page: Page | None = None) -> dict[str, list[str]]:
+    def found(self, page: Page | None = None) -> dict[str, list[str]]:
         """Everything amiss so far, by kind; empty where nothing is."""
         violations = page.evaluate("window.__violations ?? []") if page else []
         kinds = {
@@ -91,23 +91,23 @@ class Ear:
 
 @dataclass
 class Window:
-    """One tab, its context, and the ear that listens to it."""
+    """One tab, its context, and the errors it records."""
 
     page: Page
     context: BrowserContext
-    ear: Ear
-    stage: WebStage
+    errors: PageErrors
+    harness: WebHarness
 
     def another(self) -> "Window":
         """A further tab of the same browser."""
-        return Window(self.context.new_page(), self.context, self.ear, self.stage)
+        return Window(self.context.new_page(), self.context, self.errors, self.harness)
 
     def go(self, path: str, *, expect: Sequence[int] = (200,)) -> int:
-        """Open an address of the stage; return the status, which has to be one of those expected."""
-        self.ear.expects |= {status for status in expect if status >= 400}
-        response = self.page.goto(self.stage.base + path)
+        """Open an address of the service; return the status, which has to be one of those expected."""
+        self.errors.expects |= {status for status in expect if status >= 400}
+        response = self.page.goto(self.harness.base + path)
         assert response is not None
-        assert response.status in expect, f"{path}: {response.status} {self.stage.faults()[-1:]}"
+        assert response.status in expect, f"{path}: {response.status} {self.harness.faults()[-1:]}"
         return response.status
 
     def violations(self, only: Sequence[str] = ()) -> list[str]:
@@ -138,13 +138,13 @@ class Window:
         return self.page.evaluate(_OVERFLOWING)
 
 
-#: Opens a tab on a stage that is known: `with opened(theme="light") as tab`.
+#: Opens a tab on a service that is known: `with opened(theme="light") as tab`.
 Opened = Callable[..., AbstractContextManager[Window]]
 
 
 @contextmanager
 def window(
-    browser: Browser, stage: WebStage, *, theme: str = "dark", language: str = "en", token: str = "",
+    browser: Browser, harness: WebHarness, *, theme: str = "dark", language: str = "en", token: str = "",
     scripts: bool = True, width: int = USUAL, **options: Any,
 ) -> Iterator[Window]:  # fmt: skip
     """A tab in a context of its own. `token`: of a browser signed in."""
@@ -156,15 +156,15 @@ def window(
         {"outcry-local": token} if token else {}
     )
     context.add_cookies(
-        [{"name": name, "value": value, "url": stage.base} for name, value in cookies.items()]
+        [{"name": name, "value": value, "url": harness.base} for name, value in cookies.items()]
     )  # type: ignore[list-item]
     if scripts:
         context.add_init_script(_OVERHEARD)
-    ear = Ear(stage.base)
-    context.on("page", ear.listen)
+    errors = PageErrors(harness.base)
+    context.on("page", errors.listen)
     context.set_default_timeout(60_000)
     page = context.new_page()
     try:
-        yield Window(page, context, ear, stage)
+        yield Window(page, context, errors, harness)
     finally:
         context.close()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from support.resolvers import ScriptedResolver
 from tests.web.browsing import Opened, Window, launch, window
-from tests.web.harness import WebStage, bare_stage, demo_stage
+from tests.web.harness import WebHarness, demo_service, empty_service
 
 from outcry.delivery.resolver import GuardedResolver
 
@@ -23,7 +23,7 @@ def nobody_found(name: str) -> list[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_names() -> Iterator[None]:
-    """Webhooks of the stages lead nowhere: no name of the outside is found."""
+    """Webhooks of the services lead nowhere: no name of the outside is found."""
     nobody = ScriptedResolver(nobody_found)
     scripted = partial(GuardedResolver, public=nobody, private=nobody)
     with patch("outcry.app.delivery.GuardedResolver", scripted):
@@ -31,23 +31,23 @@ def no_names() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
     """A service with an invented market, shared by all tests that leave it as it was."""
-    with demo_stage(tmp_path_factory.mktemp("stage")) as staged:
+    with demo_service(tmp_path_factory.mktemp("service")) as staged:
         yield staged
 
 
 @pytest.fixture
-def own_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+def own_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
     """The same for one test alone, which may do with it as it likes."""
-    with demo_stage(tmp_path_factory.mktemp("own")) as staged:
+    with demo_service(tmp_path_factory.mktemp("own")) as staged:
         yield staged
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
     """A service as it is after the first start."""
-    with bare_stage(tmp_path_factory.mktemp("bare")) as staged:
+    with empty_service(tmp_path_factory.mktemp("bare")) as staged:
         yield staged
 
 
@@ -61,17 +61,17 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opened(browser: Browser, stage: WebStage) -> Opened:
+def opened(browser: Browser, harness: WebHarness) -> Opened:
     """Opens tabs on the shared service."""
-    return partial(window, browser, stage)
+    return partial(window, browser, harness)
 
 
 @pytest.fixture
 def tabs(browser: Browser) -> Iterator[Callable[..., Window]]:
-    """Opens tabs that stay open until the test ends: `tabs(stage, theme="light")`."""
+    """Opens tabs that stay open until the test ends: `tabs(service, theme="light")`."""
     with ExitStack() as stack:
 
-        def opens(stage: WebStage, **options: Any) -> Window:
-            return stack.enter_context(window(browser, stage, **options))
+        def opens(harness: WebHarness, **options: Any) -> Window:
+            return stack.enter_context(window(browser, harness, **options))
 
         yield opens

@@ -62,7 +62,7 @@ SHOWS: Mapping[str, tuple[str, str]] = {
 }
 LIVE_ROOTS = ("ES", "NQ", "CL", "GC", "6E", "6J")
 PAST_ROOTS = (*LIVE_ROOTS, "ZN")
-#: Where the receiver of the stage would be: nothing listens there, but it has a page.
+#: Where the receiver of the service would be: nothing listens there, but it has a page.
 SINK = "https://localhost:8443/in"
 #: A page may wait twice for its database, 15 s each (`page_context.PATIENCE_S`); a visitor waits longer.
 VISITOR_PATIENCE_S = 60
@@ -112,7 +112,7 @@ class MovableClock:
 
 
 @dataclass(frozen=True)
-class Got:
+class Reply:
     """A response, and the cookies it set; `set_cookies`: with their attributes, as the headers say it."""
 
     status: int
@@ -135,17 +135,17 @@ class Visitor:
         self.address = ".".join(["10", *(str(secrets.randbelow(254) + 1) for _ in range(3))])
         self.cookies: dict[str, str] = {}
 
-    def get(self, path: str, **headers: str) -> Got:
+    def get(self, path: str, **headers: str) -> Reply:
         return self.send("GET", path, None, headers)
 
-    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Got:
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Reply:
         sent = {
             "content-type": "application/x-www-form-urlencoded",
             "origin": f"http://127.0.0.1:{self._port}",
         }
         return self.send("POST", path, urlencode(fields).encode(), sent | headers)
 
-    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Got:
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=VISITOR_PATIENCE_S)
         sent = {"accept-language": self._language, "x-forwarded-for": self.address, **headers}
         if self.cookies:
@@ -153,7 +153,7 @@ class Visitor:
         try:
             connection.request(method, path, body, sent)
             response = connection.getresponse()
-            got = response.read()
+            reply = response.read()
         finally:
             connection.close()
         cookies: SimpleCookie = SimpleCookie()
@@ -162,11 +162,11 @@ class Visitor:
             cookies.load(value)
         found = {name: morsel.value for name, morsel in cookies.items()}
         self.cookies |= found
-        return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, got, found, said)
+        return Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, reply, found, said)
 
 
 @dataclass
-class WebStage:
+class WebHarness:
     """One service and everything behind it in reach. `connections`: what stands in for people's broker connections."""
 
     installation: Installation
@@ -300,7 +300,7 @@ def _invent(installation: Installation, market: SimulatedMarket, clock: DemoCloc
 
 
 @contextmanager
-def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebStage]:
+def demo_service(folder: Path, received: Receiver | None = None) -> Iterator[WebHarness]:
     """A service with an invented market, all of its states shown. `received`: a receiver that listens, and is admitted
     as the demonstration's own is."""
     clock = MovableClock(DAY)
@@ -325,21 +325,21 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
         _forceful(installation.registry, forced)
         feed = _Some(market, universe, calendar, market_clock)
-        made = WebStage(
+        made = WebHarness(
             installation, people_of(installation), clock, io.BytesIO(), forced, connections=connections
         )
-        with _served(made, [(0, feed)]) as stage:
-            stage.wait_live()
-            yield stage
+        with _served(made, [(0, feed)]) as harness:
+            harness.wait_live()
+            yield harness
 
 
 @contextmanager
-def bare_stage(
+def empty_service(
     folder: Path,
     environment: Mapping[str, str] | None = None,
     clock: MovableClock | None = None,
     connections: ScriptedConnections | None = None,
-) -> Iterator[WebStage]:
+) -> Iterator[WebHarness]:
     """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set;
     `clock`: its present, where that is not now; `connections`: what stands in for people's broker connections."""
     with (
@@ -347,30 +347,30 @@ def bare_stage(
         installation.log.exclusively(),
     ):
         shown = clock or MovableClock(DAY)
-        made = WebStage(
+        made = WebHarness(
             installation, people_of(installation), shown, io.BytesIO(), {}, connections=connections
         )
-        with _served(made, []) as stage:
-            yield stage
+        with _served(made, []) as harness:
+            yield harness
 
 
 @contextmanager
-def _served(stage: WebStage, feeds: list[Any]) -> Iterator[WebStage]:
+def _served(harness: WebHarness, feeds: list[Any]) -> Iterator[WebHarness]:
     up = threading.Event()
 
     def started(_host: str, port: int) -> None:
-        stage.port = port
+        harness.port = port
         up.set()
 
-    stderr = cast("TextIO", SimpleNamespace(buffer=stage.log))  # where its log would go
-    with redirect_stderr(stderr), connected_by(stage.connections):
-        application = build_application(stage.installation, feeds).application
+    stderr = cast("TextIO", SimpleNamespace(buffer=harness.log))  # where its log would go
+    with redirect_stderr(stderr), connected_by(harness.connections):
+        application = build_application(harness.installation, feeds).application
     server = build_server(application, Binding(port=0, shutdown_s=2, trusted_proxies="127.0.0.1"), started)
-    thread = threading.Thread(target=server.run, name="web stage", daemon=True)
+    thread = threading.Thread(target=server.run, name="web service", daemon=True)
     thread.start()
     assert up.wait(20), "the server did not start"
     try:
-        yield stage
+        yield harness
     finally:
         server.stop()
         thread.join(15)

@@ -15,7 +15,7 @@ class Person:
     """Uses one tab. Every step ends by looking at what the page then says."""
 
     def __init__(self, tab: Window, email: str = "ann@example.com") -> None:
-        self.tab, self.page, self.stage, self.email = tab, tab.page, tab.stage, email
+        self.tab, self.page, self.harness, self.email = tab, tab.page, tab.harness, email
 
     def heading(self, text: str | re.Pattern[str]) -> None:
         self.page.get_by_role("heading", name=text, level=1).wait_for()
@@ -27,7 +27,7 @@ class Person:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def set_up(self) -> None:
-        token = self.stage.people.identity.set_up_token()
+        token = self.harness.people.identity.set_up_token()
         self.tab.go("/sign-in")
         self.heading("Set up Outcry")
         self.field("One-time token").fill(token)
@@ -86,7 +86,7 @@ class Person:
     def ask(self, key: str, path: str = "/api/levels?symbol=ES") -> tuple[int, dict[str, Any]]:
         """What a program is answered with that key."""
         request = Request(
-            self.stage.base.replace("localhost", "127.0.0.1") + path, headers={"x-api-key": key}
+            self.harness.base.replace("localhost", "127.0.0.1") + path, headers={"x-api-key": key}
         )
         try:
             with urlopen(request, timeout=30) as answer:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pyotp
 from argon2 import PasswordHasher
-from tests.web.harness import DAY, PASSWORD, Got, MovableClock, Visitor
+from tests.web.harness import DAY, PASSWORD, MovableClock, Reply, Visitor
 
 from outcry.app.application import build_application
 from outcry.app.installation import Installation, open_installation
@@ -75,7 +75,7 @@ class SignInService:
 
 
 @dataclass
-class Doorstep:
+class SignInHarness:
     """The service, and what the tests hold of it."""
 
     installation: Installation
@@ -117,8 +117,8 @@ class Doorstep:
     def signed_in(self, email: str = ANN, language: str = "en") -> Visitor:
         """A browser in which that person has just signed in."""
         visitor = self.visitor(language)
-        got = submit(visitor, "/sign-in", {"email": email, "password": PASSWORD})
-        assert got.status == 303, got.text
+        reply = submit(visitor, "/sign-in", {"email": email, "password": PASSWORD})
+        assert reply.status == 303, reply.text
         self.minute()
         return visitor
 
@@ -132,10 +132,10 @@ class Doorstep:
 
 
 @contextmanager
-def doorstep(
+def sign_in_service(
     folder: Path, *, mail: bool = False, openid: SignInService | None = None, trusted_proxies: str | None = None,
     **settings: Any,
-) -> Iterator[Doorstep]:  # fmt: skip
+) -> Iterator[SignInHarness]:  # fmt: skip
     """Serve on a free port of this machine until the block ends."""
     clock, mailbox, log = MovableClock(DAY), Mailbox(), io.BytesIO()
     with (
@@ -152,7 +152,7 @@ def doorstep(
         identity._passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
         with redirect_stderr(cast("TextIO", SimpleNamespace(buffer=log))):
             application = build_application(installation, people=people).application
-        step, up = Doorstep(installation, people, clock, mailbox, log), threading.Event()
+        step, up = SignInHarness(installation, people, clock, mailbox, log), threading.Event()
 
         def started(_host: str, port: int) -> None:
             step.port = port
@@ -160,7 +160,7 @@ def doorstep(
 
         binding = Binding(port=0, shutdown_s=2, trusted_proxies=trusted_proxies)
         server = build_server(application, binding, started)
-        thread = threading.Thread(target=server.run, name="doorstep", daemon=True)
+        thread = threading.Thread(target=server.run, name="sign-in service", daemon=True)
         thread.start()
         assert up.wait(20), "the server did not start"
         try:
@@ -188,19 +188,19 @@ def hidden(page: str, name: str) -> str:
     return unescape(found[1])
 
 
-def submit(visitor: Visitor, path: str, fields: Mapping[str, str], **headers: str) -> Got:
+def submit(visitor: Visitor, path: str, fields: Mapping[str, str], **headers: str) -> Reply:
     """Open a page and send its form, to the page's own address."""
     page = visitor.get(path)
     assert page.status < 400, f"{path} is {page.status}"
     return visitor.post(path, {"csrf": csrf(page.text), **fields}, **headers)
 
 
-def follow(visitor: Visitor, got: Got) -> Got:
+def follow(visitor: Visitor, reply: Reply) -> Reply:
     """Where an answer leads, which has to be here."""
-    assert got.status == 303, f"{got.status}: {got.text}"
-    there = urlsplit(got.headers["location"])
-    assert not there.netloc, f"leads away: {got.headers['location']}"
-    return visitor.get(got.headers["location"])
+    assert reply.status == 303, f"{reply.status}: {reply.text}"
+    there = urlsplit(reply.headers["location"])
+    assert not there.netloc, f"leads away: {reply.headers['location']}"
+    return visitor.get(reply.headers["location"])
 
 
 def typed(page: str, name: str) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_harness import Member, Read, account_stage, show, unconfirmed
+from tests.web.account_harness import Member, Read, account_service, show, unconfirmed
 from tests.web.broker_harness import GIVEN, ScriptedConnections
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 
 from outcry.access.licences import Scope
 from outcry.connections.model import ConnectionPhase
@@ -20,22 +20,22 @@ def scripted() -> ScriptedConnections:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
-    with account_stage(tmp_path_factory.mktemp("brokers"), connections=scripted) as made:
+def harness(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebHarness]:
+    with account_service(tmp_path_factory.mktemp("brokers"), connections=scripted) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def ann(stage: WebStage) -> Member:
-    return Member(stage, "ann@example.com")
+def ann(harness: WebHarness) -> Member:
+    return Member(harness, "ann@example.com")
 
 
 @pytest.fixture(scope="module")
-def bob(stage: WebStage) -> Member:
-    return Member(stage, "bob@example.com")
+def bob(harness: WebHarness) -> Member:
+    return Member(harness, "bob@example.com")
 
 
-def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: Member) -> None:
+def test_a_key_that_sends_trades_sends_and_does_not_read(harness: WebHarness, ann: Member) -> None:
     refused = ann.send("/account/brokers/key", {"label": "", "lifetime": "365"})
     assert refused.status == 422
     assert "Enter a name for the key" in Read(refused).text
@@ -45,7 +45,7 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
     assert f"OUTCRY_KEY={key} outcry replay FILE" in page.text
     assert page.headers["cache-control"] == "no-store"
     assert ann.get("/account/brokers/key-made").headers["location"] == "/account/brokers?done=shown"
-    row = next(row for row in stage.installation.keys.list() if row.prefix == key[:15])
+    row = next(row for row in harness.installation.keys.list() if row.prefix == key[:15])
     assert (row.role, row.label) == ("ingest", "Replay box")
     rotated = ann.follow(ann.send(f"/account/keys/{row.id}/rotate", {"grace": "24h"}))
     assert "outcry replay FILE" in rotated.text
@@ -58,8 +58,8 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
     assert Read(ann.get("/account/brokers")).entry("label") == "Another"
 
 
-def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, bob: Member) -> None:
-    registry = stage.installation.registry
+def test_a_user_sees_the_own_feeds_and_no_others(harness: WebHarness, ann: Member, bob: Member) -> None:
+    registry = harness.installation.registry
     show(registry, ann.user.id, "desk-replay", Contract("ES", 2026, 3), "live")
     show(registry, ann.user.id, "desk-replay", Contract("NQ", 2026, 3), "stale_link")
     show(registry, bob.user.id, "bobs-feed", Contract("CL", 2026, 4), "own_refusal")
@@ -87,9 +87,9 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
     assert (row.phase, row.code) == (ConnectionPhase.DEGRADED, "stale_link")
 
 
-def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) -> None:
+def test_an_agent_says_itself_why_nothing_comes(harness: WebHarness, ann: Member) -> None:
     """Its feeds stand under their brokers' names; a refused login is mended by signing in, anything else passes."""
-    registry = stage.installation.registry
+    registry = harness.installation.registry
     show(registry, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
     (seen,) = (one for one in registry.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
     for told, phase, said in (
@@ -111,28 +111,28 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
     assert "/account/brokers/connect/homely" not in page.text
     assert "/account/brokers/connect/away" not in page.text
     assert "pip install 'outcry[away]'" in page.text
-    for part in ('broker = "homely"', 'port = "7496"', f'service = "http://127.0.0.1:{ann.stage.port}"'):
+    for part in ('broker = "homely"', 'port = "7496"', f'service = "http://127.0.0.1:{ann.harness.port}"'):
         assert part in text
     for broker in ("homely", "away"):
         assert ann.get(f"/account/brokers/connect/{broker}").status == 404
         assert ann.send(f"/account/brokers/connect/{broker}", GIVEN).status == 404
 
 
-def test_a_feed_the_agent_sends_is_that_brokers(stage: WebStage, ann: Member) -> None:
+def test_a_feed_the_agent_sends_is_that_brokers(harness: WebHarness, ann: Member) -> None:
     key = StreamKey(ann.user.id, "homely", Contract("ES", 2026, 3))
-    show(stage.installation.registry, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
+    show(harness.installation.registry, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
     page = ann.get("/account/brokers")
     assert 'broker = "homely"' not in page.text
     assert "Subscribe to the exchange" in Read(page).text
-    stage.installation.registry.drop(key)
+    harness.installation.registry.drop(key)
 
 
 def test_a_broker_is_connected_and_its_secrets_are_never_shown(
-    stage: WebStage, scripted: ScriptedConnections, ann: Member
+    harness: WebHarness, scripted: ScriptedConnections, ann: Member
 ) -> None:
     with unconfirmed():
-        got = ann.get("/account/brokers/connect/acme")
-        assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
+        reply = ann.get("/account/brokers/connect/acme")
+        assert reply.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
     form = ann.get("/account/brokers/connect/acme")
     assert "Acme &lt;Futures&gt;" in form.text
     assert 'type="password"' in form.text
@@ -146,26 +146,26 @@ def test_a_broker_is_connected_and_its_secrets_are_never_shown(
         ({"roots": ["ES", "XX"]}, "roots"),
         ({"roots": ["ES", "MES"]}, "roots"),
     ):
-        got = ann.send("/account/brokers/connect/acme", {**GIVEN, **wrong})
-        assert got.status == 422
-        assert f'href="#f-{field}"' in got.text
-        assert "horse" not in got.text
+        reply = ann.send("/account/brokers/connect/acme", {**GIVEN, **wrong})
+        assert reply.status == 422
+        assert f'href="#f-{field}"' in reply.text
+        assert "horse" not in reply.text
         if field != "user":
-            assert Read(got).entry("user") == "ann"
+            assert Read(reply).entry("user") == "ann"
         if field != "roots":
-            assert Read(got).entries("roots") == ["ES", "NQ"]
+            assert Read(reply).entries("roots") == ["ES", "NQ"]
     with unconfirmed():
-        got = ann.send("/account/brokers/connect/acme", GIVEN)
-        assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
+        reply = ann.send("/account/brokers/connect/acme", GIVEN)
+        assert reply.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
     assert not scripted.rows
     page = ann.follow(ann.send("/account/brokers/connect/acme", {**GIVEN, "app": ""}))
     assert "Connecting." in Read(page).text
     assert "…orse" in Read(page).text
-    for got in (page, ann.get("/account/brokers"), ann.get("/account/log")):
-        assert "correct" not in got.text
-        assert "horse" not in got.text
+    for reply in (page, ann.get("/account/brokers"), ann.get("/account/log")):
+        assert "correct" not in reply.text
+        assert "horse" not in reply.text
     assert "Connecting" in Read(page).text
-    assert b"horse" not in stage.log.getvalue()
+    assert b"horse" not in harness.log.getvalue()
     again = ann.send("/account/brokers/connect/acme", GIVEN)
     assert again.status == 422
     assert "<li>This broker is already connected" in again.text
@@ -203,8 +203,8 @@ def test_a_broker_is_disconnected(scripted: ScriptedConnections, ann: Member) ->
     (number,) = scripted.rows
     assert "Mine" in Read(ann.get(f"/account/brokers/{number}/disconnect")).text
     assert scripted.rows
-    got = ann.send(f"/account/brokers/{number}/disconnect")
-    assert got.headers["location"] == "/account/brokers?done=disconnected"
+    reply = ann.send(f"/account/brokers/{number}/disconnect")
+    assert reply.headers["location"] == "/account/brokers?done=disconnected"
     assert not scripted.rows
     assert ann.get(f"/account/brokers/{number}").status == 404
     log = Read(ann.get("/account/log")).text
@@ -212,5 +212,5 @@ def test_a_broker_is_disconnected(scripted: ScriptedConnections, ann: Member) ->
     assert "Broker disconnected" in log
 
 
-def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
-    assert stage.faults() == []
+def test_no_page_of_this_had_a_fault(harness: WebHarness) -> None:
+    assert harness.faults() == []

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 from tests.web.account_harness import Member, Read
-from tests.web.harness import WebStage
-from tests.web.webhook_harness import ScriptedDeliverer, disabled, made, queue, webhook_stage
+from tests.web.harness import WebHarness
+from tests.web.webhook_harness import ScriptedDeliverer, disabled, made, queue, webhook_service
 
 from outcry.people.model import Preferences
 from outcry.web.dates import local_time
@@ -20,38 +20,38 @@ DELIVERER = ScriptedDeliverer()
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with webhook_stage(tmp_path_factory.mktemp("front"), DELIVERER) as staged:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
+    with webhook_service(tmp_path_factory.mktemp("front"), DELIVERER) as staged:
         yield staged
 
 
-def preferences(stage: WebStage, member: Member) -> Preferences:
-    return next(user.preferences for user in stage.people.identity.users() if user.id == member.user.id)
+def preferences(harness: WebHarness, member: Member) -> Preferences:
+    return next(user.preferences for user in harness.people.identity.users() if user.id == member.user.id)
 
 
-def test_why_nothing_is_live_is_said_with_the_next_step(stage: WebStage) -> None:
-    ann = Member(stage, "ann@example.com")
-    got = ann.get("/account")
-    page = Read(got).text
+def test_why_nothing_is_live_is_said_with_the_next_step(harness: WebHarness) -> None:
+    ann = Member(harness, "ann@example.com")
+    reply = ann.get("/account")
+    page = Read(reply).text
     assert "0 live" in page
     assert "You have no live feed for this symbol" in page
-    assert 'href="/account/brokers">Connect a broker' in got.text
+    assert 'href="/account/brokers">Connect a broker' in reply.text
     assert "No API key yet." in page
     assert "No webhooks yet." in page
-    assert got.headers["cache-control"] == "no-store"
+    assert reply.headers["cache-control"] == "no-store"
 
 
-def test_preferences_are_kept_and_hold(stage: WebStage) -> None:
-    ann = Member(stage, "kept@example.com")
+def test_preferences_are_kept_and_hold(harness: WebHarness) -> None:
+    ann = Member(harness, "kept@example.com")
     assert ann.send("/account", TYPED).headers["location"] == "/account?done=saved"
-    assert preferences(stage, ann) == Preferences("de", "Asia/Tokyo", "dark", 6, shortcuts=True)
+    assert preferences(harness, ann) == Preferences("de", "Asia/Tokyo", "dark", 6, shortcuts=True)
     page = ann.get("/account?done=saved")
     assert 'lang="de"' in page.text
     assert 'data-theme="dark"' in page.text
     assert "Einstellungen gespeichert." in Read(page).text
     without = {name: value for name, value in TYPED.items() if name != "shortcuts"}
     ann.send("/account", without)
-    assert preferences(stage, ann).shortcuts is False
+    assert preferences(harness, ann).shortcuts is False
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_preferences_are_kept_and_hold(stage: WebStage) -> None:
         ("time_zone", '"><script>alert(1)</script>'),
     ],
 )
-def test_a_preference_that_cannot_be_is_refused_whole(stage: WebStage, field: str, value: str) -> None:
-    bob = Member(stage, "bob@example.com")
-    got = bob.send("/account", {**TYPED, field: value})
-    assert got.status == 422
-    assert f'href="#f-{field}"' in got.text
-    assert "<script>alert" not in got.text
-    page = Read(got)
+def test_a_preference_that_cannot_be_is_refused_whole(harness: WebHarness, field: str, value: str) -> None:
+    bob = Member(harness, "bob@example.com")
+    reply = bob.send("/account", {**TYPED, field: value})
+    assert reply.status == 422
+    assert f'href="#f-{field}"' in reply.text
+    assert "<script>alert" not in reply.text
+    page = Read(reply)
     for name in ("time_zone", "digest_hour"):
         assert page.entry(name) == {**TYPED, field: value}[name]
     if field != "theme":
         assert page.entry("theme") == "dark"
-    assert preferences(stage, bob) == Preferences()
+    assert preferences(harness, bob) == Preferences()
 
 
 def test_times_are_the_readers() -> None:
@@ -99,21 +99,21 @@ def _visit(zone: str) -> PageRequest:
     )
 
 
-def test_webhooks_that_bring_nothing_are_counted(stage: WebStage) -> None:
-    ann = Member(stage, "worried@example.com")
-    well, gone, paused = (made(stage, ann, label=name) for name in ("well", "gone", "paused"))
+def test_webhooks_that_bring_nothing_are_counted(harness: WebHarness) -> None:
+    ann = Member(harness, "worried@example.com")
+    well, gone, paused = (made(harness, ann, label=name) for name in ("well", "gone", "paused"))
     assert "3 webhooks" in Read(ann.get("/account")).text
     assert "failing" not in Read(ann.get("/account")).text
-    disabled(stage, gone)
+    disabled(harness, gone)
     ann.send(f"/account/webhooks/{paused.id}/pause")
     assert "1 webhook is failing" in Read(ann.get("/account")).text
-    queue(stage, well, failing_since_ns=stage.installation.clock.now_ns())
+    queue(harness, well, failing_since_ns=harness.installation.clock.now_ns())
     assert "2 webhooks are failing" in Read(ann.get("/account")).text
 
 
-def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
-    ann = Member(stage, "hooks@example.com")
-    row = made(stage, ann)
+def test_a_service_that_does_not_deliver_says_so(harness: WebHarness) -> None:
+    ann = Member(harness, "hooks@example.com")
+    row = made(harness, ann)
     DELIVERER.running = False
     for path in ("/account/webhooks", "/account/webhooks/new", f"/account/webhooks/{row.id}"):
         assert "Alert delivery is not running" in Read(ann.get(path)).text
@@ -126,5 +126,5 @@ def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
     assert "Alert delivery is not running" not in Read(ann.get("/account/webhooks")).text
 
 
-def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
-    assert stage.faults() == []
+def test_no_page_of_this_had_a_fault(harness: WebHarness) -> None:
+    assert harness.faults() == []

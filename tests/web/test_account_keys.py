@@ -4,26 +4,26 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_harness import FORM, Member, Read, account_stage, unconfirmed
-from tests.web.harness import WebStage
+from tests.web.account_harness import FORM, Member, Read, account_service, unconfirmed
+from tests.web.harness import WebHarness
 
 HOSTILE = "\"><script>alert('x')</script>&amp;{{7*7}}"
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with account_stage(tmp_path_factory.mktemp("keys")) as made:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
+    with account_service(tmp_path_factory.mktemp("keys")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def ann(stage: WebStage) -> Member:
-    return Member(stage, "ann@example.com")
+def ann(harness: WebHarness) -> Member:
+    return Member(harness, "ann@example.com")
 
 
 @pytest.fixture(scope="module")
-def bob(stage: WebStage) -> Member:
-    return Member(stage, "bob@example.com")
+def bob(harness: WebHarness) -> Member:
+    return Member(harness, "bob@example.com")
 
 
 def make(member: Member, label: str, lifetime: str = "90") -> str:
@@ -35,26 +35,26 @@ def make(member: Member, label: str, lifetime: str = "90") -> str:
     return text[begin : text.index("<", begin)]
 
 
-def answers(stage: WebStage, key: str) -> int:
+def answers(harness: WebHarness, key: str) -> int:
     """The status a key is answered with."""
-    return stage.visitor().get("/api/symbols", **{"x-api-key": key}).status
+    return harness.visitor().get("/api/symbols", **{"x-api-key": key}).status
 
 
-def settles(stage: WebStage, key: str, status: int) -> bool:
+def settles(harness: WebHarness, key: str, status: int) -> bool:
     """Whether a key is answered so soon. That it is within a second is shown where nothing else runs: `tests/api`."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
-        if answers(stage, key) == status:
+        if answers(harness, key) == status:
             return True
         time.sleep(0.05)
     return False
 
 
-def key_id(stage: WebStage, key: str) -> int:
-    return next(row.id for row in stage.installation.keys.list() if row.prefix == key[:15])
+def key_id(harness: WebHarness, key: str) -> int:
+    return next(row.id for row in harness.installation.keys.list() if row.prefix == key[:15])
 
 
-def test_a_key_is_shown_once_and_works(stage: WebStage, ann: Member) -> None:
+def test_a_key_is_shown_once_and_works(harness: WebHarness, ann: Member) -> None:
     made = ann.send("/account/keys", {"label": "Notebook", "lifetime": "30"})
     assert made.status == 303
     shown = ann.follow(made)
@@ -63,7 +63,7 @@ def test_a_key_is_shown_once_and_works(stage: WebStage, ann: Member) -> None:
     begin = shown.text.index('id="key">') + len('id="key">')
     key = shown.text[begin : shown.text.index("<", begin)]
     assert f"x-api-key: {key}" in shown.text.replace("&#34;", '"')
-    assert settles(stage, key, 200)
+    assert settles(harness, key, 200)
     again = ann.get("/account/keys/made")
     assert again.headers["location"] == "/account/keys?done=shown"
     listed = ann.get("/account/keys")
@@ -71,10 +71,12 @@ def test_a_key_is_shown_once_and_works(stage: WebStage, ann: Member) -> None:
     assert key[:15] in listed.text
     assert "Notebook" in Read(listed).text
     assert key not in ann.get("/account/log").text
-    assert key.encode() not in stage.log.getvalue()
+    assert key.encode() not in harness.log.getvalue()
 
 
-def test_the_cookie_that_carried_a_key_shows_it_once_whoever_kept_it(stage: WebStage, ann: Member) -> None:
+def test_the_cookie_that_carried_a_key_shows_it_once_whoever_kept_it(
+    harness: WebHarness, ann: Member
+) -> None:
     made = ann.send("/account/keys", {"label": "Kept back", "lifetime": "30"})
     cookie = ann.browser.cookies["outcry-once"]
     assert ann.follow(made).status == 200
@@ -84,7 +86,7 @@ def test_the_cookie_that_carried_a_key_shows_it_once_whoever_kept_it(stage: WebS
 
 
 def test_the_cookie_that_carries_a_key_shows_nothing_to_others(
-    stage: WebStage, ann: Member, bob: Member
+    harness: WebHarness, ann: Member, bob: Member
 ) -> None:
     ann.send("/account/keys", {"label": "On its way", "lifetime": "30"})
     bob.browser.cookies["outcry-once"] = ann.browser.cookies["outcry-once"]
@@ -98,16 +100,16 @@ def test_the_cookie_that_carries_a_key_shows_nothing_to_others(
     [("", "90", "label"), ("x" * 61, "90", "label"), ("a\x07b", "90", "label"), ("fine", "40", "lifetime")],
 )
 def test_a_key_that_cannot_be_is_refused_with_what_was_typed(
-    stage: WebStage, ann: Member, label: str, lifetime: str, field: str
+    harness: WebHarness, ann: Member, label: str, lifetime: str, field: str
 ) -> None:
-    before = len(stage.installation.keys.list())
-    got = ann.send("/account/keys", {"label": label, "lifetime": lifetime})
-    assert got.status == 422
-    assert f'href="#f-{field}"' in got.text
-    assert f'id="e-{field}"' in got.text
+    before = len(harness.installation.keys.list())
+    reply = ann.send("/account/keys", {"label": label, "lifetime": lifetime})
+    assert reply.status == 422
+    assert f'href="#f-{field}"' in reply.text
+    assert f'id="e-{field}"' in reply.text
     if field == "lifetime":
-        assert Read(got).entry("label") == "fine"
-    assert len(stage.installation.keys.list()) == before
+        assert Read(reply).entry("label") == "fine"
+    assert len(harness.installation.keys.list()) == before
 
 
 def test_a_hostile_name_is_text(ann: Member) -> None:
@@ -117,8 +119,8 @@ def test_a_hostile_name_is_text(ann: Member) -> None:
     assert HOSTILE in Read(listed).text
 
 
-def test_somebody_elses_key_does_not_exist(stage: WebStage, ann: Member, bob: Member) -> None:
-    number = key_id(stage, make(ann, "Only Ann's"))
+def test_somebody_elses_key_does_not_exist(harness: WebHarness, ann: Member, bob: Member) -> None:
+    number = key_id(harness, make(ann, "Only Ann's"))
     assert bob.get(f"/account/keys/{number}").status == 404
     for form, fields in (
         ("name", {"label": "Bob's"}),
@@ -126,7 +128,7 @@ def test_somebody_elses_key_does_not_exist(stage: WebStage, ann: Member, bob: Me
         ("revoke", {"name": "Only Ann's"}),
     ):
         assert bob.send(f"/account/keys/{number}/{form}", fields).status == 404
-    row = next(row for row in stage.installation.keys.list() if row.id == number)
+    row = next(row for row in harness.installation.keys.list() if row.id == number)
     assert (row.label, row.revoked_ns, row.replaced_by) == ("Only Ann's", None, None)
 
 
@@ -136,50 +138,50 @@ def test_an_address_that_names_no_key_is_missing(ann: Member, number: str) -> No
     assert ann.send(f"/account/keys/{number}/revoke", {"name": "x"}).status == 404
 
 
-def test_a_key_is_renamed(stage: WebStage, ann: Member) -> None:
-    number = key_id(stage, make(ann, "Before"))
+def test_a_key_is_renamed(harness: WebHarness, ann: Member) -> None:
+    number = key_id(harness, make(ann, "Before"))
     assert ann.send(f"/account/keys/{number}/name", {"label": ""}).status == 422
     page = ann.follow(ann.send(f"/account/keys/{number}/name", {"label": "After"}))
     assert "After" in Read(page).text
-    assert next(row.label for row in stage.installation.keys.list() if row.id == number) == "After"
+    assert next(row.label for row in harness.installation.keys.list() if row.id == number) == "After"
 
 
-def test_a_key_is_replaced_with_a_grace(stage: WebStage, ann: Member) -> None:
+def test_a_key_is_replaced_with_a_grace(harness: WebHarness, ann: Member) -> None:
     old = make(ann, "Long-lived")
-    number = key_id(stage, old)
+    number = key_id(harness, old)
     shown = ann.follow(ann.send(f"/account/keys/{number}/rotate", {"grace": "24h"}))
     begin = shown.text.index('id="key">') + len('id="key">')
     new = shown.text[begin : shown.text.index("<", begin)]
     assert new != old
-    assert settles(stage, new, 200)
-    assert answers(stage, old) == 200
+    assert settles(harness, new, 200)
+    assert answers(harness, old) == 200
     assert ann.send(f"/account/keys/{number}/rotate", {"grace": "24h"}).status == 422
-    assert ann.send(f"/account/keys/{key_id(stage, new)}/rotate", {"grace": "forever"}).status == 422
-    ann.send(f"/account/keys/{key_id(stage, new)}/rotate", {"grace": "0"})
-    assert settles(stage, new, 401)
-    assert answers(stage, old) == 200
+    assert ann.send(f"/account/keys/{key_id(harness, new)}/rotate", {"grace": "forever"}).status == 422
+    ann.send(f"/account/keys/{key_id(harness, new)}/rotate", {"grace": "0"})
+    assert settles(harness, new, 401)
+    assert answers(harness, old) == 200
 
 
-def test_a_key_is_revoked_by_its_name_and_refused_within_a_second(stage: WebStage, ann: Member) -> None:
+def test_a_key_is_revoked_by_its_name_and_refused_within_a_second(harness: WebHarness, ann: Member) -> None:
     key = make(ann, "Leaked one")
-    number = key_id(stage, key)
-    assert settles(stage, key, 200)
+    number = key_id(harness, key)
+    assert settles(harness, key, 200)
     slip = ann.send(f"/account/keys/{number}/revoke", {"name": "leaked one"})
     assert slip.status == 422
     assert Read(slip).entry("name") == "leaked one"
-    assert answers(stage, key) == 200
+    assert answers(harness, key) == 200
     with unconfirmed():
         done = ann.send(f"/account/keys/{number}/revoke", {"name": "Leaked one"})
     assert done.headers["location"] == "/account/keys?done=revoked"
-    assert settles(stage, key, 401)
+    assert settles(harness, key, 401)
     assert "API key revoked" in Read(ann.get("/account/log")).text
 
 
 def test_what_was_typed_outlives_the_confirmation(ann: Member, bob: Member) -> None:
     with unconfirmed():
         assert ann.get("/account/keys/new").headers["location"] == "/confirm?next=/account/keys/new"
-        got = ann.send("/account/keys", {"label": "Kept <b>", "lifetime": "365"})
-        assert got.headers["location"] == "/confirm?next=/account/keys/new"
+        reply = ann.send("/account/keys", {"label": "Kept <b>", "lifetime": "365"})
+        assert reply.headers["location"] == "/confirm?next=/account/keys/new"
     bob.browser.cookies["outcry-typed"] = ann.browser.cookies["outcry-typed"]
     assert Read(bob.get("/account/keys/new")).entry("label") == ""
     form = Read(ann.get("/account/keys/new"))
@@ -187,8 +189,8 @@ def test_what_was_typed_outlives_the_confirmation(ann: Member, bob: Member) -> N
     assert Read(ann.get("/account/keys/new")).entry("label") == "", "given back once"
 
 
-def test_a_form_from_elsewhere_is_refused(stage: WebStage, ann: Member) -> None:
-    before = len(stage.installation.keys.list())
+def test_a_form_from_elsewhere_is_refused(harness: WebHarness, ann: Member) -> None:
+    before = len(harness.installation.keys.list())
     fields = "label=Stolen&lifetime=90"
     token = ann.csrf()
     for body, headers in (
@@ -201,10 +203,10 @@ def test_a_form_from_elsewhere_is_refused(stage: WebStage, ann: Member) -> None:
         assert ann.browser.send("POST", "/account/keys", body.encode(), headers).status == 400
     huge = f"csrf={token}&lifetime=90&label=" + "x" * 70_000
     assert ann.browser.send("POST", "/account/keys", huge.encode(), FORM).status == 400
-    assert len(stage.installation.keys.list()) == before
+    assert len(harness.installation.keys.list()) == before
 
 
-def test_nobody_comes_here_without_signing_in(stage: WebStage) -> None:
+def test_nobody_comes_here_without_signing_in(harness: WebHarness) -> None:
     for path in (
         "/account",
         "/account/keys",
@@ -213,21 +215,21 @@ def test_nobody_comes_here_without_signing_in(stage: WebStage) -> None:
         "/account/webhooks",
         "/operator",
     ):
-        got = stage.visitor().get(path)
-        assert got.status == 303
-        assert got.headers["location"] == f"/sign-in?next={path}"
+        reply = harness.visitor().get(path)
+        assert reply.status == 303
+        assert reply.headers["location"] == f"/sign-in?next={path}"
 
 
-def test_a_user_has_twenty_keys_at_most(stage: WebStage) -> None:
-    carol = Member(stage, "carol@example.com")
-    now_ns = stage.installation.clock.now_ns()
+def test_a_user_has_twenty_keys_at_most(harness: WebHarness) -> None:
+    carol = Member(harness, "carol@example.com")
+    now_ns = harness.installation.clock.now_ns()
     for number in range(20):
-        stage.installation.keys.create_own("carol@example.com", "pro", now_ns, label=f"Key {number}")
-    got = carol.send("/account/keys", {"label": "One too many", "lifetime": "90"})
-    assert got.status == 422
-    assert "20 active keys" in Read(got).text
-    assert Read(got).entry("label") == "One too many"
+        harness.installation.keys.create_own("carol@example.com", "pro", now_ns, label=f"Key {number}")
+    reply = carol.send("/account/keys", {"label": "One too many", "lifetime": "90"})
+    assert reply.status == 422
+    assert "20 active keys" in Read(reply).text
+    assert Read(reply).entry("label") == "One too many"
 
 
-def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
-    assert stage.faults() == []
+def test_no_page_of_this_had_a_fault(harness: WebHarness) -> None:
+    assert harness.faults() == []

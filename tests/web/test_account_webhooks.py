@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.web.account_harness import FORM, Member, Read, unconfirmed
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 from tests.web.webhook_harness import (
     GOOD,
     SLACK,
@@ -17,7 +17,7 @@ from tests.web.webhook_harness import (
     kept,
     made,
     secret_on,
-    webhook_stage,
+    webhook_service,
     wish,
 )
 
@@ -29,34 +29,34 @@ DELIVERER = ScriptedDeliverer()
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with webhook_stage(tmp_path_factory.mktemp("webhooks"), DELIVERER) as staged:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
+    with webhook_service(tmp_path_factory.mktemp("webhooks"), DELIVERER) as staged:
         yield staged
 
 
 @pytest.fixture(scope="module")
-def ann(stage: WebStage) -> Member:
-    return Member(stage, "ann@example.com")
+def ann(harness: WebHarness) -> Member:
+    return Member(harness, "ann@example.com")
 
 
 @pytest.fixture(scope="module")
-def bob(stage: WebStage) -> Member:
-    return Member(stage, "bob@example.com")
+def bob(harness: WebHarness) -> Member:
+    return Member(harness, "bob@example.com")
 
 
 @pytest.fixture
-def tester(stage: WebStage, request: pytest.FixtureRequest) -> Member:
+def tester(harness: WebHarness, request: pytest.FixtureRequest) -> Member:
     """Somebody who has not sent a test in this minute."""
-    return Member(stage, f"{request.node.name[-24:].strip('_[]')}@example.com")
+    return Member(harness, f"{request.node.name[-24:].strip('_[]')}@example.com")
 
 
-def test_an_endpoint_gets_a_secret_that_is_shown_once(stage: WebStage, ann: Member) -> None:
+def test_an_endpoint_gets_a_secret_that_is_shown_once(harness: WebHarness, ann: Member) -> None:
     empty = Read(ann.get("/account/webhooks")).text
     assert "while Outcry is open in your browser" in empty
-    got = ann.send("/account/webhooks", wish())
-    (row,) = kept(stage, ann)
-    assert got.headers["location"] == f"/account/webhooks/{row.id}/secret"
-    page = ann.follow(got)
+    reply = ann.send("/account/webhooks", wish())
+    (row,) = kept(harness, ann)
+    assert reply.headers["location"] == f"/account/webhooks/{row.id}/secret"
+    page = ann.follow(reply)
     assert page.headers["cache-control"] == "no-store"
     secret = secret_on(page)
     assert secret.startswith("whsec_")
@@ -69,10 +69,10 @@ def test_an_endpoint_gets_a_secret_that_is_shown_once(stage: WebStage, ann: Memb
         assert secret not in text
         assert "very-secret-path" not in text
         assert "hooks.mysite.dev/…0042" in text
-    log = stage.log.getvalue()
+    log = harness.log.getvalue()
     assert secret.encode() not in log
     assert b"very-secret" not in log
-    with stage.installation.database.reading() as connection:
+    with harness.installation.database.reading() as connection:
         held = str(connection.exec_driver_sql("SELECT * FROM subscriptions").all())
     assert "very-secret" not in held
     assert secret not in held
@@ -108,14 +108,14 @@ def test_an_endpoint_gets_a_secret_that_is_shown_once(stage: WebStage, ann: Memb
     ],
 )
 def test_what_cannot_be_a_webhook_is_refused_with_what_was_typed(
-    stage: WebStage, bob: Member, values: dict[str, str | list[str]], field: str, words: str
+    harness: WebHarness, bob: Member, values: dict[str, str | list[str]], field: str, words: str
 ) -> None:
-    got = bob.send("/account/webhooks", wish(**values))
-    page = Read(got)
-    assert got.status == 422
+    reply = bob.send("/account/webhooks", wish(**values))
+    page = Read(reply)
+    assert reply.status == 422
     assert words in page.text
-    assert f'href="#f-{field}"' in got.text
-    assert f'id="e-{field}"' in got.text
+    assert f'href="#f-{field}"' in reply.text
+    assert f'id="e-{field}"' in reply.text
     typed = wish(**values)
     if field != "address" or len(str(typed["address"])) < 500:
         assert page.entry("address") == typed["address"]
@@ -123,18 +123,18 @@ def test_what_cannot_be_a_webhook_is_refused_with_what_was_typed(
         assert page.entry("label") == "Desk"
     if field != "symbols":
         assert page.entries("symbols") == ["ES", "NQ"]
-    assert kept(stage, bob) == []
+    assert kept(harness, bob) == []
 
 
-def test_an_address_left_empty_is_kept(stage: WebStage, ann: Member) -> None:
-    row = made(stage, ann, target="slack", address=SLACK, label="Futures")
+def test_an_address_left_empty_is_kept(harness: WebHarness, ann: Member) -> None:
+    row = made(harness, ann, target="slack", address=SLACK, label="Futures")
     assert SLACK not in ann.get(f"/account/webhooks/{row.id}").text
-    got = ann.send(
+    reply = ann.send(
         f"/account/webhooks/{row.id}",
         wish(target="email", address="", label="Renamed", symbols=[], min_severity="critical"),
     )
-    assert got.status == 303
-    after = kept(stage, ann)[-1]
+    assert reply.status == 303
+    after = kept(harness, ann)[-1]
     assert (after.target, after.label, after.symbols, after.min_severity) == (
         Target.SLACK,
         "Renamed",
@@ -145,45 +145,45 @@ def test_an_address_left_empty_is_kept(stage: WebStage, ann: Member) -> None:
     refused = ann.send(f"/account/webhooks/{row.id}", wish(address=URL, label="Renamed again"))
     assert refused.status == 422
     assert Read(refused).entry("label") == "Renamed again"
-    assert kept(stage, ann)[-1].label == "Renamed"
+    assert kept(harness, ann)[-1].label == "Renamed"
 
 
-def test_a_hostile_name_is_text(stage: WebStage, ann: Member) -> None:
-    row = made(stage, ann, target="email", address="ann@example.com", label=HOSTILE)
+def test_a_hostile_name_is_text(harness: WebHarness, ann: Member) -> None:
+    row = made(harness, ann, target="email", address="ann@example.com", label=HOSTILE)
     for path in ("/account/webhooks", f"/account/webhooks/{row.id}", f"/account/webhooks/{row.id}/remove"):
-        got = ann.get(path)
-        assert "<script>alert" not in got.text
-        assert HOSTILE in Read(got).text
+        reply = ann.get(path)
+        assert "<script>alert" not in reply.text
+        assert HOSTILE in Read(reply).text
 
 
-def test_a_webhook_is_paused_resumed_and_removed(stage: WebStage, ann: Member) -> None:
-    row = made(stage, ann, label="To be removed")
+def test_a_webhook_is_paused_resumed_and_removed(harness: WebHarness, ann: Member) -> None:
+    row = made(harness, ann, label="To be removed")
     place = f"/account/webhooks/{row.id}"
     assert Read(ann.follow(ann.send(f"{place}/pause"))).text.count("Paused. Alerts that fire now") == 1
-    assert kept(stage, ann)[-1].phase is SubscriptionPhase.PAUSED
+    assert kept(harness, ann)[-1].phase is SubscriptionPhase.PAUSED
     ann.follow(ann.send(f"{place}/resume"))
-    assert kept(stage, ann)[-1].phase is SubscriptionPhase.ACTIVE
+    assert kept(harness, ann)[-1].phase is SubscriptionPhase.ACTIVE
     assert "To be removed" in Read(ann.get(f"{place}/remove")).text
     assert ann.send(f"{place}/remove").headers["location"] == "/account/webhooks?done=removed"
-    assert all(one.id != row.id for one in kept(stage, ann))
+    assert all(one.id != row.id for one in kept(harness, ann))
     for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
         assert ann.send(place + form).status == 404
 
 
-def test_what_changes_nothing_is_not_told_as_a_change(stage: WebStage) -> None:
-    bob = Member(stage, "often@mysite.dev")
-    row = made(stage, bob, label="Twice")
+def test_what_changes_nothing_is_not_told_as_a_change(harness: WebHarness) -> None:
+    bob = Member(harness, "often@mysite.dev")
+    row = made(harness, bob, label="Twice")
     place = f"/account/webhooks/{row.id}"
     for form in ("resume", "pause", "pause", "resume", "resume"):
         bob.send(f"{place}/{form}")
     log = Read(bob.get("/account/log")).text
     assert (log.count("Webhook paused"), log.count("Webhook resumed")) == (1, 1)
-    disabled(stage, row)
+    disabled(harness, row)
     assert "Webhook resumed" not in Read(bob.follow(bob.send(f"{place}/resume"))).text
 
 
-def test_thirty_forms_at_once_make_twenty_webhooks(stage: WebStage) -> None:
-    bob = Member(stage, "many@mysite.dev")
+def test_thirty_forms_at_once_make_twenty_webhooks(harness: WebHarness) -> None:
+    bob = Member(harness, "many@mysite.dev")
     fields = wish(target="slack", address=SLACK) | {"csrf": bob.csrf()}
     body = urlencode(fields, doseq=True).encode()
     with ThreadPoolExecutor(30) as pool:
@@ -191,30 +191,30 @@ def test_thirty_forms_at_once_make_twenty_webhooks(stage: WebStage) -> None:
             pool.map(lambda _: bob.browser.send("POST", "/account/webhooks", body, FORM).status, range(30))
         )
     assert (sent.count(303), sent.count(422)) == (20, 10)
-    assert len(kept(stage, bob)) == 20
+    assert len(kept(harness, bob)) == 20
 
 
-def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(stage: WebStage, ann: Member) -> None:
+def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(harness: WebHarness, ann: Member) -> None:
     first = secret_on(ann.follow(ann.send("/account/webhooks", wish(label="Rotated"))))
-    row = kept(stage, ann)[-1]
+    row = kept(harness, ann)[-1]
     with unconfirmed():
-        got = ann.send(f"/account/webhooks/{row.id}/rotate")
-        assert got.headers["location"] == f"/confirm?next=/account/webhooks/{row.id}"
+        reply = ann.send(f"/account/webhooks/{row.id}/rotate")
+        assert reply.headers["location"] == f"/confirm?next=/account/webhooks/{row.id}"
     second = secret_on(ann.follow(ann.send(f"/account/webhooks/{row.id}/rotate")))
-    after = kept(stage, ann)[-1]
+    after = kept(harness, ann)[-1]
     assert second != first
     assert after.sealed_old_secret is not None
     assert after.old_until_ns is not None
-    assert 23.9 < (after.old_until_ns - stage.installation.clock.now_ns()) / 3.6e12 <= 24
+    assert 23.9 < (after.old_until_ns - harness.installation.clock.now_ns()) / 3.6e12 <= 24
     assert "older ones valid until" in Read(ann.get(f"/account/webhooks/{row.id}")).text
-    slack = made(stage, ann, target="slack", address=SLACK)
+    slack = made(harness, ann, target="slack", address=SLACK)
     assert ann.send(f"/account/webhooks/{slack.id}/rotate").status == 404
 
 
-def test_a_test_goes_to_the_address_and_says_what_came_of_it(stage: WebStage, tester: Member) -> None:
+def test_a_test_goes_to_the_address_and_says_what_came_of_it(harness: WebHarness, tester: Member) -> None:
     DELIVERER.result = GOOD
     secret = secret_on(tester.follow(tester.send("/account/webhooks", wish())))
-    row = kept(stage, tester)[-1]
+    row = kept(harness, tester)[-1]
     good = Read(tester.send(f"/account/webhooks/{row.id}/test"))
     assert DELIVERER.sent[-1] == (URL, [secret])
     for part in ("Delivered.", "200", "84 ms", "DNS lookup", "3 ms", "thanks", '{"version":2}'):
@@ -230,16 +230,16 @@ def test_a_test_goes_to_the_address_and_says_what_came_of_it(stage: WebStage, te
     assert "Webhook tested" in Read(tester.get("/account/log")).text
 
 
-def test_five_tests_a_minute(stage: WebStage, tester: Member) -> None:
-    row = made(stage, tester)
+def test_five_tests_a_minute(harness: WebHarness, tester: Member) -> None:
+    row = made(harness, tester)
     place = f"/account/webhooks/{row.id}/test"
     assert [tester.send(place).status for _ in range(6)] == [200] * 5 + [429]
     assert "five tests a minute" in Read(tester.send(place)).text
 
 
-def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(stage: WebStage, tester: Member) -> None:
-    row = made(stage, tester)
-    disabled(stage, row)
+def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(harness: WebHarness, tester: Member) -> None:
+    row = made(harness, tester)
+    disabled(harness, row)
     page = Read(tester.get(f"/account/webhooks/{row.id}")).text
     assert "The webhook is disabled and sends nothing." in page
     assert "no longer exists (HTTP 410)" in page
@@ -248,17 +248,17 @@ def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(stage: WebStage, t
     tester.send(f"/account/webhooks/{row.id}/resume")
     DELIVERER.result = Result("gone", 410, 12, (), "", "")
     tester.send(f"/account/webhooks/{row.id}/test")
-    assert kept(stage, tester)[-1].phase is SubscriptionPhase.DISABLED
+    assert kept(harness, tester)[-1].phase is SubscriptionPhase.DISABLED
     DELIVERER.result = Result("ok", 200, 12, (), "", "")
     assert "This test enabled the webhook again" in Read(tester.send(f"/account/webhooks/{row.id}/test")).text
-    assert kept(stage, tester)[-1].phase is SubscriptionPhase.ACTIVE
+    assert kept(harness, tester)[-1].phase is SubscriptionPhase.ACTIVE
 
 
-def test_deliveries_are_listed_filtered_and_paged(stage: WebStage, tester: Member) -> None:
-    row = made(stage, tester)
+def test_deliveries_are_listed_filtered_and_paged(harness: WebHarness, tester: Member) -> None:
+    row = made(harness, tester)
     for number in range(120):
         failed = {"outcome": "failed", "code": "connect_timeout", "status": None} if number % 2 else {}
-        attempt(stage, row, alert_key=f"ES:ib-break-up:{number}", excerpt="<b>x</b>", **failed)
+        attempt(harness, row, alert_key=f"ES:ib-break-up:{number}", excerpt="<b>x</b>", **failed)
     place = f"/account/webhooks/{row.id}"
     first = tester.get(place)
     assert "ES:ib-break-up:119" in first.text
@@ -280,23 +280,23 @@ def test_deliveries_are_listed_filtered_and_paged(stage: WebStage, tester: Membe
         assert tester.get(place + odd).status == 200
 
 
-def test_somebody_elses_webhook_does_not_exist(stage: WebStage, ann: Member, bob: Member) -> None:
-    row = made(stage, ann, label="Ann's own")
+def test_somebody_elses_webhook_does_not_exist(harness: WebHarness, ann: Member, bob: Member) -> None:
+    row = made(harness, ann, label="Ann's own")
     place = f"/account/webhooks/{row.id}"
-    before = kept(stage, ann)
+    before = kept(harness, ann)
     for path in ("", "/secret", "/remove"):
         assert bob.get(place + path).status == 404
     for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
         assert bob.send(place + form, wish(label="Bob's now")).status == 404
-    assert kept(stage, ann) == before
+    assert kept(harness, ann) == before
     assert "Ann&#39;s own" not in bob.get("/account/webhooks").text
 
 
 def test_what_was_typed_outlives_the_confirmation(ann: Member) -> None:
     typed = wish(label="Before the confirmation", symbols=["CL", "GC"])
     with unconfirmed():
-        got = ann.send("/account/webhooks", typed)
-        assert got.headers["location"] == "/confirm?next=/account/webhooks/new"
+        reply = ann.send("/account/webhooks", typed)
+        assert reply.headers["location"] == "/confirm?next=/account/webhooks/new"
     page = Read(ann.get("/account/webhooks/new"))
     assert "Submit it again to continue" in page.text
     assert "Submit it again to continue" not in Read(ann.get("/account/webhooks")).text
@@ -306,41 +306,43 @@ def test_what_was_typed_outlives_the_confirmation(ann: Member) -> None:
     assert page.entry("min_severity") == "warn"
 
 
-def test_a_user_has_twenty_webhooks_at_most(stage: WebStage) -> None:
-    carol = Member(stage, "carol@example.com")
+def test_a_user_has_twenty_webhooks_at_most(harness: WebHarness) -> None:
+    carol = Member(harness, "carol@example.com")
     for number in range(20):
         fields = wish(target="slack", address=SLACK, label=f"Number {number}")
         assert carol.send("/account/webhooks", fields).status == 303
-    got = carol.send("/account/webhooks", wish(label="One too many"))
-    assert got.status == 422
-    assert "20 webhooks" in Read(got).text
-    assert Read(got).entry("label") == "One too many"
+    reply = carol.send("/account/webhooks", wish(label="One too many"))
+    assert reply.status == 422
+    assert "20 webhooks" in Read(reply).text
+    assert Read(reply).entry("label") == "One too many"
 
 
-def test_of_another_address_it_is_said_that_its_host_cannot_be_found(stage: WebStage, tester: Member) -> None:
-    row = made(stage, tester)
+def test_of_another_address_it_is_said_that_its_host_cannot_be_found(
+    harness: WebHarness, tester: Member
+) -> None:
+    row = made(harness, tester)
     DELIVERER.verdict = "unverified"
     try:
-        got = tester.send(f"/account/webhooks/{row.id}", wish(address="https://new.mysite.dev/somewhere"))
+        reply = tester.send(f"/account/webhooks/{row.id}", wish(address="https://new.mysite.dev/somewhere"))
     finally:
         DELIVERER.verdict = "ok"
-    assert got.headers["location"] == f"/account/webhooks/{row.id}?done=unverified"
-    assert "The host can't be found right now" in Read(tester.follow(got)).text
+    assert reply.headers["location"] == f"/account/webhooks/{row.id}?done=unverified"
+    assert "The host can't be found right now" in Read(tester.follow(reply)).text
     kept_address = tester.send(f"/account/webhooks/{row.id}", wish(address=""))
     assert kept_address.headers["location"].endswith("?done=saved")
 
 
-def test_what_was_held_is_said_to_be_and_a_test_is_not(stage: WebStage, tester: Member) -> None:
-    row = made(stage, tester)
+def test_what_was_held_is_said_to_be_and_a_test_is_not(harness: WebHarness, tester: Member) -> None:
+    row = made(harness, tester)
     place = f"/account/webhooks/{row.id}"
     test = {"alert_type": "webhook-test", "alert_key": "", "symbol": "", "message_id": "test_1"}
-    attempt(stage, row, outcome="failed", code="gone", status=410, **test)
+    attempt(harness, row, outcome="failed", code="gone", status=410, **test)
     for path in (place, "/account/webhooks"):
         assert "alerts on hold" not in Read(tester.get(path)).text
-    attempt(stage, row, outcome="failed", code="gone", status=410)
+    attempt(harness, row, outcome="failed", code="gone", status=410)
     for path in (place, "/account/webhooks"):
         assert "Failed, alerts on hold" in Read(tester.get(path)).text
 
 
-def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
-    assert stage.faults() == []
+def test_no_page_of_this_had_a_fault(harness: WebHarness) -> None:
+    assert harness.faults() == []

@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 from tests.web.account_harness import Member, Read
-from tests.web.harness import Got, WebStage
-from tests.web.webhook_harness import SLACK, URL, ScriptedDeliverer, kept, made, webhook_stage, wish
+from tests.web.harness import Reply, WebHarness
+from tests.web.webhook_harness import SLACK, URL, ScriptedDeliverer, kept, made, webhook_service, wish
 
 from outcry.delivery import service as delivery
 from outcry.web import background
@@ -51,8 +51,8 @@ DELIVERER = ScriptedDeliverer()
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with webhook_stage(tmp_path_factory.mktemp("background"), DELIVERER) as staged:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
+    with webhook_service(tmp_path_factory.mktemp("background"), DELIVERER) as staged:
         yield staged
 
 
@@ -65,21 +65,21 @@ def hosts() -> Iterator[Hanging]:
     DELIVERER.before = lambda _: None
 
 
-def save(member: Member, user: str, number: int) -> Got:
+def save(member: Member, user: str, number: int) -> Reply:
     return member.send("/account/webhooks", wish(address=f"https://hang-{user}.mysite.dev/{number}"))
 
 
-def test_whoever_waits_for_hosts_holds_up_nobody_else(stage: WebStage, hosts: Hanging) -> None:
+def test_whoever_waits_for_hosts_holds_up_nobody_else(harness: WebHarness, hosts: Hanging) -> None:
     """Twenty saves, more than there are threads for pages, at hosts whose names are not answered."""
-    others = {user: Member(stage, f"{user}-hangs@example.com") for user in ("a", "b", "c", "d")}
-    bob = Member(stage, "bob-does-not@example.com")
+    others = {user: Member(harness, f"{user}-hangs@example.com") for user in ("a", "b", "c", "d")}
+    bob = Member(harness, "bob-does-not@example.com")
     with ThreadPoolExecutor(20) as pool:
-        sent: list[Future[Got]] = [
+        sent: list[Future[Reply]] = [
             pool.submit(save, member, user, number) for user, member in others.items() for number in range(5)
         ]
         try:
             hosts.wait_for(8)
-            row = made(stage, bob)
+            row = made(harness, bob)
             assert bob.get(f"/account/webhooks/{row.id}").status == 200
             assert "Delivered." in Read(bob.send(f"/account/webhooks/{row.id}/test")).text
             assert others["a"].get("/account/webhooks").status == 200
@@ -87,12 +87,12 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(stage: WebStage, hosts: Ha
         finally:
             hosts.let_go()
         assert [one.result().status for one in sent] == [303] * 20
-    assert [len(kept(stage, member)) for member in others.values()] == [5] * 4
+    assert [len(kept(harness, member)) for member in others.values()] == [5] * 4
 
 
-def test_what_finds_no_place_is_refused_with_what_was_typed(stage: WebStage, hosts: Hanging) -> None:
-    ann = Member(stage, "ann-has-two-under-way@example.com")
-    row = made(stage, ann)
+def test_what_finds_no_place_is_refused_with_what_was_typed(harness: WebHarness, hosts: Hanging) -> None:
+    ann = Member(harness, "ann-has-two-under-way@example.com")
+    row = made(harness, ann)
     with ThreadPoolExecutor(2) as pool, patch.object(background, "QUEUE_TIMEOUT_S", 0.05):
         sent = [pool.submit(save, ann, "ann", number) for number in range(2)]
         try:
@@ -113,9 +113,9 @@ def test_what_finds_no_place_is_refused_with_what_was_typed(stage: WebStage, hos
         assert [one.result().status for one in sent] == [303, 303]
 
 
-def test_ten_hosts_a_minute(stage: WebStage) -> None:
-    carol = Member(stage, "carol-saves@example.com")
-    row = made(stage, carol)
+def test_ten_hosts_a_minute(harness: WebHarness) -> None:
+    carol = Member(harness, "carol-saves@example.com")
+    row = made(harness, carol)
     place = f"/account/webhooks/{row.id}"
     for number in range(9):
         assert carol.send(place, wish(address=f"https://h{number}.mysite.dev/in")).status == 303
@@ -126,7 +126,9 @@ def test_ten_hosts_a_minute(stage: WebStage) -> None:
         assert Read(refused).entry("address") == "https://more.mysite.dev/in"
     assert carol.send("/account/webhooks", wish(target="slack", address=SLACK)).status == 303
     assert carol.send(place, wish(address="", label="Renamed")).status == 303
-    assert Member(stage, "dave-saves@example.com").send("/account/webhooks", wish(address=URL)).status == 303
+    assert (
+        Member(harness, "dave-saves@example.com").send("/account/webhooks", wish(address=URL)).status == 303
+    )
 
 
 def test_a_page_waits_for_what_a_test_says_at_last() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from tests.web.account_harness import Member, Read, account_stage, show, unconfirmed
+from tests.web.account_harness import Member, Read, account_service, show, unconfirmed
 from tests.web.broker_harness import FOUND, GIVEN, ScriptedConnections
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 from tests.web.texts import all_texts, translated
 
 import outcry.feeds
@@ -42,14 +42,14 @@ def scripted() -> ScriptedConnections:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
-    with account_stage(tmp_path_factory.mktemp("broker"), connections=scripted) as made:
+def harness(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebHarness]:
+    with account_service(tmp_path_factory.mktemp("broker"), connections=scripted) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def ann(stage: WebStage) -> Member:
-    return Member(stage, "ann@example.com")
+def ann(harness: WebHarness) -> Member:
+    return Member(harness, "ann@example.com")
 
 
 @pytest.fixture
@@ -103,19 +103,19 @@ def test_a_connection_says_how_it_stands_and_what_to_do(
 
 
 def test_streams_are_told_with_what_the_vendor_refuses(
-    stage: WebStage, ann: Member, row: ConnectionRow
+    harness: WebHarness, ann: Member, row: ConnectionRow
 ) -> None:
-    show(stage.installation.registry, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
-    show(stage.installation.registry, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
-    show(stage.installation.registry, ann.user.id, "another", Contract("CL", 2026, 4), "live")
-    show(stage.installation.registry, 0, "acme", Contract("GC", 2026, 4), "live")
-    show(stage.installation.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
+    show(harness.installation.registry, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
+    show(harness.installation.registry, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
+    show(harness.installation.registry, ann.user.id, "another", Contract("CL", 2026, 4), "live")
+    show(harness.installation.registry, 0, "acme", Contract("GC", 2026, 4), "live")
+    show(harness.installation.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
     gold = StreamKey(ann.user.id, "acme", Contract("GC", 2026, 4))
-    seen = stage.installation.registry.channels(Scope(ann.user.id, ()), "GC")
+    seen = harness.installation.registry.channels(Scope(ann.user.id, ()), "GC")
     next(one.channel for one in seen if one.channel.key == gold).feed_code = "too_many_sessions"
     text = Read(ann.get(PLACE)).text
     assert "Too many programs are using the account" in text
-    stage.installation.registry.drop(gold)
+    harness.installation.registry.drop(gold)
     text = Read(ann.get(PLACE)).text
     for part in ("ESH2026", "NQH2026", "real-time data", "1 of 2"):
         assert part in text
@@ -124,12 +124,12 @@ def test_streams_are_told_with_what_the_vendor_refuses(
 
 
 def test_it_is_paused_and_resumed(
-    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
+    harness: WebHarness, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
 ) -> None:
-    got = ann.send(f"{PLACE}/pause")
-    assert got.headers["location"] == f"{PLACE}?done=paused"
+    reply = ann.send(f"{PLACE}/pause")
+    assert reply.headers["location"] == f"{PLACE}?done=paused"
     assert scripted.rows[NUMBER].phase is ConnectionPhase.PAUSED
-    assert "Connection paused" in Read(ann.follow(got)).text
+    assert "Connection paused" in Read(ann.follow(reply)).text
     assert "Reconnecting" in Read(ann.follow(ann.send(f"{PLACE}/resume"))).text
     assert scripted.rows[NUMBER].phase is ConnectionPhase.CONNECTING
     log = Read(ann.get("/account/log")).text
@@ -148,18 +148,18 @@ def test_symbols_and_name_are_changed(scripted: ScriptedConnections, ann: Member
         ({"roots": ["XX"]}, "roots"),
         ({"label": "x" * 61}, "label"),
     ):
-        got = ann.send(PLACE, {"roots": ["GC"], "label": "Gold", **wrong})
-        assert got.status == 422
-        assert f'href="#f-{field}"' in got.text
+        reply = ann.send(PLACE, {"roots": ["GC"], "label": "Gold", **wrong})
+        assert reply.status == 422
+        assert f'href="#f-{field}"' in reply.text
     assert scripted.rows[NUMBER].symbols == ("ES", "NQ")
-    got = ann.send(PLACE, {"roots": ["GC", "SI"], "label": "Metals"})
-    assert got.headers["location"] == f"{PLACE}?done=saved"
+    reply = ann.send(PLACE, {"roots": ["GC", "SI"], "label": "Metals"})
+    assert reply.headers["location"] == f"{PLACE}?done=saved"
     assert (scripted.rows[NUMBER].symbols, scripted.rows[NUMBER].label) == (("GC", "SI"), "Metals")
     assert "GC SI" in Read(ann.get("/account/log")).text
 
 
 def test_new_credentials_are_entered_whole_and_never_shown(
-    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
+    harness: WebHarness, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
 ) -> None:
     place = f"{PLACE}/renew"
     with unconfirmed():
@@ -175,18 +175,18 @@ def test_new_credentials_are_entered_whole_and_never_shown(
         ({"password": "wrong horse"}, "password"),
         ({"market": ""}, "market"),
     ):
-        got = ann.send(place, {**GIVEN, **wrong})
-        assert got.status == 422
-        assert f'href="#f-{field}"' in got.text
-        assert "horse" not in got.text
+        reply = ann.send(place, {**GIVEN, **wrong})
+        assert reply.status == 422
+        assert f'href="#f-{field}"' in reply.text
+        assert "horse" not in reply.text
     assert scripted.rows[NUMBER].phase is ConnectionPhase.NEEDS_SIGN_IN
     page = ann.follow(ann.send(place, {**GIVEN, "password": "correct pony"}))
     assert "Credentials saved" in Read(page).text
     assert "…pony" in Read(page).text
     assert scripted.given[-1]["password"] == "correct pony"
-    for got in (page, ann.get("/account/log")):
-        assert "correct" not in got.text
-    assert b"pony" not in stage.log.getvalue()
+    for reply in (page, ann.get("/account/log")):
+        assert "correct" not in reply.text
+    assert b"pony" not in harness.log.getvalue()
     assert "Connection credentials updated" in Read(ann.get("/account/log")).text
 
 
@@ -228,24 +228,24 @@ def test_a_check_tells_what_is_missing(
 
 @pytest.mark.parametrize("problem", [StoreBusy("away"), RuntimeError("a fault of ours"), None])
 def test_a_check_that_comes_to_no_end_says_so(
-    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow, often: None,
+    harness: WebHarness, scripted: ScriptedConnections, ann: Member, row: ConnectionRow, often: None,
     problem: Exception | None,
 ) -> None:  # fmt: skip
     scripted.check_fails, scripted.findings = problem, None
     ann.send(f"{PLACE}/check")
     assert "did not finish" in checked(ann)
-    faults = [fault for fault in stage.faults() if "broker_check_failed" in fault]
+    faults = [fault for fault in harness.faults() if "broker_check_failed" in fault]
     assert bool(faults) == isinstance(problem, RuntimeError)
-    stage.log.truncate(0)
-    stage.log.seek(0)
+    harness.log.truncate(0)
+    harness.log.seek(0)
 
 
 def test_checks_are_counted(ann: Member, row: ConnectionRow) -> None:
     while ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}#check":
         checked(ann)
-    got = ann.send(f"{PLACE}/check")
-    assert got.headers["location"] == f"{PLACE}?done=often"
-    assert "vendors limit" in Read(ann.follow(got)).text
+    reply = ann.send(f"{PLACE}/check")
+    assert reply.headers["location"] == f"{PLACE}?done=often"
+    assert "vendors limit" in Read(ann.follow(reply)).text
 
 
 def test_the_account_says_what_waits_for_its_owner(
@@ -257,11 +257,11 @@ def test_the_account_says_what_waits_for_its_owner(
 
 
 def test_an_operator_sees_how_many_stand_how_and_nothing_else(
-    stage: WebStage, scripted: ScriptedConnections, row: ConnectionRow
+    harness: WebHarness, scripted: ScriptedConnections, row: ConnectionRow
 ) -> None:
     scripted.put(replace(row, id=8, phase=ConnectionPhase.NEEDS_SIGN_IN, label="Very private"))
     scripted.put(replace(row, id=9, phase=ConnectionPhase.NEEDS_SIGN_IN))
-    page = Read(Member(stage, "boss@example.com", operator=True).get("/operator/feeds")).text
+    page = Read(Member(harness, "boss@example.com", operator=True).get("/operator/feeds")).text
     assert "Sign-in required 2" in page
     assert "Connected 1" in page
     for private in ("Very private", "c0de", "Desk"):
@@ -301,9 +301,9 @@ def test_every_code_of_a_connection_has_words_and_a_remedy(language: str) -> Non
     assert next_step(words, "login_refused") is not None
 
 
-def test_every_broker_has_its_part_of_the_guide(stage: WebStage) -> None:
+def test_every_broker_has_its_part_of_the_guide(harness: WebHarness) -> None:
     """Every code leads to a place that is there."""
-    page = stage.visitor().get("/broker-guide").text
+    page = harness.visitor().get("/broker-guide").text
     assert set(adapters()) <= {source.id for source in SOURCES}
     assert set(adapters()) == VENDORS
     for broker in adapters():
@@ -347,5 +347,5 @@ def test_texts_of_brokers_are_looked_for() -> None:
     assert any(place.startswith("account/vendor_words.py") for _, place in all_texts())
 
 
-def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
-    assert stage.faults() == []
+def test_no_page_of_this_had_a_fault(harness: WebHarness) -> None:
+    assert harness.faults() == []

@@ -29,9 +29,9 @@ MARKETS = {
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[ChartServer]:
-    with serving() as stage:
-        yield stage
+def harness() -> Iterator[ChartServer]:
+    with serving() as harness:
+        yield harness
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def look(page: Page, **view: Any) -> Json:
 
 
 @pytest.mark.parametrize("name", MARKETS)
-def test_everything_drawn_is_of_the_answer(stage: ChartServer, page: Page, name: str) -> None:
+def test_everything_drawn_is_of_the_answer(harness: ChartServer, page: Page, name: str) -> None:
     made = MARKETS[name]
-    stage.answer = answer = answer_of(made)
-    shown(page, stage)
+    harness.answer = answer = answer_of(made)
+    shown(page, harness)
     for layout, row, letters in product(LAYOUTS, (None, 1, 4), ("auto", "letters", "blocks")):
         if layout == "candles" and letters != "auto":
             continue
@@ -171,19 +171,19 @@ def row_of(price: float, tick_e9: int, size: int) -> float:
     return round(price * 10**9) // tick_e9 // size * size * tick_e9 / 10**9
 
 
-def test_sixty_sessions_are_all_there(stage: ChartServer, page: Page) -> None:
+def test_sixty_sessions_are_all_there(harness: ChartServer, page: Page) -> None:
     made = Made(sessions=60, seed=41)
-    stage.answer = answer = answer_of(made)
-    shown(page, stage, "sessions=60")
+    harness.answer = answer = answer_of(made)
+    shown(page, harness, "sessions=60")
     for view in ({}, {"letters": "letters"}, {"layout": "split", "row": 4}):
         record = look(page, **view)
         check_sessions(record, answer, made.tick_e9)
         check_levels(record, answer)
 
 
-def test_parts_not_wanted_are_not_drawn(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer_of(Made(seed=43))
-    shown(page, stage)
+def test_parts_not_wanted_are_not_drawn(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer_of(Made(seed=43))
+    shown(page, harness)
     facts_of = {
         "volume": "volume", "ib": "ib", "overnight": "night", "singles": "singles", "poor": "poor", "path": "path",
         "candles": "candles",
@@ -205,7 +205,7 @@ def test_parts_not_wanted_are_not_drawn(stage: ChartServer, page: Page) -> None:
         assert not gone & {line["kind"] for line in record["lines"]}
 
 
-def test_a_balance_still_forming_has_no_multiples(stage: ChartServer, page: Page) -> None:
+def test_a_balance_still_forming_has_no_multiples(harness: ChartServer, page: Page) -> None:
     answer = answer_of(Made(seed=7))
     last = answer["sessions"][-1]
     assert not last["final"]
@@ -213,17 +213,17 @@ def test_a_balance_still_forming_has_no_multiples(stage: ChartServer, page: Page
     last["ibExtensions"] = [
         {"percent": 150, "up": edge, "down": edge, "upReached": True, "downReached": True}
     ]
-    stage.answer = answer
-    shown(page, stage)
+    harness.answer = answer
+    shown(page, harness)
     assert [one["price"] for one in look(page)["extensions"]] == [edge, edge]
     last["levels"]["ibComplete"] = False
-    shown(page, stage)
+    shown(page, harness)
     assert look(page)["extensions"] == []
 
 
-def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer = answer_of(Made(sessions=10, seed=47))
-    record = shown(page, stage, "sessions=10")
+def test_naked_rays_begin_at_their_session_and_end_at_the_tags(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer = answer_of(Made(sessions=10, seed=47))
+    record = shown(page, harness, "sessions=10")
     rays = [line for line in record["lines"] if line["kind"] == "npoc"]
     assert rays
     begins = {caption["date"]: caption["right"] for caption in record["captions"]}
@@ -233,11 +233,11 @@ def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: ChartServe
         assert ray["to"] == record["right"]
 
 
-def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer = answer_of(Made(seed=47))
+def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer = answer_of(Made(seed=47))
     answer["nakedPocs"] = [{"price": answer["sessions"][0]["levels"]["poc"], "date": "2026-11-16"}]
     page.set_viewport_size({"width": 2200, "height": 900})
-    record = shown(page, stage)
+    record = shown(page, harness)
     tag = next(tag for tag in record["tags"] if "npoc" in tag["kinds"])
     assert "nPOC Mon 16 Nov" in tag["text"]  # as long as the page says nothing of it
     page.evaluate("window.chart.note({ '2026-11-16': 'Nov 16 · 4 sessions' })")
@@ -249,32 +249,32 @@ def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: ChartServer
     assert tag["text"].endswith("nPOC Nov 16")  # what there is no room for is left out from the end
 
 
-def test_only_the_sessions_asked_for_are_in_sight(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer = answer_of(Made(sessions=10, seed=53))
-    record = shown(page, stage, "sessions=2")
+def test_only_the_sessions_asked_for_are_in_sight(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer = answer_of(Made(sessions=10, seed=53))
+    record = shown(page, harness, "sessions=2")
     assert [caption["date"] for caption in record["captions"]] == [
         one["date"] for one in answer["sessions"][-2:]
     ]
 
 
 def test_a_bracket_off_the_half_hours_after_a_break_has_a_slot_of_its_own(
-    stage: ChartServer, page: Page
+    harness: ChartServer, page: Page
 ) -> None:
     made = Made(sessions=1, traded=6, seed=59)
-    stage.answer = answer = answer_of(made)
+    harness.answer = answer = answer_of(made)
     session = answer["sessions"][0]
     session["brackets"][3]["start"] = session["brackets"][2]["start"].replace(":00.000Z", ":59.000Z")
-    shown(page, stage)
+    shown(page, harness)
     record = look(page, layout="split", letters="letters", row=1)
     facts = record["sessions"][session["date"]]
     assert prices(facts["rows"]) == letters_of(session, made.tick_e9, 1)
 
 
-def test_rows_too_low_to_be_seen_are_drawn_several_as_one(stage: ChartServer, page: Page) -> None:
+def test_rows_too_low_to_be_seen_are_drawn_several_as_one(harness: ChartServer, page: Page) -> None:
     """A session of sixty thousand ticks has no row for each of them, and none is lost."""
     made = Made(sessions=3, swing=20_000, start_ticks=200_000, seed=67)
-    stage.answer = answer = answer_of(made)
-    shown(page, stage)
+    harness.answer = answer = answer_of(made)
+    shown(page, harness)
     record = look(page, row=4, letters="blocks")
     assert record["rowTicks"] % 4 == 0
     assert 0.4 <= record["rowHeight"] < 1.2
@@ -282,12 +282,12 @@ def test_rows_too_low_to_be_seen_are_drawn_several_as_one(stage: ChartServer, pa
 
 
 def test_where_there_is_no_room_for_all_tags_the_least_important_are_left_out(
-    stage: ChartServer, page: Page
+    harness: ChartServer, page: Page
 ) -> None:
-    stage.answer = answer_of(Made(sessions=40, seed=71))
+    harness.answer = answer_of(Made(sessions=40, seed=71))
     page.set_viewport_size({"width": 1300, "height": 300})
     try:
-        record = shown(page, stage, "sessions=20&layout=split")
+        record = shown(page, harness, "sessions=20&layout=split")
     finally:
         page.set_viewport_size({"width": 1300, "height": 860})
     tags = sorted(record["tags"], key=lambda tag: tag["y"])

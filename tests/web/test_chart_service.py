@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 from support.chart_page import ChartServer, browsing, drawn, serving, shown
-from tests.web.harness import Visitor, WebStage, demo_stage
+from tests.web.harness import Visitor, WebHarness, demo_service
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
     folder: Path = tmp_path_factory.mktemp("service")
-    with demo_stage(folder) as service:
+    with demo_service(folder) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[ChartServer]:
-    with serving() as stage:
-        yield stage
+def harness() -> Iterator[ChartServer]:
+    with serving() as harness:
+        yield harness
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +31,25 @@ def page() -> Iterator[Page]:
 
 
 def asked(visitor: Visitor, path: str) -> Any:
-    got = visitor.get(path)
-    assert got.status == 200, (path, got.text)
-    return json.loads(got.body)
+    reply = visitor.get(path)
+    assert reply.status == 200, (path, reply.text)
+    return json.loads(reply.body)
 
 
-def charted(visitor: Visitor, stage: ChartServer, page: Page, root: str, query: str) -> tuple[Any, Any]:
+def charted(visitor: Visitor, harness: ChartServer, page: Page, root: str, query: str) -> tuple[Any, Any]:
     """The answer for a chart, and what was drawn of it."""
-    stage.answer = asked(visitor, f"/page/chart?symbol={root}&sessions=5")
-    return stage.answer, shown(page, stage, f"sessions=5&parts=1&show=volume&show=poor&show=singles&{query}")
+    harness.answer = asked(visitor, f"/page/chart?symbol={root}&sessions=5")
+    return harness.answer, shown(
+        page, harness, f"sessions=5&parts=1&show=volume&show=poor&show=singles&{query}"
+    )
 
 
 @pytest.mark.parametrize("root", ["ES", "ZN", "6J"])
 def test_completed_sessions_are_drawn_as_profile_and_history_give_them(
-    service: WebStage, stage: ChartServer, page: Page, root: str
+    service: WebHarness, harness: ChartServer, page: Page, root: str
 ) -> None:
     visitor = service.visitor()
-    answer, record = charted(visitor, stage, page, root, "letters=letters&row=1")
+    answer, record = charted(visitor, harness, page, root, "letters=letters&row=1")
     completed = [session["date"] for session in answer["sessions"] if session["final"]]
     assert len(completed) >= 4
     history = asked(visitor, f"/page/history?symbol={root}&from={completed[0]}&to={completed[-1]}")
@@ -80,12 +82,12 @@ def of_one_instant(visitor: Visitor) -> tuple[Any, Any, Any]:
 
 
 def test_the_open_session_is_drawn_as_levels_and_context_give_it(
-    service: WebStage, stage: ChartServer, page: Page
+    service: WebHarness, harness: ChartServer, page: Page
 ) -> None:
     visitor = service.visitor()
     before, answer, _ = of_one_instant(visitor)
-    stage.answer = answer
-    record = shown(page, stage, "sessions=5&row=1")
+    harness.answer = answer
+    record = shown(page, harness, "sessions=5&row=1")
     facts = record["sessions"][answer["sessions"][-1]["date"]]
     developing = before["developing"]
     value = {name: facts["value"][name] for name in ("poc", "vah", "val")}
@@ -111,7 +113,7 @@ def test_the_open_session_is_drawn_as_levels_and_context_give_it(
 
 
 def test_multiples_of_the_initial_balance_are_drawn_once_it_is_made(
-    service: WebStage, stage: ChartServer, page: Page
+    service: WebHarness, harness: ChartServer, page: Page
 ) -> None:
     visitor = service.visitor()
     service.forward(2 * 3600)
@@ -120,8 +122,8 @@ def test_multiples_of_the_initial_balance_are_drawn_once_it_is_made(
         if len(answer["sessions"][-1]["brackets"]) > 3:
             break
         page.wait_for_timeout(100)
-    stage.answer = answer
-    record = shown(page, stage, "sessions=5&row=1")
+    harness.answer = answer
+    record = shown(page, harness, "sessions=5&row=1")
     extensions = {
         (one["percent"], side, one[side]) for one in context["ibExtensions"] for side in ("up", "down")
     }
@@ -130,7 +132,7 @@ def test_multiples_of_the_initial_balance_are_drawn_once_it_is_made(
     assert drawn <= extensions
 
 
-def test_the_symbols_page_shows_the_chart_and_stays_live(service: WebStage, page: Page) -> None:
+def test_the_symbols_page_shows_the_chart_and_stays_live(service: WebHarness, page: Page) -> None:
     page.goto(f"{service.base}/s/ES?sessions=2&parts=1&show=path")
     assert drawn(page)["symbol"] == "ES"
     page.locator("#chart").focus()

@@ -14,10 +14,10 @@ WEEK = Made(seed=61)
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[ChartServer]:
-    with serving() as stage:
-        stage.answer = answer_of(WEEK)
-        yield stage
+def harness() -> Iterator[ChartServer]:
+    with serving() as harness:
+        harness.answer = answer_of(WEEK)
+        yield harness
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def page() -> Iterator[Page]:
 
 
 @pytest.fixture
-def chart(stage: ChartServer, page: Page) -> Page:
+def chart(harness: ChartServer, page: Page) -> Page:
     """The page with the chart of a week, focused."""
-    stage.answer = answer_of(WEEK)
-    shown(page, stage)
+    harness.answer = answer_of(WEEK)
+    shown(page, harness)
     page.locator("#chart").focus()
     return page
 
@@ -39,8 +39,8 @@ def said(page: Page) -> str:
     return page.locator("#said").inner_text()
 
 
-def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: ChartServer, chart: Page) -> None:
-    last = stage.answer["sessions"][-1]
+def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(harness: ChartServer, chart: Page) -> None:
+    last = harness.answer["sessions"][-1]
     record = pressed(chart, "ArrowRight")  # it begins at the newest period, at the POC
     newest = last["brackets"][-1]
     poc = row_of(last["levels"]["poc"], record["rowTicks"])
@@ -61,8 +61,8 @@ def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: ChartSe
     assert said(chart).startswith(f"{above:,.2f}")
 
 
-def test_the_cursor_goes_by_session(stage: ChartServer, chart: Page) -> None:
-    dates = [session["date"] for session in stage.answer["sessions"]]
+def test_the_cursor_goes_by_session(harness: ChartServer, chart: Page) -> None:
+    dates = [session["date"] for session in harness.answer["sessions"]]
     assert pressed(chart, "Home")["cursor"]["date"] == dates[0]
     assert pressed(chart, "]")["cursor"]["date"] == dates[1]
     assert pressed(chart, "]", "]", "[")["cursor"]["date"] == dates[2]
@@ -100,7 +100,7 @@ def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow
     assert "volume" not in query["show"]
 
 
-def test_the_address_brings_the_same_view_back(stage: ChartServer, chart: Page) -> None:
+def test_the_address_brings_the_same_view_back(harness: ChartServer, chart: Page) -> None:
     before = pressed(chart, "s", "b", "v", "p")
     chart.reload()
     after = drawn(chart)
@@ -134,14 +134,14 @@ def test_keys_elsewhere_are_not_the_charts(chart: Page) -> None:
     assert pressed(chart, "s")["layout"] == "collapsed"
 
 
-def test_the_pointer_reads_what_is_under_it(stage: ChartServer, chart: Page) -> None:
+def test_the_pointer_reads_what_is_under_it(harness: ChartServer, chart: Page) -> None:
     record = drawn(chart)
     line = next(line for line in record["lines"] if line["kind"] == "dpoc")
     box = chart.locator(".chart-pane").bounding_box()
     assert box is not None
     chart.mouse.move(box["x"] + record["right"] - 60, box["y"] + line["y"])
     text = chart.locator(".chart-readout").inner_text()
-    letters = letters_of(stage.answer["sessions"][-1], WEEK.tick_e9, record["rowTicks"])
+    letters = letters_of(harness.answer["sessions"][-1], WEEK.tick_e9, record["rowTicks"])
     assert " ".join(letters[row_of(line["price"], record["rowTicks"])]) in text
     assert "POC." in text
     assert text.startswith("Fri 20 Nov")
@@ -190,14 +190,14 @@ def test_another_theme_draws_it_anew(chart: Page) -> None:
     ],
 )
 def test_dates_of_another_year_show_it(
-    stage: ChartServer, page: Page, language: str, caption: str, read: str, mark: str
+    harness: ChartServer, page: Page, language: str, caption: str, read: str, mark: str
 ) -> None:
     """Looked at in 2027, the week from 16 to 20 November 2026."""
-    stage.answer, stage.year = answer_of(WEEK), 2027
+    harness.answer, harness.year = answer_of(WEEK), 2027
     try:
-        record = shown(page, stage, f"lang={language}&sessions=5")
+        record = shown(page, harness, f"lang={language}&sessions=5")
     finally:
-        stage.year = 2026
+        harness.year = 2026
     heads = {each["date"]: each["head"] for each in record["captions"]}
     assert heads["2026-11-16"].startswith(caption)
     page.locator("#chart").focus()
@@ -215,10 +215,10 @@ def test_dates_of_another_year_show_it(
 
 
 def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(
-    stage: ChartServer, page: Page
+    harness: ChartServer, page: Page
 ) -> None:
-    stage.answer = answer_of(WEEK)
-    record = shown(page, stage, "lang=de")
+    harness.answer = answer_of(WEEK)
+    record = shown(page, harness, "lang=de")
     assert record["captions"][-1]["head"].startswith("Heute, Fr 20")
     assert all(re.match(r"7,\d{3}\.\d\d", tag["text"]) for tag in record["tags"])
     page.locator("#chart").focus()
@@ -227,31 +227,31 @@ def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(
 
 
 def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(
-    stage: ChartServer, page: Page
+    harness: ChartServer, page: Page
 ) -> None:
-    stage.answer = answer_of(WEEK)
-    record = shown(page, stage, "dir=rtl")
+    harness.answer = answer_of(WEEK)
+    record = shown(page, harness, "dir=rtl")
     assert [
         caption["date"] for caption in sorted(record["captions"], key=lambda caption: caption["left"])
-    ] == [session["date"] for session in stage.answer["sessions"]]
+    ] == [session["date"] for session in harness.answer["sessions"]]
     assert page.evaluate("getComputedStyle(document.getElementById('chart')).direction") == "ltr"
 
 
-def test_two_pixels_a_pixel_draw_the_same(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer_of(WEEK)
-    single = shown(page, stage, "row=4")
+def test_two_pixels_a_pixel_draw_the_same(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer_of(WEEK)
+    single = shown(page, harness, "row=4")
     with browsing_beside(page, ratio=2) as double_page:
-        double = shown(double_page, stage, "row=4")
+        double = shown(double_page, harness, "row=4")
     assert double["ratio"] == 2
     assert double["sessions"] == single["sessions"]
     assert [tag["text"] for tag in double["tags"]] == [tag["text"] for tag in single["tags"]]
 
 
-def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer_of(WEEK)
+def test_on_a_phone_tags_are_names_and_nothing_sticks_out(harness: ChartServer, page: Page) -> None:
+    harness.answer = answer_of(WEEK)
     page.set_viewport_size({"width": 360, "height": 760})
     try:
-        record = shown(page, stage, "sessions=2")
+        record = shown(page, harness, "sessions=2")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
     finally:
         page.set_viewport_size({"width": 1400, "height": 840})
@@ -260,7 +260,7 @@ def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: ChartServer, pa
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_toolbar_and_box_can_be_used_by_all(stage: ChartServer, chart: Page, theme: str) -> None:
+def test_toolbar_and_box_can_be_used_by_all(harness: ChartServer, chart: Page, theme: str) -> None:
     chart.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
     found = Axe().run(chart, context="main")
     assert found.violations_count == 0, found.generate_report()
@@ -276,10 +276,12 @@ def test_destroyed_it_leaves_the_box_as_it_was(chart: Page) -> None:
     assert chart.locator("#chart-note").is_visible()
 
 
-def test_without_scripts_there_are_the_form_and_the_way_to_the_table(stage: ChartServer, page: Page) -> None:
-    stage.answer = answer_of(WEEK)
+def test_without_scripts_there_are_the_form_and_the_way_to_the_table(
+    harness: ChartServer, page: Page
+) -> None:
+    harness.answer = answer_of(WEEK)
     with browsing_beside(page, java_script_enabled=False) as plain:
-        plain.goto(stage.base)
+        plain.goto(harness.base)
         assert plain.locator("#chart-note a").get_attribute("href") == "/?view=table"
         plain.get_by_role("radio", name="Split").check()
         plain.locator('input[name="show"][value="volume"]').uncheck()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from tests.web.harness import Visitor, WebStage
-from tests.web.sign_in_harness import ANN, Doorstep, csrf, doorstep
+from tests.web.harness import Visitor, WebHarness
+from tests.web.sign_in_harness import ANN, SignInHarness, csrf, sign_in_service
 
 from outcry.http.compression import best_encoding
 
@@ -48,8 +48,8 @@ def masked(page: bytes) -> bytes:
 
 @pytest.mark.parametrize("encoding", ["zstd", "gzip"])
 @pytest.mark.parametrize("path", ["/errors", "/guide", "/nothing-here"])
-def test_a_page_is_the_same_compressed(stage: WebStage, path: str, encoding: str) -> None:
-    visitor = stage.visitor()
+def test_a_page_is_the_same_compressed(harness: WebHarness, path: str, encoding: str) -> None:
+    visitor = harness.visitor()
     visitor.get(path)  # with the cookies that the first visit sets
     plain = visitor.get(path)
     packed = visitor.get(path, **{"accept-encoding": encoding})
@@ -58,47 +58,47 @@ def test_a_page_is_the_same_compressed(stage: WebStage, path: str, encoding: str
     assert packed.status == plain.status
     assert masked(unpacked(packed.body, encoding)) == masked(plain.body)
     assert 2 * len(packed.body) < len(plain.body)
-    for got in (plain, packed):
-        assert int(got.headers["content-length"]) == len(got.body)
-        assert "accept-encoding" in got.headers["vary"]
-        assert "default-src 'none'" in got.headers["content-security-policy"]
+    for reply in (plain, packed):
+        assert int(reply.headers["content-length"]) == len(reply.body)
+        assert "accept-encoding" in reply.headers["vary"]
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-def test_head_tells_the_length_of_the_answer_to_get(stage: WebStage) -> None:
-    visitor, how = stage.visitor(), {"accept-encoding": "gzip"}
+def test_head_tells_the_length_of_the_answer_to_get(harness: WebHarness) -> None:
+    visitor, how = harness.visitor(), {"accept-encoding": "gzip"}
     visitor.get("/errors")
-    got = visitor.send("HEAD", "/errors", None, how)
-    assert (got.body, got.headers["content-encoding"]) == (b"", "gzip")
-    assert int(got.headers["content-length"]) > 100
+    reply = visitor.send("HEAD", "/errors", None, how)
+    assert (reply.body, reply.headers["content-encoding"]) == (b"", "gzip")
+    assert int(reply.headers["content-length"]) > 100
 
 
-def test_a_page_that_shows_a_secret_is_not_compressed(stage: WebStage) -> None:
-    got = stage.visitor().get("/reset/new?token=abc", **{"accept-encoding": "zstd, gzip"})
-    assert got.headers["cache-control"] == "no-store"
-    assert "content-encoding" not in got.headers
+def test_a_page_that_shows_a_secret_is_not_compressed(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/reset/new?token=abc", **{"accept-encoding": "zstd, gzip"})
+    assert reply.headers["cache-control"] == "no-store"
+    assert "content-encoding" not in reply.headers
 
 
 @pytest.mark.parametrize(
     ("accepted", "encoding"), [("gzip, zstd", "zstd"), ("gzip", "gzip"), ("gzip;q=0", None), ("br", None)]
 )
-def test_files_are_compressed_beforehand(stage: WebStage, accepted: str, encoding: str | None) -> None:
-    page = stage.visitor().get("/errors").text
+def test_files_are_compressed_beforehand(harness: WebHarness, accepted: str, encoding: str | None) -> None:
+    page = harness.visitor().get("/errors").text
     found = re.search(r'"(/static/[0-9a-f]+/[^"]+\.css)"', page)
     assert found
-    plain = stage.visitor().get(found[1])
-    got = stage.visitor().get(found[1], **{"accept-encoding": accepted})
-    assert got.headers.get("content-encoding") == encoding
-    assert (unpacked(got.body, encoding) if encoding else got.body) == plain.body
-    assert got.headers["vary"] == plain.headers["vary"]
+    plain = harness.visitor().get(found[1])
+    reply = harness.visitor().get(found[1], **{"accept-encoding": accepted})
+    assert reply.headers.get("content-encoding") == encoding
+    assert (unpacked(reply.body, encoding) if encoding else reply.body) == plain.body
+    assert reply.headers["vary"] == plain.headers["vary"]
 
 
 def test_a_forms_token_is_another_text_in_each_page_and_each_of_them_is_taken(tmp_path: Path) -> None:
-    with doorstep(tmp_path) as step:
+    with sign_in_service(tmp_path) as step:
         step.person()
         _tokens(step)
 
 
-def _tokens(step: Doorstep) -> None:
+def _tokens(step: SignInHarness) -> None:
     visitor = step.visitor()
     tokens = [csrf(visitor.get("/sign-in").text) for _ in range(8)]
     assert len(set(tokens)) == 8

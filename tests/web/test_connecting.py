@@ -19,7 +19,7 @@ import pytest
 from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.feeds.broker_harness import BEGIN_NS, ES, OPEN_NS, in_window, tape_of
 from tests.web.browsing import Window
-from tests.web.harness import MovableClock, WebStage, bare_stage
+from tests.web.harness import MovableClock, WebHarness, empty_service
 from tests.web.person import Person
 
 from outcry.connections.model import ConnectionPhase
@@ -77,16 +77,16 @@ def vendor(clock: MovableClock) -> Iterator[DatabentoPeer]:
 
 @pytest.fixture
 def connecting(
-    tmp_path: Path, clock: MovableClock, vendor: DatabentoPeer, stage: WebStage
-) -> Iterator[WebStage]:
-    """Beside `stage`, whose connections are stand-ins: they must not be this service's."""
-    assert stage.connections is not None
+    tmp_path: Path, clock: MovableClock, vendor: DatabentoPeer, harness: WebHarness
+) -> Iterator[WebHarness]:
+    """Beside `harness`, whose connections are stand-ins: they must not be this service's."""
+    assert harness.connections is not None
     places = ",".join(f"databento.{name}={address}" for name, address in vendor.places.items())
-    with bare_stage(tmp_path, {"OUTCRY_FEED_PLACES": places}, clock) as own:
+    with empty_service(tmp_path, {"OUTCRY_FEED_PLACES": places}, clock) as own:
         yield own
 
 
-def import_yesterday(stage: WebStage, folder: Path, owner: int) -> None:
+def import_yesterday(harness: WebHarness, folder: Path, owner: int) -> None:
     """The session before, from a file of this person's."""
     rows = in_window(TAPE, OPEN_NS - NANOS_PER_DAY, OPEN_NS - NANOS_PER_DAY // 2)
     path = folder / "yesterday.parquet"
@@ -96,7 +96,9 @@ def import_yesterday(stage: WebStage, folder: Path, owner: int) -> None:
         "size": rows["size"],
     }
     pq.write_table(pa.table(columns), path)
-    report = stage.installation.importer.run(path, owner, ReadOptions(contract=ES.key), stage.clock.now_ns())
+    report = harness.installation.importer.run(
+        path, owner, ReadOptions(contract=ES.key), harness.clock.now_ns()
+    )
     assert [session.complete for session in report.sessions if session.kind == "rth"] == [True]
 
 
@@ -104,7 +106,7 @@ def until(person: Person, key: str, so: Callable[[int, dict[str, Any]], bool], w
     """Ask with the key until it is answered so; the answer."""
     end = time.monotonic() + 60
     while not so(*(answer := person.ask(key))):
-        assert time.monotonic() < end, (what, answer, person.stage.faults())
+        assert time.monotonic() < end, (what, answer, person.harness.faults())
         time.sleep(0.6)  # 120 a minute may be asked
     return answer[1]
 
@@ -118,7 +120,7 @@ def is_delayed(status: int, body: dict[str, Any]) -> bool:
 
 
 def test_a_key_goes_live_with_its_persons_feed_and_back(
-    connecting: WebStage, vendor: DatabentoPeer, tabs: Callable[..., Window], tmp_path: Path
+    connecting: WebHarness, vendor: DatabentoPeer, tabs: Callable[..., Window], tmp_path: Path
 ) -> None:
     tab = tabs(connecting)
     person, page = Person(tab), tab.page
@@ -134,7 +136,7 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     tab.go("/account/brokers")
     page.get_by_role("link", name="Connect Databento").click()
     person.heading("Connect Databento")
-    tab.ear.expects |= {422}
+    tab.errors.expects |= {422}
     person.field("API key").fill("not-a-key-of-databento")
     page.locator('input[name="roots"][value="ES"]').check()
     person.field("Name").fill("Desk")
@@ -197,12 +199,12 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     store = SqlConnectionStore(connecting.installation.database)
     assert not store.rows(owner)
     assert not vendor.callers
-    assert tab.ear.heard(page) == {}
+    assert tab.errors.found(page) == {}
     assert connecting.faults() == []
 
 
 def test_a_key_the_vendor_refuses_is_asked_for_anew(
-    connecting: WebStage, vendor: DatabentoPeer, tabs: Callable[..., Window], tmp_path: Path
+    connecting: WebHarness, vendor: DatabentoPeer, tabs: Callable[..., Window], tmp_path: Path
 ) -> None:
     """After two refusals nothing more is tried; the page says so and what to do, and a new key heals it."""
     tab = tabs(connecting)
@@ -228,4 +230,4 @@ def test_a_key_the_vendor_refuses_is_asked_for_anew(
     page.locator(LIVE).wait_for(timeout=60_000)
     (row,) = SqlConnectionStore(connecting.installation.database).rows()
     assert row.phase is ConnectionPhase.LIVE
-    assert tab.ear.heard(page) == {}
+    assert tab.errors.found(page) == {}

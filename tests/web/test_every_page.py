@@ -10,8 +10,8 @@ from typing import Literal
 
 import pytest
 from tests.web.browsing import NARROW, USUAL, WIDE, Opened, Window
-from tests.web.furnished import Furnished, addresses, furnish, get_pages
-from tests.web.harness import SHOWS, UNWORDED, WebStage
+from tests.web.harness import SHOWS, UNWORDED, WebHarness
+from tests.web.sample_account import SampleAccount, addresses, furnish, get_pages
 
 Theme = Literal["dark", "light"]
 LOOKS: list[tuple[str, Theme]] = [("en", "dark"), ("de", "light")]
@@ -21,8 +21,8 @@ FINE = (200, 404, 409, 410)
 
 
 @pytest.fixture(scope="module")
-def furnished(stage: WebStage) -> Callable[[Theme, str], Furnished]:
-    return cache(partial(furnish, stage))
+def sample_account(harness: WebHarness) -> Callable[[Theme, str], SampleAccount]:
+    return cache(partial(furnish, harness))
 
 
 def is_page(path: str) -> bool:
@@ -33,39 +33,39 @@ def is_page(path: str) -> bool:
 @pytest.mark.parametrize(("language", "theme"), LOOKS, ids=[language for language, _ in LOOKS])
 @pytest.mark.parametrize("path", [path for path in get_pages() if is_page(path)])
 def test_a_page(
-    stage: WebStage, opened: Opened, furnished: Callable[[Theme, str], Furnished], path: str, theme: Theme,
+    harness: WebHarness, opened: Opened, sample_account: Callable[[Theme, str], SampleAccount], path: str, theme: Theme,
     language: str,
 ) -> None:  # fmt: skip
     """As an operator sees it who has one of everything, and as a visitor does."""
-    account = furnished(theme, language)
+    account = sample_account(theme, language)
     asked = addresses(path, account)
     assert not [address for address in asked if "{" in address], (
-        f"tests/web/furnished.py has no address for {path}"
+        f"tests/web/sample_account.py has no address for {path}"
     )
     faults: list[str] = []
-    before = len(stage.faults())
+    before = len(harness.faults())
     for token, places in ((account.token, asked), ("", asked[:1])):
-        here = [address for address in places if is_shown(stage, address, token)]
+        here = [address for address in places if is_shown(harness, address, token)]
         if here:
             with opened(theme=theme, language=language, token=token) as tab:
                 for address in here:
                     faults += [f"{address}: {each}" for each in faults_of(tab, address, theme, language)]
     assert not faults, "\n".join(faults)
-    assert stage.faults()[before:] == []
+    assert harness.faults()[before:] == []
     assert set() == UNWORDED
 
 
-def is_shown(stage: WebStage, address: str, token: str) -> bool:
+def is_shown(harness: WebHarness, address: str, token: str) -> bool:
     """Whether a page is there: what leads elsewhere is looked at there, and what is no page has tests of its own."""
-    visitor = stage.visitor()
+    visitor = harness.visitor()
     visitor.cookies["outcry-local"] = token
-    got = visitor.get(address)
-    return got.status != 303 and got.headers["content-type"].startswith("text/html")
+    reply = visitor.get(address)
+    return reply.status != 303 and reply.headers["content-type"].startswith("text/html")
 
 
 def faults_of(tab: Window, address: str, theme: Theme, language: str) -> list[str]:
     """Open an address and say what is wrong with it."""
-    tab.ear.expects |= set(FINE)
+    tab.errors.expects |= set(FINE)
     status = tab.go(address, expect=range(200, 600))
     said = [f"status {status}"] if status not in FINE else []
     root = tab.page.locator("html")
@@ -82,38 +82,38 @@ def faults_of(tab: Window, address: str, theme: Theme, language: str) -> list[st
     said += [f"{OTHER[theme]}: {found}" for found in tab.violations(only=("color-contrast",))]
     for width in (NARROW, WIDE, USUAL):
         said += [f"at {width} px: {found}" for found in tab.overflow(width)]
-    return said + [f"{kind}: {found}" for kind, found in tab.ear.heard(tab.page).items()]
+    return said + [f"{kind}: {found}" for kind, found in tab.errors.found(tab.page).items()]
 
 
-def test_every_state_is_shown(stage: WebStage) -> None:
-    """The symbols of the stage stand as the tests above mean to see them."""
-    got = stage.visitor().get("/page/symbols").text
+def test_every_state_is_shown(harness: WebHarness) -> None:
+    """The symbols of the service stand as the tests above mean to see them."""
+    reply = harness.visitor().get("/page/symbols").text
     for root, code in SHOWS.values():
-        assert f'"symbol":"{root}"' in got
-        assert f'"state":"{code}"' in got
+        assert f'"symbol":"{root}"' in reply
+        assert f'"state":"{code}"' in reply
 
 
-def test_the_store_away_is_a_page_too(own_stage: WebStage, tabs: Callable[..., Window]) -> None:
+def test_the_store_away_is_a_page_too(own_harness: WebHarness, tabs: Callable[..., Window]) -> None:
     """Pages that ask the store say that it does not answer; those that need nothing of it are there."""
-    tab = tabs(own_stage)
-    with own_stage.store_away():
+    tab = tabs(own_harness)
+    with own_harness.store_away():
         for path, expected in (("/alerts?day=2026-03-03", 502), ("/broker-guide", 200), ("/docs", 200)):
             tab.go(path, expect=(expected,))
             assert tab.page.locator("h1").count() == 1
             assert tab.violations() == []
-    assert tab.ear.heard(tab.page) == {}
+    assert tab.errors.found(tab.page) == {}
     tab.go("/alerts?day=2026-03-03")
 
 
-def test_a_service_with_nothing_in_it(bare: WebStage, tabs: Callable[..., Window]) -> None:
+def test_a_service_with_nothing_in_it(bare: WebHarness, tabs: Callable[..., Window]) -> None:
     """After the first start every page leads to the set-up, or shows no data."""
     tab = tabs(bare)
     for path in get_pages():
         if "{" not in path and is_page(path) and is_shown(bare, path, ""):
-            tab.ear.expects |= set(FINE)
+            tab.errors.expects |= set(FINE)
             status = tab.go(path, expect=range(200, 600))
             assert status < 500, path
             assert tab.page.locator("h1").count() == 1, path
-    assert tab.ear.heard(tab.page) == {}
+    assert tab.errors.found(tab.page) == {}
     tab.go("/account")
     assert tab.page.url.startswith(f"{bare.base}/set-up")

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urlencode
 
 import pytest
-from tests.web.furnished import Furnished, addresses, furnish, get_pages
-from tests.web.harness import Got, Visitor, WebStage
+from tests.web.harness import Reply, Visitor, WebHarness
+from tests.web.sample_account import SampleAccount, addresses, furnish, get_pages
 
 #: Too long to turn up by chance in a token: three letters did, once in some thousand cookies.
 MARK = "zq7hostile"
@@ -69,73 +69,75 @@ class Forms(HTMLParser):
             self.found[-1].fields[self._select] = given.get("value", "")
 
 
-def signed_in(stage: WebStage, account: Furnished, token: str = "") -> Visitor:
-    visitor = stage.visitor()
+def signed_in(harness: WebHarness, account: SampleAccount, token: str = "") -> Visitor:
+    visitor = harness.visitor()
     visitor.cookies["outcry-local"] = token or account.token
     return visitor
 
 
 @pytest.fixture(scope="module")
-def account(stage: WebStage) -> Furnished:
-    return furnish(stage, who="hostile")
+def account(harness: WebHarness) -> SampleAccount:
+    return furnish(harness, who="hostile")
 
 
-def sane(got: Got, what: str, typed: str) -> Iterator[str]:
+def sane(reply: Reply, what: str, typed: str) -> Iterator[str]:
     """What is wrong with an answer to something hostile."""
-    if got.status >= 500 and got.status != 502:
-        yield f"{what}: {got.status}"
-    if got.headers.get("content-type", "").startswith("text/html"):
-        if f"<script>{MARK}" in got.text or f"onerror={MARK}()>" in got.text.replace("&gt;", ""):
+    if reply.status >= 500 and reply.status != 502:
+        yield f"{what}: {reply.status}"
+    if reply.headers.get("content-type", "").startswith("text/html"):
+        if f"<script>{MARK}" in reply.text or f"onerror={MARK}()>" in reply.text.replace("&gt;", ""):
             yield f"{what}: markup came back as markup"
-        if str(7919 * 7907) in got.text:
+        if str(7919 * 7907) in reply.text:
             yield f"{what}: a template was computed"
-    if MARK in got.cookies or any(
-        MARK in value for name, value in got.headers.items() if name == "set-cookie"
+    if MARK in reply.cookies or any(
+        MARK in value for name, value in reply.headers.items() if name == "set-cookie"
     ):
         yield f"{what}: a header was made"
-    location = got.headers.get("location", "/")
+    location = reply.headers.get("location", "/")
     if location.startswith(("//", "http:", "https:", "\\")) or "\\" in location:
         yield f"{what}: leads to {location}"
 
 
-def forms_of(stage: WebStage, account: Furnished) -> dict[tuple[str, str, tuple[str, ...]], tuple[str, Form]]:
+def forms_of(
+    harness: WebHarness, account: SampleAccount
+) -> dict[tuple[str, str, tuple[str, ...]], tuple[str, Form]]:
     """Every form there is, once, with the address of a page it is on."""
     found: dict[tuple[str, str, tuple[str, ...]], tuple[str, Form]] = {}
     for path in get_pages():
         for address in addresses(path, account)[:1] + [a for a in addresses(path, account) if "token=" in a]:
-            for visitor in (signed_in(stage, account), stage.visitor()):
-                got = visitor.get(address)
-                if got.headers.get("content-type", "").startswith("text/html"):
-                    for form in Forms(got.text).found:
+            for visitor in (signed_in(harness, account), harness.visitor()):
+                reply = visitor.get(address)
+                if reply.headers.get("content-type", "").startswith("text/html"):
+                    for form in Forms(reply.text).found:
                         key = (form.method, form.action or address, tuple(sorted(form.kinds)))
                         found.setdefault(key, (address, form))
     return found
 
 
-def test_every_form_takes_anything_without_fault(stage: WebStage, account: Furnished) -> None:
-    forms = forms_of(stage, account)
+def test_every_form_takes_anything_without_fault(harness: WebHarness, account: SampleAccount) -> None:
+    forms = forms_of(harness, account)
     assert len(forms) >= 15, sorted(forms)
     faults: list[str] = []
-    before = len(stage.faults())
+    before = len(harness.faults())
     for (method, action, _), (address, form) in forms.items():
-        token = stage.token(account.operator)  # a password that is changed ends the sessions before
+        token = harness.token(account.operator)  # a password that is changed ends the sessions before
         for name, kind in form.kinds.items():
             if name == "csrf" or action.startswith(("/sign-out", "/account/security/sessions")):
                 continue
             for attack, typed in HOSTILE.items():
                 fields = form.fields | {name: typed}
-                got, there = send(signed_in(stage, account, token), method, action, address, fields)
+                reply, there = send(signed_in(harness, account, token), method, action, address, fields)
                 what = f"{method} {action} {name}={attack}"
-                faults += sane(got, what, typed)
-                if got.status == 422 and there and kind != "hidden":
-                    faults += kept(got, what, name, kind, form, fields)
+                faults += sane(reply, what, typed)
+                if reply.status == 422 and there and kind != "hidden":
+                    faults += kept(reply, what, name, kind, form, fields)
     assert not faults, "\n".join(faults)
-    assert stage.faults()[before:] == []
+    assert harness.faults()[before:] == []
 
 
 def send(
     visitor: Visitor, method: str, action: str, address: str, fields: dict[str, str]
-) -> tuple[Got, bool]:
+) -> tuple[Reply, bool]:
     """Send a form; return what is answered, and whether the page has the form at all: a link that was used has not."""
     target = action or address
     if method == "get":
@@ -146,11 +148,11 @@ def send(
     return visitor.post(target, fields | {"csrf": tokens[0] if tokens else ""}), there
 
 
-def kept(got: Got, what: str, name: str, kind: str, form: Form, fields: dict[str, str]) -> Iterator[str]:
+def kept(reply: Reply, what: str, name: str, kind: str, form: Form, fields: dict[str, str]) -> Iterator[str]:
     """A refused form comes back with everything that was typed, but for secrets, and says what is wrong."""
-    if 'role="alert"' not in got.text:
+    if 'role="alert"' not in reply.text:
         yield f"{what}: refused without a word"
-    again = next((each for each in Forms(got.text).found if set(form.kinds) <= set(each.kinds)), None)
+    again = next((each for each in Forms(reply.text).found if set(form.kinds) <= set(each.kinds)), None)
     if again is None:
         if form.kinds.get("token") != "hidden":  # a link that was used has no form to come back to
             yield f"{what}: the form did not come back"
@@ -171,52 +173,54 @@ def _uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", get_pages())
-def test_every_address_takes_anything_without_fault(stage: WebStage, account: Furnished, path: str) -> None:
+def test_every_address_takes_anything_without_fault(
+    harness: WebHarness, account: SampleAccount, path: str
+) -> None:
     """In the place of each part of the path, and as each parameter that the page's own links and forms know."""
     faults: list[str] = []
-    before = len(stage.faults())
+    before = len(harness.faults())
     for typed in HOSTILE.values():
         asked = path
         while "{" in asked:
             start, _, rest = asked.partition("{")
             asked = start + quote(typed[:2000], safe="") + rest.partition("}")[2]
         query = urlencode(dict.fromkeys(PARAMETERS, typed[:500]))
-        for visitor in (signed_in(stage, account), stage.visitor()):
+        for visitor in (signed_in(harness, account), harness.visitor()):
             for address in (
                 f"{asked}?{query}",
                 *(f"{asked}?{urlencode({name: typed[:500]})}" for name in PARAMETERS[:9]),
             ):
                 faults += sane(visitor.get(address), f"{path} {typed[:30]!r}", typed)
     assert not faults, "\n".join(dict.fromkeys(faults))
-    assert stage.faults()[before:] == []
+    assert harness.faults()[before:] == []
 
 
 @pytest.mark.parametrize(
     "where", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:1", "/\t/evil"]
 )
-def test_nobody_is_led_away(stage: WebStage, where: str) -> None:
+def test_nobody_is_led_away(harness: WebHarness, where: str) -> None:
     """Where a page leads on to is on this service, whatever its address says."""
-    visitor = stage.visitor()
+    visitor = harness.visitor()
     for path in ("/theme", "/language"):
         csrf = Forms(visitor.get("/errors").text).found[0].fields["csrf"]
-        got = visitor.post(path, {"csrf": csrf, "theme": "dark", "language": "en", "next": where})
-        assert got.headers.get("location", "/") == "/", (path, got.status)
+        reply = visitor.post(path, {"csrf": csrf, "theme": "dark", "language": "en", "next": where})
+        assert reply.headers.get("location", "/") == "/", (path, reply.status)
     page = visitor.get(f"/sign-in?next={quote(where)}")
     assert "evil.example" not in "".join(form.action for form in Forms(page.text).found)
 
 
-def test_a_form_of_another_site_is_refused(stage: WebStage, account: Furnished) -> None:
-    token = stage.token(account.operator)
+def test_a_form_of_another_site_is_refused(harness: WebHarness, account: SampleAccount) -> None:
+    token = harness.token(account.operator)
     for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
-        visitor = signed_in(stage, account, token)
+        visitor = signed_in(harness, account, token)
         csrf = Forms(visitor.get("/account").text).found[0].fields["csrf"]
         assert visitor.post("/account", {"csrf": csrf, "theme": "dark"}, **headers).status == 400
-    visitor = signed_in(stage, account, token)
-    for csrf in ("", "0" * 40, stage.visitor().get("/errors").text[:40]):
+    visitor = signed_in(harness, account, token)
+    for csrf in ("", "0" * 40, harness.visitor().get("/errors").text[:40]):
         assert visitor.post("/account", {"csrf": csrf}).status == 400
 
 
-def test_another_name_is_not_answered(stage: WebStage) -> None:
+def test_another_name_is_not_answered(harness: WebHarness) -> None:
     """A stranger's name that leads here must not be given these pages."""
     for name in ("evil.example", "evil.example:80", "localhost.evil.example", ""):
-        assert stage.visitor().get("/docs", host=name).status in {400, 421}
+        assert harness.visitor().get("/docs", host=name).status in {400, 421}

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 
 from tests.web.browsing import Window
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 from tests.web.person import Person
 
 
-def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Callable[..., Window]) -> None:
-    tab = tabs(own_stage)
+def test_from_the_one_time_token_to_signing_out(own_harness: WebHarness, tabs: Callable[..., Window]) -> None:
+    tab = tabs(own_harness)
     person = Person(tab)
     person.set_up()
 
@@ -22,7 +22,7 @@ def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Calla
     assert "hooks.example.com" in tab.page.locator("main").inner_text()
     assert "/outcry/1" not in tab.page.content()
 
-    watch_alert_arrive(own_stage, person)
+    watch_alert_arrive(own_harness, person)
 
     person.revoke_key("notebook")
     revoked = time.monotonic()
@@ -33,19 +33,19 @@ def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Calla
 
     person.sign_out()
     tab.go("/account")
-    assert tab.page.url.startswith(f"{own_stage.base}/sign-in")
-    assert tab.ear.heard(tab.page) == {}
-    assert own_stage.faults() == []
+    assert tab.page.url.startswith(f"{own_harness.base}/sign-in")
+    assert tab.errors.found(tab.page) == {}
+    assert own_harness.faults() == []
 
 
-def watch_alert_arrive(stage: WebStage, person: Person) -> None:
+def watch_alert_arrive(harness: WebHarness, person: Person) -> None:
     """On the list and on the symbol's page, without either being loaded again."""
     lists, symbol = person.tab.another(), person.tab.another()
     lists.go("/alerts")
     symbol.go("/s/ES")
     for each in (lists, symbol):
         each.page.evaluate("window.__notLoadedAgain = true")
-    alert = next_alert(stage, "ES")
+    alert = next_alert(harness, "ES")
     row = lists.page.locator(f'#alerts tr[data-seq="{alert}"]')
     pill = lists.page.locator("#pill")
     for _ in range(200):  # in its place at once, or counted in the pill while the list is scrolled
@@ -58,16 +58,16 @@ def watch_alert_arrive(stage: WebStage, person: Person) -> None:
     symbol.page.locator(f'.rail-alerts li[data-seq="{alert}"]').wait_for()
     for each in (lists, symbol):
         assert each.page.evaluate("window.__notLoadedAgain") is True
-        assert each.ear.heard(each.page) == {}
+        assert each.errors.found(each.page) == {}
 
 
-def next_alert(stage: WebStage, root: str) -> int:
+def next_alert(harness: WebHarness, root: str) -> int:
     """Let the market go on until it sets off an alert of the product; return its number."""
-    known = stage.installation.registry.alert_seq
+    known = harness.installation.registry.alert_seq
     for _ in range(120):
-        stage.forward(120)
+        harness.forward(120)
         time.sleep(0.4)
-        rows, _ = stage.installation.registry.alerts_after(known)
+        rows, _ = harness.installation.registry.alerts_after(known)
         for row in rows:
             if row.symbol == root:
                 return row.seq

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page
 from tests.web.browsing import Opened
-from tests.web.harness import SHOWS, WebStage
+from tests.web.harness import SHOWS, WebHarness
 
 from outcry.answers.wording import STATES
 from outcry.web.language import Languages
@@ -29,11 +29,11 @@ FIELDS = {
 }  # fmt: skip
 
 
-def rows(stage: WebStage, path: str = "/") -> dict[str, tuple[str, str]]:
+def rows(harness: WebHarness, path: str = "/") -> dict[str, tuple[str, str]]:
     """Each row of the page without scripts: its classes and its HTML."""
-    got = stage.visitor().get(path)
-    assert got.status == 200
-    return {found[1]: (found[2], found[0]) for found in _ROW.finditer(got.text)}
+    reply = harness.visitor().get(path)
+    assert reply.status == 200
+    return {found[1]: (found[2], found[0]) for found in _ROW.finditer(reply.text)}
 
 
 def cells(row: str) -> dict[str, tuple[str, float | None, str]]:
@@ -44,8 +44,8 @@ def cells(row: str) -> dict[str, tuple[str, float | None, str]]:
     }
 
 
-def asked(stage: WebStage, path: str) -> Any:
-    return json.loads(stage.visitor().get(path).text)
+def asked(harness: WebHarness, path: str) -> Any:
+    return json.loads(harness.visitor().get(path).text)
 
 
 def expected_ticks(level: float, price: float, tick: float) -> str:
@@ -53,9 +53,9 @@ def expected_ticks(level: float, price: float, tick: float) -> str:
     return "0" if ticks == 0 else f"{'+' if ticks > 0 else '−'}{abs(ticks)}"
 
 
-def test_a_live_row_is_the_levels_answer_minus_its_last_price(stage: WebStage) -> None:
-    _, row = rows(stage)["ES"]
-    answer = asked(stage, "/page/levels?symbol=ES")
+def test_a_live_row_is_the_levels_answer_minus_its_last_price(harness: WebHarness) -> None:
+    _, row = rows(harness)["ES"]
+    answer = asked(harness, "/page/levels?symbol=ES")
     found = cells(row)
     match = re.search(r'data-last="(.*?)"', row)
     assert match
@@ -74,12 +74,12 @@ def test_a_live_row_is_the_levels_answer_minus_its_last_price(stage: WebStage) -
         assert found["naked_below"][1] == max((price for price in naked if price < last), default=None)
 
 
-def test_a_row_without_a_last_price_is_measured_from_the_close_and_says_so(stage: WebStage) -> None:
+def test_a_row_without_a_last_price_is_measured_from_the_close_and_says_so(harness: WebHarness) -> None:
     symbol = SHOWS["delayed"][0]
-    _, row = rows(stage)[symbol]
-    history = asked(stage, f"/page/history?symbol={symbol}")
+    _, row = rows(harness)[symbol]
+    history = asked(harness, f"/page/history?symbol={symbol}")
     close = history["sessions"][-1]["closePrice"]
-    levels = asked(stage, f"/page/levels?symbol={symbol}")
+    levels = asked(harness, f"/page/levels?symbol={symbol}")
     found = cells(row)
     assert "close-word" in row
     assert levels["lastPrice"] is None
@@ -90,14 +90,14 @@ def test_a_row_without_a_last_price_is_measured_from_the_close_and_says_so(stage
 
 
 @pytest.mark.parametrize("state", ["stale", "error"])
-def test_a_row_that_may_be_old_is_dimmed_and_near_to_nothing(stage: WebStage, state: str) -> None:
-    classes, row = rows(stage)[SHOWS[state][0]]
+def test_a_row_that_may_be_old_is_dimmed_and_near_to_nothing(harness: WebHarness, state: str) -> None:
+    classes, row = rows(harness)[SHOWS[state][0]]
     assert "paused" in classes
     assert not any("near" in found[0].split() for found in cells(row).values())
 
 
-def test_each_state_has_its_word_its_reason_and_somewhere_to_go(stage: WebStage) -> None:
-    found = rows(stage)
+def test_each_state_has_its_word_its_reason_and_somewhere_to_go(harness: WebHarness) -> None:
+    found = rows(harness)
     for state, kind in (
         ("live", "live"), ("stale", "stale"), ("closed", "closed"), ("connecting", "connecting"), ("error", "error"),
         ("delayed", "delayed"), ("empty", "none"),
@@ -151,8 +151,8 @@ def test_every_state_is_worded_in_german_too() -> None:
         assert status_label(german, code).reason != status_label(english, code).reason, code
 
 
-def test_near_is_within_a_twentieth_of_the_average_range(stage: WebStage) -> None:
-    for _, row in rows(stage).values():
+def test_near_is_within_a_twentieth_of_the_average_range(harness: WebHarness) -> None:
+    for _, row in rows(harness).values():
         average = re.search(r'data-range="(.*?)"', row)
         last = re.search(r'data-last="(.*?)"', row)
         if not average or not last:
@@ -163,26 +163,27 @@ def test_near_is_within_a_twentieth_of_the_average_range(stage: WebStage) -> Non
                 assert ("near" in classes.split()) == near
 
 
-def test_what_is_looked_at_is_in_the_address(stage: WebStage) -> None:
-    everything = rows(stage)
-    assert set(rows(stage, "/?sector=energy")) == {
-        each["symbol"] for each in asked(stage, "/page/symbols")["symbols"] if each["sector"] == "energy"
+def test_what_is_looked_at_is_in_the_address(harness: WebHarness) -> None:
+    everything = rows(harness)
+    assert set(rows(harness, "/?sector=energy")) == {
+        each["symbol"] for each in asked(harness, "/page/symbols")["symbols"] if each["sector"] == "energy"
     }
-    assert set(rows(stage, "/?state=stale")) == {"NQ"}
-    assert set(rows(stage, "/?q=crude")) == {"CL"}
-    assert set(rows(stage, "/?q=MES")) == {"ES"}  # the micro's levels are those of its parent
-    assert list(rows(stage, "/?sort=symbol")) == sorted(everything)
+    assert set(rows(harness, "/?state=stale")) == {"NQ"}
+    assert set(rows(harness, "/?q=crude")) == {"CL"}
+    assert set(rows(harness, "/?q=MES")) == {"ES"}  # the micro's levels are those of its parent
+    assert list(rows(harness, "/?sort=symbol")) == sorted(everything)
     # the market goes on between two questions, and with it which level is nearest
     assert any(
-        list(rows(stage, "/?units=furlongs&sector=tulips&sort=luck")) == list(rows(stage)) for _ in range(10)
+        list(rows(harness, "/?units=furlongs&sector=tulips&sort=luck")) == list(rows(harness))
+        for _ in range(10)
     )
-    points = cells(rows(stage, "/?units=points")["ES"][1])["prior_poc"]
+    points = cells(rows(harness, "/?units=points")["ES"][1])["prior_poc"]
     assert re.fullmatch(r"[+−]?\d+\.\d\d", points[2])
-    assert "No matches" in stage.visitor().get("/?q=nonesuch").text
+    assert "No matches" in harness.visitor().get("/?q=nonesuch").text
 
 
-def test_the_nearest_is_first_and_what_cannot_be_near_is_last(stage: WebStage) -> None:
-    order = list(rows(stage))
+def test_the_nearest_is_first_and_what_cannot_be_near_is_last(harness: WebHarness) -> None:
+    order = list(rows(harness))
     live = [order.index(symbol) for symbol in ("ES", "6J")]
     dead = [order.index(SHOWS[state][0]) for state in ("stale", "error", "empty")]
     assert max(live) < order.index(SHOWS["delayed"][0]) < min(dead)
@@ -192,40 +193,40 @@ def test_the_nearest_is_first_and_what_cannot_be_near_is_last(stage: WebStage) -
     "hostile",
     ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' OR 1=1 --", "%s{{7*7}}", "\u202e\0x"],
 )
-def test_hostile_text_is_only_text(stage: WebStage, hostile: str) -> None:
+def test_hostile_text_is_only_text(harness: WebHarness, hostile: str) -> None:
     for path in ("/?q=", "/go?symbol=", "/?units=", "/?sector="):
-        got = stage.visitor().get(path + quote(hostile))
-        assert got.status in {200, 404}
-        assert "<script>alert" not in got.text
-        assert "<img" not in got.text
-        assert "49" not in re.findall(r'value="(.*?)"', got.text)
+        reply = harness.visitor().get(path + quote(hostile))
+        assert reply.status in {200, 404}
+        assert "<script>alert" not in reply.text
+        assert "<img" not in reply.text
+        assert "49" not in re.findall(r'value="(.*?)"', reply.text)
 
 
 @pytest.mark.parametrize(
     ("typed", "leads"),
     [("es", "/s/es"), ("ESH6", "/s/ESH6"), ("/ES", "/s/%2FES"), ("E-mini S&P 500", "/s/ES")],
 )
-def test_go_leads_to_a_symbol_however_it_is_written(stage: WebStage, typed: str, leads: str) -> None:
-    got = stage.visitor().get(f"/go?symbol={quote(typed)}")
-    assert (got.status, got.headers["location"]) == (303, leads)
+def test_go_leads_to_a_symbol_however_it_is_written(harness: WebHarness, typed: str, leads: str) -> None:
+    reply = harness.visitor().get(f"/go?symbol={quote(typed)}")
+    assert (reply.status, reply.headers["location"]) == (303, leads)
 
 
-def test_go_keeps_what_was_typed_and_says_what_was_meant(stage: WebStage) -> None:
-    got = stage.visitor().get("/go?symbol=gold%20bars")
-    assert got.status == 404
-    assert 'value="gold bars"' in got.text
-    assert 'role="alert"' in got.text
-    assert '<a href="/s/GC">' in stage.visitor().get("/go?symbol=gol").text
+def test_go_keeps_what_was_typed_and_says_what_was_meant(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/go?symbol=gold%20bars")
+    assert reply.status == 404
+    assert 'value="gold bars"' in reply.text
+    assert 'role="alert"' in reply.text
+    assert '<a href="/s/GC">' in harness.visitor().get("/go?symbol=gol").text
 
 
-def test_without_any_data_it_says_what_is_missing(bare: WebStage) -> None:
+def test_without_any_data_it_says_what_is_missing(bare: WebHarness) -> None:
     token = bare.token(bare.person("owner@example.com", operator=True))
     visitor = bare.visitor()
     visitor.cookies["outcry-local"] = token
-    got = visitor.get("/")
-    assert got.status == 200
-    assert got.text.count('class="chip none"') == got.text.count("<tr id=") > 20
-    assert "outcry import FILE" in got.text
+    reply = visitor.get("/")
+    assert reply.status == 200
+    assert reply.text.count('class="chip none"') == reply.text.count("<tr id=") > 20
+    assert "outcry import FILE" in reply.text
 
 
 # -- with scripts
@@ -243,7 +244,7 @@ def wait_for_change(page: Page, symbol: str, before: str) -> None:
     )
 
 
-def test_it_is_live_without_a_reload_and_no_row_moves(opened: Opened, stage: WebStage) -> None:
+def test_it_is_live_without_a_reload_and_no_row_moves(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         tab.go("/")
         tab.page.evaluate("window.sameDocument = true")
@@ -264,19 +265,19 @@ def test_it_is_live_without_a_reload_and_no_row_moves(opened: Opened, stage: Web
         assert order == tab.page.locator("#rows tr[data-symbol]").evaluate_all(
             "rows => rows.map(row => row.id)"
         )
-        assert tab.ear.heard(tab.page) == {}
+        assert tab.errors.found(tab.page) == {}
 
 
-def test_a_state_that_changes_is_told_in_words_of_the_server(opened: Opened, own_stage: WebStage) -> None:
+def test_a_state_that_changes_is_told_in_words_of_the_server(opened: Opened, own_harness: WebHarness) -> None:
     from tests.web.browsing import window
 
     browser = opened.args[0]  # type: ignore[attr-defined]
-    with window(browser, own_stage) as tab:
+    with window(browser, own_harness) as tab:
         tab.go("/")
         assert tab.page.locator("#row-ES .chip.live").count() == 1
-        own_stage.force("ES", "stale_market")
+        own_harness.force("ES", "stale_market")
         tab.page.wait_for_selector("#row-ES.paused .chip.stale", timeout=60_000)
-        own_stage.force("ES", None)
+        own_harness.force("ES", None)
         tab.page.wait_for_selector("#row-ES:not(.paused) .chip.live", timeout=60_000)
 
 
@@ -325,7 +326,7 @@ def test_keys_lead_to_symbols_and_pages_but_never_while_one_types(opened: Opened
         tab.page.wait_for_url("**/s/GC*")
         tab.page.keyboard.press("g")
         tab.page.keyboard.press("l")
-        tab.page.wait_for_url(tab.stage.base + "/")
+        tab.page.wait_for_url(tab.harness.base + "/")
 
 
 def test_a_name_that_nothing_matches_is_answered(opened: Opened) -> None:

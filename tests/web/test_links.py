@@ -5,17 +5,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.web.harness import PASSWORD, Got, Visitor
+from tests.web.harness import PASSWORD, Reply, Visitor
 from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
-    Doorstep,
+    SignInHarness,
     SignInService,
     csrf,
-    doorstep,
     follow,
     hidden,
+    sign_in_service,
     submit,
 )
 
@@ -28,13 +28,13 @@ SITE = "http://localhost"
 
 
 @pytest.fixture
-def step(tmp_path: Path) -> Iterator[Doorstep]:
-    with doorstep(tmp_path, mail=True, public_url=SITE) as running:
+def step(tmp_path: Path) -> Iterator[SignInHarness]:
+    with sign_in_service(tmp_path, mail=True, public_url=SITE) as running:
         running.person()
         yield running
 
 
-def opened(visitor: Visitor, link: str) -> Got:
+def opened(visitor: Visitor, link: str) -> Reply:
     """Open a link and press the one button there."""
     page = visitor.get(link)
     return visitor.post(
@@ -46,7 +46,9 @@ def opened(visitor: Visitor, link: str) -> Got:
 # -- a link to sign in with
 
 
-def test_a_mailed_link_signs_in_the_browser_that_asked_once_and_only_by_its_button(step: Doorstep) -> None:
+def test_a_mailed_link_signs_in_the_browser_that_asked_once_and_only_by_its_button(
+    step: SignInHarness,
+) -> None:
     visitor, other = step.visitor(), step.visitor()
     assert "/sign-in/link" in visitor.get("/sign-in").text
     asked = submit(visitor, "/sign-in/link", {"email": ANN})
@@ -66,7 +68,7 @@ def test_a_mailed_link_signs_in_the_browser_that_asked_once_and_only_by_its_butt
     assert opened(step.visitor(), link).status == 422
 
 
-def test_a_link_a_signed_in_browser_asks_for_is_bound_to_it_too(step: Doorstep) -> None:
+def test_a_link_a_signed_in_browser_asks_for_is_bound_to_it_too(step: SignInHarness) -> None:
     """Signed in for weeks, and opened anew: the cookie a visitor's forms are tied to went with the last window."""
     visitor, other = step.signed_in(), step.visitor()
     del visitor.cookies["outcry-visit"]
@@ -81,13 +83,13 @@ def test_a_link_a_signed_in_browser_asks_for_is_bound_to_it_too(step: Doorstep) 
     ("wanted", "led"),
     [("/account/log?before=7", "/account/log?before=7"), ("//evil.example", "/"), ("/a%0d%0ab", "/")],
 )
-def test_a_mailed_link_leads_on_to_where_one_was_going(step: Doorstep, wanted: str, led: str) -> None:
+def test_a_mailed_link_leads_on_to_where_one_was_going(step: SignInHarness, wanted: str, led: str) -> None:
     visitor = step.visitor()
     submit(visitor, f"/sign-in/link?next={quote(wanted, safe='%')}", {"email": ANN})
     assert opened(visitor, step.mailbox.link(ANN, "/link")).headers["location"] == led
 
 
-def test_the_token_of_a_link_is_in_no_log_and_its_page_is_kept_nowhere(step: Doorstep) -> None:
+def test_the_token_of_a_link_is_in_no_log_and_its_page_is_kept_nowhere(step: SignInHarness) -> None:
     visitor = step.visitor()
     submit(visitor, "/sign-in/link", {"email": ANN})
     link = step.mailbox.link(ANN, "/link")
@@ -100,21 +102,21 @@ def test_the_token_of_a_link_is_in_no_log_and_its_page_is_kept_nowhere(step: Doo
 
 
 @pytest.mark.parametrize("path", ["/sign-in/link", "/reset"])
-def test_asking_tells_nobody_whether_there_is_an_account(step: Doorstep, path: str) -> None:
+def test_asking_tells_nobody_whether_there_is_an_account(step: SignInHarness, path: str) -> None:
     answers = [submit(step.visitor(), path, {"email": email}) for email in (ANN, BEN)]
-    assert [(got.status, got.headers["location"]) for got in answers] == [(303, f"{path}?sent=1")] * 2
+    assert [(reply.status, reply.headers["location"]) for reply in answers] == [(303, f"{path}?sent=1")] * 2
 
 
-def test_what_is_no_address_is_kept_and_said(step: Doorstep) -> None:
-    got = submit(step.visitor(), "/reset", {"email": "ann at example"})
-    assert got.status == 422
-    assert 'value="ann at example"' in got.text
-    assert 'aria-invalid="true"' in got.text
-    assert 'href="#f-email"' in got.text
+def test_what_is_no_address_is_kept_and_said(step: SignInHarness) -> None:
+    reply = submit(step.visitor(), "/reset", {"email": "ann at example"})
+    assert reply.status == 422
+    assert 'value="ann at example"' in reply.text
+    assert 'aria-invalid="true"' in reply.text
+    assert 'href="#f-email"' in reply.text
 
 
 def test_without_mail_nothing_offers_it(tmp_path: Path) -> None:
-    with doorstep(tmp_path) as step:
+    with sign_in_service(tmp_path) as step:
         step.person()
         visitor = step.visitor()
         page = visitor.get("/sign-in").text
@@ -125,7 +127,7 @@ def test_without_mail_nothing_offers_it(tmp_path: Path) -> None:
         assert submit_to(visitor, "/reset", {"email": ANN}).status == 422
 
 
-def submit_to(visitor: Visitor, path: str, fields: dict[str, str]) -> Got:
+def submit_to(visitor: Visitor, path: str, fields: dict[str, str]) -> Reply:
     """Send a form of the sign-in page somewhere else."""
     return visitor.post(path, {"csrf": csrf(visitor.get("/sign-in").text), **fields})
 
@@ -133,7 +135,7 @@ def submit_to(visitor: Visitor, path: str, fields: dict[str, str]) -> Got:
 # -- a new password
 
 
-def test_a_new_password_signs_out_everyone_else_and_the_old_one_is_over(step: Doorstep) -> None:
+def test_a_new_password_signs_out_everyone_else_and_the_old_one_is_over(step: SignInHarness) -> None:
     before = step.signed_in()
     visitor = step.visitor()
     submit(visitor, "/reset", {"email": ANN})
@@ -154,7 +156,7 @@ def test_a_new_password_signs_out_everyone_else_and_the_old_one_is_over(step: Do
 
 
 def test_an_operators_link_works_without_mail(tmp_path: Path) -> None:
-    with doorstep(tmp_path) as step:
+    with sign_in_service(tmp_path) as step:
         user = step.person()
         link = step.identity.reset_link(None, user.id, Origin())
         assert opened(step.visitor(), link).headers["location"] == "/"
@@ -164,7 +166,7 @@ def test_an_operators_link_works_without_mail(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def secret(step: Doorstep) -> str:
+def secret(step: SignInHarness) -> str:
     """Ann's authenticator."""
     ann = step.identity.users()[0]
     made, _ = step.identity.begin_totp(ann)
@@ -173,7 +175,7 @@ def secret(step: Doorstep) -> str:
     return made
 
 
-def test_after_the_password_the_code_is_asked_for(step: Doorstep, secret: str) -> None:
+def test_after_the_password_the_code_is_asked_for(step: SignInHarness, secret: str) -> None:
     visitor = step.visitor()
     half = submit(visitor, "/sign-in?next=/account/log", {"email": ANN, "password": PASSWORD})
     assert half.headers["location"] == "/sign-in/code?next=/account/log"
@@ -196,7 +198,7 @@ def test_after_the_password_the_code_is_asked_for(step: Doorstep, secret: str) -
     assert submit(again, "/sign-in/code", {"code": code}).status == 422, "a code was taken twice"
 
 
-def test_half_way_ends_after_five_minutes_and_begins_again(step: Doorstep, secret: str) -> None:
+def test_half_way_ends_after_five_minutes_and_begins_again(step: SignInHarness, secret: str) -> None:
     visitor = step.visitor()
     half = submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD})
     page = visitor.get(half.headers["location"])
@@ -207,18 +209,18 @@ def test_half_way_ends_after_five_minutes_and_begins_again(step: Doorstep, secre
 
 
 @pytest.mark.parametrize("ticket", ["", "x", "AAAA" * 50, "ü", "a" * 5000])
-def test_a_ticket_that_is_none_leads_to_the_sign_in(step: Doorstep, ticket: str) -> None:
+def test_a_ticket_that_is_none_leads_to_the_sign_in(step: SignInHarness, ticket: str) -> None:
     visitor = step.visitor()
     form = csrf(visitor.get("/sign-in").text)
     assert visitor.get("/sign-in/code").headers["location"] == "/sign-in"
     visitor.cookies["outcry-half-way"] = ticket.encode().decode("latin-1")
-    got = visitor.post("/sign-in/code", {"csrf": form, "code": "123456"})
-    assert got.status == 422
-    assert 'name="password"' in got.text
+    reply = visitor.post("/sign-in/code", {"csrf": form, "code": "123456"})
+    assert reply.status == 422
+    assert 'name="password"' in reply.text
 
 
 @pytest.mark.usefixtures("secret")
-def test_a_link_does_not_get_round_the_second_factor(step: Doorstep) -> None:
+def test_a_link_does_not_get_round_the_second_factor(step: SignInHarness) -> None:
     visitor = step.visitor()
     submit(visitor, "/sign-in/link", {"email": ANN})
     assert opened(visitor, step.mailbox.link(ANN, "/link")).headers["location"] == "/sign-in/code"
@@ -240,22 +242,24 @@ def service() -> SignInService:
 
 
 @pytest.fixture
-def named(tmp_path: Path, service: SignInService) -> Iterator[Doorstep]:
+def named(tmp_path: Path, service: SignInService) -> Iterator[SignInHarness]:
     """A service with a sign-in service."""
-    with doorstep(tmp_path, openid=service, public_url=SITE) as running:
+    with sign_in_service(tmp_path, openid=service, public_url=SITE) as running:
         running.person()
         yield running
 
 
 def sent_away(visitor: Visitor, service: SignInService, path: str) -> str:
     """Go to the sign-in service; return where it sends the browser back to."""
-    got = visitor.get(path)
-    assert got.headers["location"].startswith("https://id.example.com/ask")
-    assert got.headers["cache-control"] == "no-store"
+    reply = visitor.get(path)
+    assert reply.headers["location"].startswith("https://id.example.com/ask")
+    assert reply.headers["cache-control"] == "no-store"
     return f"/sign-in/openid/callback?code=good&state={service.asked[-1].state}"
 
 
-def test_the_sign_in_service_leads_on_to_where_one_was_going(named: Doorstep, service: SignInService) -> None:
+def test_the_sign_in_service_leads_on_to_where_one_was_going(
+    named: SignInHarness, service: SignInService
+) -> None:
     visitor = named.visitor()
     assert "Sign in with Example ID" in visitor.get("/sign-in?next=/account/log").text
     back = sent_away(visitor, service, "/sign-in/openid?next=/account/log")
@@ -268,7 +272,9 @@ def test_the_sign_in_service_leads_on_to_where_one_was_going(named: Doorstep, se
 
 
 @pytest.mark.parametrize("away", ["//evil.example", "https://evil.example", "/\\evil.example"])
-def test_the_sign_in_service_leads_nowhere_else(named: Doorstep, service: SignInService, away: str) -> None:
+def test_the_sign_in_service_leads_nowhere_else(
+    named: SignInHarness, service: SignInService, away: str
+) -> None:
     visitor = named.visitor()
     assert visitor.get(sent_away(visitor, service, f"/sign-in/openid?next={away}")).headers["location"] == "/"
 
@@ -277,29 +283,29 @@ def test_the_sign_in_service_leads_nowhere_else(named: Doorstep, service: SignIn
     "back", ["", "?code=good", "?code=good&state=x", "?error=access_denied&state=%00", "?state=ü"]
 )
 def test_a_way_back_that_does_not_match_ends_at_the_sign_in(
-    named: Doorstep, service: SignInService, back: str
+    named: SignInHarness, service: SignInService, back: str
 ) -> None:
     visitor = named.visitor()
     sent_away(visitor, service, "/sign-in/openid")
-    got = visitor.get(f"/sign-in/openid/callback{back.replace('ü', '%C3%BC')}")
-    assert got.status == 422
-    assert 'name="password"' in got.text
-    assert "outcry-local" not in got.cookies
+    reply = visitor.get(f"/sign-in/openid/callback{back.replace('ü', '%C3%BC')}")
+    assert reply.status == 422
+    assert 'name="password"' in reply.text
+    assert "outcry-local" not in reply.cookies
 
 
-def test_another_browsers_way_back_is_none(named: Doorstep, service: SignInService) -> None:
+def test_another_browsers_way_back_is_none(named: SignInHarness, service: SignInService) -> None:
     back = sent_away(named.visitor(), service, "/sign-in/openid")
     assert named.visitor().get(back).status == 422
 
 
 def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
-    named: Doorstep, service: SignInService
+    named: SignInHarness, service: SignInService
 ) -> None:
     service.says = answer_of(BEN, authenticated_ns=None)
     visitor = named.visitor()
-    got = visitor.get(sent_away(visitor, service, "/sign-in/openid"))
-    assert got.status == 422
-    assert "Ask the operator for an invitation" in got.text
+    reply = visitor.get(sent_away(visitor, service, "/sign-in/openid"))
+    assert reply.status == 422
+    assert "Ask the operator for an invitation" in reply.text
     token = named.identity.invite(None, "", "member", "free", Origin()).partition("?token=")[2]
     assert f"/sign-in/openid?token={token}" in visitor.get(f"/invite?token={token}").text
     came = visitor.get(sent_away(visitor, service, f"/sign-in/openid?token={token}"))
@@ -307,7 +313,7 @@ def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
     assert [row.email for row in named.identity.users()] == [ANN, BEN]
 
 
-def test_who_is_invited_need_not_be_who_is_signed_in(named: Doorstep, service: SignInService) -> None:
+def test_who_is_invited_need_not_be_who_is_signed_in(named: SignInHarness, service: SignInService) -> None:
     visitor = named.signed_in()
     ann = dict(visitor.cookies)
     service.says = answer_of(BEN, authenticated_ns=None)
@@ -320,7 +326,7 @@ def test_who_is_invited_need_not_be_who_is_signed_in(named: Doorstep, service: S
     assert visitor.get("/account/security").status == 303, "the other account is still open in this browser"
 
 
-def test_the_sign_in_service_proves_anew_who_it_is(named: Doorstep, service: SignInService) -> None:
+def test_the_sign_in_service_proves_anew_who_it_is(named: SignInHarness, service: SignInService) -> None:
     visitor = named.signed_in()
     named.clock.forward(11 * 60)
     assert "Confirm with Example ID" in visitor.get("/confirm?next=/account/security/password").text
@@ -333,7 +339,7 @@ def test_the_sign_in_service_proves_anew_who_it_is(named: Doorstep, service: Sig
     assert follow(visitor, visitor.get(back)).status == 200
 
 
-def test_without_a_sign_in_service_there_are_no_pages_for_it(step: Doorstep) -> None:
+def test_without_a_sign_in_service_there_are_no_pages_for_it(step: SignInHarness) -> None:
     for path in ("/sign-in/openid", "/sign-in/openid/callback?code=x&state=y"):
         assert step.visitor().get(path).status == 404
 
@@ -341,7 +347,7 @@ def test_without_a_sign_in_service_there_are_no_pages_for_it(step: Doorstep) -> 
 # -- another address
 
 
-def test_a_new_address_holds_once_its_link_is_opened(step: Doorstep) -> None:
+def test_a_new_address_holds_once_its_link_is_opened(step: SignInHarness) -> None:
     visitor = step.signed_in()
     asked = submit(visitor, "/account/security/email", {"email": BEN})
     assert "We sent a link to the new email address" in follow(visitor, asked).text
@@ -352,11 +358,11 @@ def test_a_new_address_holds_once_its_link_is_opened(step: Doorstep) -> None:
     assert users(step)[0].email == BEN
 
 
-def users(step: Doorstep) -> list[UserRow]:
+def users(step: SignInHarness) -> list[UserRow]:
     return list(step.identity.users())
 
 
-def test_an_address_typed_before_a_confirmation_is_not_lost(step: Doorstep) -> None:
+def test_an_address_typed_before_a_confirmation_is_not_lost(step: SignInHarness) -> None:
     visitor = step.signed_in()
     page = visitor.get("/account/security/email")
     step.clock.forward(11 * 60)
@@ -372,7 +378,7 @@ def test_an_address_typed_before_a_confirmation_is_not_lost(step: Doorstep) -> N
 
 @pytest.mark.parametrize("password", [True, False])
 def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
-    named: Doorstep, service: SignInService, password: bool
+    named: SignInHarness, service: SignInService, password: bool
 ) -> None:
     """It would let in whoever sits at a computer left alone, without a code. Signing out and in again asks for one."""
     visitor = named.signed_in()
@@ -386,7 +392,7 @@ def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
     page = visitor.get("/confirm?next=/account/security/password").text
     assert "Confirm with Example ID" not in page
     assert ("Sign out and sign in again" in page) is not password
-    got = visitor.get("/sign-in/openid?next=/account/security/password")
-    assert got.status == 422
-    assert "Two-factor authentication is on" in got.text
+    reply = visitor.get("/sign-in/openid?next=/account/security/password")
+    assert reply.status == 422
+    assert "Two-factor authentication is on" in reply.text
     assert service.asked == []

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.people.test_mail import Taken, server
-from tests.web.account_harness import FORM, Member, Read, account_stage
-from tests.web.harness import Visitor, WebStage
+from tests.web.account_harness import FORM, Member, Read, account_service
+from tests.web.harness import Visitor, WebHarness
 
 from outcry.app.secret import derived
 from outcry.delivery.consent_links import ConsentLinks
@@ -27,7 +27,7 @@ NEW = {
 class Post:
     """A service that mails, and what it mailed."""
 
-    stage: WebStage
+    harness: WebHarness
     taken: Taken
     member: Member
 
@@ -38,17 +38,17 @@ class Post:
 
     def end_link(self, row: SubscriptionRow) -> str:
         """What a digest to this subscription would carry."""
-        installation = self.stage.installation
+        installation = self.harness.installation
         links = ConsentLinks(derived(installation.secret, "mail consent"), SITE, installation.clock)
         return links.unsubscribe(row).removeprefix(SITE)
 
     @property
     def row(self) -> SubscriptionRow:
-        return self.stage.people.subscriptions.of(self.member.user.id)[-1]
+        return self.harness.people.subscriptions.of(self.member.user.id)[-1]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebStage, Taken]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebHarness, Taken]]:
     taken = Taken()
     with server(taken) as port:
         operator = {
@@ -56,23 +56,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebStage,
             "OUTCRY_MAIL_FROM": "outcry@example.com",
             "OUTCRY_PUBLIC_URL": SITE,
         }
-        with account_stage(tmp_path_factory.mktemp("consent"), operator) as stage:
-            yield stage, taken
+        with account_service(tmp_path_factory.mktemp("consent"), operator) as harness:
+            yield harness, taken
 
 
 @pytest.fixture
-def post(served: tuple[WebStage, Taken], request: pytest.FixtureRequest) -> Post:
+def post(served: tuple[WebHarness, Taken], request: pytest.FixtureRequest) -> Post:
     """Each test has a user and, where it makes a webhook, a reader of its own: questions are counted."""
-    stage, taken = served
+    harness, taken = served
     name = re.sub(r"\W", "-", request.node.name)[-40:]
     taken.mails.clear()
-    return Post(stage, taken, Member(stage, f"owner-{name}@example.com"))
+    return Post(harness, taken, Member(harness, f"owner-{name}@example.com"))
 
 
 def make(post: Post, **fields: str) -> SubscriptionRow:
     wanted = {**NEW, "address": post.member.user.email.replace("owner", "reader"), **fields}
-    got = post.member.send("/account/webhooks", wanted)
-    assert got.status == 303, Read(got).text
+    reply = post.member.send("/account/webhooks", wanted)
+    assert reply.status == 303, Read(reply).text
     return post.row
 
 
@@ -94,7 +94,7 @@ def press(visitor: Visitor, link: str) -> int:
 def one_click(post: Post, link: str) -> int:
     """What a mail program sends (RFC 8058): from elsewhere, without cookies, with one entry."""
     headers = {**FORM, "origin": "https://mail.example.net", "sec-fetch-site": "cross-site"}
-    return post.stage.visitor().send("POST", link, b"List-Unsubscribe=One-Click", headers).status
+    return post.harness.visitor().send("POST", link, b"List-Unsubscribe=One-Click", headers).status
 
 
 # -- yes
@@ -107,7 +107,7 @@ def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> 
     assert mail["To"] == row.shown
     link = post.link()
 
-    visitor = post.stage.visitor()  # not signed in
+    visitor = post.harness.visitor()  # not signed in
     page = visitor.get(link)
     assert page.status == 200
     assert page.headers["cache-control"] == "no-store"
@@ -125,27 +125,27 @@ def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> 
 def test_a_yes_is_taken_from_our_page_alone(post: Post) -> None:
     make(post)
     for fields in ({}, {"csrf": "0" * 40}):
-        assert post.stage.visitor().post(post.link(), fields).status == 400
+        assert post.harness.visitor().post(post.link(), fields).status == 400
     assert post.row.phase is SubscriptionPhase.UNCONFIRMED
 
 
 def test_another_address_is_asked_anew(post: Post) -> None:
     row = make(post)
     old = post.link()
-    assert press(post.stage.visitor(), old) == 200
+    assert press(post.harness.visitor(), old) == 200
     other = row.shown.replace("reader", "other")
-    got = post.member.send(f"/account/webhooks/{row.id}", {**NEW, "address": other})
-    assert got.status == 303
+    reply = post.member.send(f"/account/webhooks/{row.id}", {**NEW, "address": other})
+    assert reply.status == 303
     assert (post.row.phase, post.row.shown) == (SubscriptionPhase.UNCONFIRMED, other)
     assert post.taken.mails[-1]["To"] == other
-    assert post.stage.visitor().get(old).status == 404
-    assert press(post.stage.visitor(), post.link()) == 200
+    assert post.harness.visitor().get(old).status == 404
+    assert press(post.harness.visitor(), post.link()) == 200
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
 
 def test_an_address_that_stays_is_not_asked_again(post: Post) -> None:
     row = make(post)
-    press(post.stage.visitor(), post.link())
+    press(post.harness.visitor(), post.link())
     post.taken.mails.clear()
     assert post.member.send(f"/account/webhooks/{row.id}", {**NEW, "address": "", "label": "x"}).status == 303
     assert post.row.phase is SubscriptionPhase.ACTIVE
@@ -157,9 +157,9 @@ def test_an_address_that_stays_is_not_asked_again(post: Post) -> None:
 
 def test_a_mail_program_ends_the_mails_by_one_press(post: Post) -> None:
     row = make(post)
-    press(post.stage.visitor(), post.link())
+    press(post.harness.visitor(), post.link())
     link = post.end_link(row)
-    assert post.stage.visitor().get(link).status == 200  # mail servers look at links
+    assert post.harness.visitor().get(link).status == 200  # mail servers look at links
     assert post.row.phase is SubscriptionPhase.ACTIVE
     for _ in range(2):
         assert one_click(post, link) == 200
@@ -168,18 +168,18 @@ def test_a_mail_program_ends_the_mails_by_one_press(post: Post) -> None:
 
 def test_a_reader_ends_them_by_the_page(post: Post) -> None:
     row = make(post)
-    press(post.stage.visitor(), post.link())
-    assert press(post.stage.visitor(), post.end_link(row)) == 200
+    press(post.harness.visitor(), post.link())
+    assert press(post.harness.visitor(), post.end_link(row)) == 200
     assert post.row.reason == "unsubscribed"
     old = post.link()
-    assert post.stage.visitor().get(old).status == 404  # what they said before does not count any more
+    assert post.harness.visitor().get(old).status == 404  # what they said before does not count any more
     # its owner is told so, and can have the reader asked once more, who may agree
     place = f"/account/webhooks/{row.id}"
     assert post.member.send(f"{place}/confirmation").headers["location"] == f"{place}?done=asked"
     assert post.link() != old
     again = post.member.follow(post.member.send(f"{place}/confirmation"))
     assert "one a week after the recipient unsubscribed" in Read(again).text
-    assert press(post.stage.visitor(), post.link()) == 200
+    assert press(post.harness.visitor(), post.link()) == 200
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
 
@@ -203,12 +203,12 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
         "/digest/unsubscribe",
         "/digest/unsubscribe?token=" + "x" * 5000,
     ]
-    visitor = post.stage.visitor(language)
+    visitor = post.harness.visitor(language)
     pages = set()
     for link in bad:
-        for got in (visitor.get(link), visitor.post(link, {})):
-            assert got.status == 404
-            pages.add(Read(got).text.replace("csrf", ""))
+        for reply in (visitor.get(link), visitor.post(link, {})):
+            assert reply.status == 404
+            pages.add(Read(reply).text.replace("csrf", ""))
     assert len(pages) == 1
     assert (
         "Dieser Link ist nicht mehr gültig" if language == "de" else "This link is no longer valid"
@@ -220,9 +220,9 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
     "address", ["reader@localhost", "reader%elsewhere.example@example.com", "o'b@example.com"]
 )
 def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: Post, address: str) -> None:
-    got = post.member.send("/account/webhooks", {**NEW, "address": address})
-    assert got.status == 422
-    assert "Enter an email address such as" in Read(got).text
+    reply = post.member.send("/account/webhooks", {**NEW, "address": address})
+    assert reply.status == 422
+    assert "Enter an email address such as" in Read(reply).text
     assert post.taken.mails == []
 
 
@@ -230,17 +230,17 @@ def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: Post, ad
 
 
 def test_a_service_without_mail_takes_no_address_for_it(tmp_path: Path) -> None:
-    with account_stage(tmp_path) as stage:
-        member = Member(stage, "ann@example.com")
-        got = member.send("/account/webhooks", NEW)
-        assert got.status == 422
-        assert "the operator has not set up a mail server" in Read(got).text
-        assert stage.people.subscriptions.of(member.user.id) == []
+    with account_service(tmp_path) as harness:
+        member = Member(harness, "ann@example.com")
+        reply = member.send("/account/webhooks", NEW)
+        assert reply.status == 422
+        assert "the operator has not set up a mail server" in Read(reply).text
+        assert harness.people.subscriptions.of(member.user.id) == []
 
 
 def test_a_token_is_in_no_log(post: Post) -> None:
     row = make(post)
     token = urlsplit(post.end_link(row)).query.partition("=")[2]
-    post.stage.visitor().get(post.end_link(row))
+    post.harness.visitor().get(post.end_link(row))
     one_click(post, post.end_link(row))
-    assert token.rpartition(".")[2] not in post.stage.log.getvalue().decode()
+    assert token.rpartition(".")[2] not in post.harness.log.getvalue().decode()

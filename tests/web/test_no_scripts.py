@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 
 from tests.web.browsing import Opened, Window
-from tests.web.harness import PASSWORD, WebStage
+from tests.web.harness import PASSWORD, WebHarness
 from tests.web.person import Person
 
 
-def test_account_and_keys(own_stage: WebStage, tabs: Callable[..., Window]) -> None:
-    tab = tabs(own_stage, scripts=False)
+def test_account_and_keys(own_harness: WebHarness, tabs: Callable[..., Window]) -> None:
+    tab = tabs(own_harness, scripts=False)
     person = Person(tab)
     person.set_up()
     person.sign_out()
@@ -28,14 +28,14 @@ def test_account_and_keys(own_stage: WebStage, tabs: Callable[..., Window]) -> N
     tab.page.locator("main").get_by_role("button", name=re.compile("Save")).click()
     tab.go("/account")
     assert Person(tab).field("Time zone").input_value() == "Europe/Berlin"
-    assert tab.ear.heard() == {}
+    assert tab.errors.found() == {}
 
 
 def test_a_refused_form_says_so_and_keeps_what_was_typed(
-    own_stage: WebStage, tabs: Callable[..., Window]
+    own_harness: WebHarness, tabs: Callable[..., Window]
 ) -> None:
-    tab = tabs(own_stage, scripts=False)
-    tab.ear.expects |= {422}
+    tab = tabs(own_harness, scripts=False)
+    tab.errors.expects |= {422}
     person = Person(tab)
     tab.go("/set-up")
     Person(tab).field("One-time token").fill("not the token")
@@ -53,20 +53,20 @@ def test_a_refused_form_says_so_and_keeps_what_was_typed(
     assert href == f"#{field.get_attribute('id')}"
 
 
-def test_theme_and_language(stage: WebStage, opened: Opened) -> None:
+def test_theme_and_language(harness: WebHarness, opened: Opened) -> None:
     with opened(scripts=False) as tab:
         tab.go("/errors")
         tab.page.locator("details.menu summary").click()
         tab.page.get_by_role("button", name="Light").click()
         assert tab.page.locator("html").get_attribute("data-theme") == "light"
-        assert tab.page.url == f"{stage.base}/errors"
+        assert tab.page.url == f"{harness.base}/errors"
         tab.page.locator("details.menu summary").click()
         tab.page.get_by_role("button", name="Deutsch").click()
         assert tab.page.locator("html").get_attribute("lang") == "de"
         assert tab.page.get_by_role("heading", level=1).inner_text() == "Fehlercodes"
 
 
-def test_levels_symbol_and_alerts_say_everything(stage: WebStage, opened: Opened) -> None:
+def test_levels_symbol_and_alerts_say_everything(harness: WebHarness, opened: Opened) -> None:
     with opened(scripts=False) as tab:
         tab.go("/?units=points&sort=symbol")
         main = tab.page.locator("main")
@@ -80,13 +80,13 @@ def test_levels_symbol_and_alerts_say_everything(stage: WebStage, opened: Opened
         Person(tab).field("Severity").select_option("critical")
         tab.page.get_by_role("button", name="Filter").click()
         assert "severity=critical" in tab.page.url
-        assert tab.ear.heard() == {}
+        assert tab.errors.found() == {}
 
 
 def test_a_broker_is_connected_checked_and_disconnected(
-    own_stage: WebStage, tabs: Callable[..., Window]
+    own_harness: WebHarness, tabs: Callable[..., Window]
 ) -> None:
-    tab = tabs(own_stage, scripts=False)
+    tab = tabs(own_harness, scripts=False)
     person, page = Person(tab), tab.page
     person.set_up()
     tab.go("/account/brokers")
@@ -105,4 +105,4 @@ def test_a_broker_is_connected_checked_and_disconnected(
     page.get_by_role("link", name="Disconnect").click()
     person.press("Disconnect")
     page.get_by_text("Disconnected.").wait_for()
-    assert tab.ear.heard() == {}
+    assert tab.errors.found() == {}

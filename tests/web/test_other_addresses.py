@@ -1,7 +1,7 @@
 """Common guessed URLs redirect to the pages with their query, and never to another site."""
 
 import pytest
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ from tests.web.harness import WebStage
         ("/symbol/%C3%A9%3F%23", "/s/%C3%A9%3F%23"),
     ],
 )
-def test_guessed_addresses_lead_to_the_pages(stage: WebStage, asked: str, page: str) -> None:
-    got = stage.visitor().get(asked)
-    assert (got.status, got.headers["location"]) == (308, page)
+def test_guessed_addresses_lead_to_the_pages(harness: WebHarness, asked: str, page: str) -> None:
+    reply = harness.visitor().get(asked)
+    assert (reply.status, reply.headers["location"]) == (308, page)
 
 
-def test_the_way_ends_at_the_page(stage: WebStage) -> None:
+def test_the_way_ends_at_the_page(harness: WebHarness) -> None:
     """`/symbol/es` leads to `/s/es`, that to the symbol's own address, and this is the page."""
-    visitor, path = stage.visitor(), "/symbol/es?view=table"
+    visitor, path = harness.visitor(), "/symbol/es?view=table"
     for _ in range(3):
-        got = visitor.get(path)
-        path = got.headers.get("location", path)
-    assert (got.status, path) == (200, "/s/ES?view=table")
+        reply = visitor.get(path)
+        path = reply.headers.get("location", path)
+    assert (reply.status, path) == (200, "/s/ES?view=table")
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_the_way_ends_at_the_page(stage: WebStage) -> None:
         "/symbol/%0d%0aLocation:%20http:evil.example", "/symbol/.", "/symbol/..", "/symbol/" + "A" * 3000,
     ],
 )  # fmt: skip
-def test_no_address_leads_to_another_site(stage: WebStage, asked: str) -> None:
-    got = stage.visitor().get(asked)
-    assert got.status in (308, 404)
-    location = got.headers.get("location", "/")
+def test_no_address_leads_to_another_site(harness: WebHarness, asked: str) -> None:
+    reply = harness.visitor().get(asked)
+    assert reply.status in (308, 404)
+    location = reply.headers.get("location", "/")
     assert location.startswith("/")
     assert not location.startswith(("//", "/\\"))
     assert not set("\r\n\\") & set(location)

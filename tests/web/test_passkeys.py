@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from tests.web.harness import PASSWORD
-from tests.web.sign_in_harness import ANN, Doorstep, csrf, doorstep
+from tests.web.sign_in_harness import ANN, SignInHarness, csrf, sign_in_service
 
 
 @pytest.fixture
-def step(tmp_path: Path) -> Iterator[Doorstep]:
-    with doorstep(tmp_path) as running:
+def step(tmp_path: Path) -> Iterator[SignInHarness]:
+    with sign_in_service(tmp_path) as running:
         running.person()
         yield running
 
 
 class Tab:
-    """A page with an authenticator, and an ear for what it must not do."""
+    """A page with an authenticator, and the errors it records."""
 
-    def __init__(self, browser: Browser, step: Doorstep, **options: Any) -> None:
+    def __init__(self, browser: Browser, step: SignInHarness, **options: Any) -> None:
         self.context = browser.new_context(base_url=f"http://localhost:{step.port}", **options)
         self.page: Page = self.context.new_page()
         self.faults: list[str] = []
@@ -69,13 +69,13 @@ class Tab:
 
 
 @pytest.fixture
-def tab(browser: Browser, step: Doorstep) -> Iterator[Tab]:
+def tab(browser: Browser, step: SignInHarness) -> Iterator[Tab]:
     opened = Tab(browser, step)
     yield opened
     opened.context.close()
 
 
-def test_a_passkey_is_made_and_signs_in_and_proves_who_it_is(tab: Tab, step: Doorstep) -> None:
+def test_a_passkey_is_made_and_signs_in_and_proves_who_it_is(tab: Tab, step: SignInHarness) -> None:
     tab.plug_in()
     tab.sign_in()
     tab.add("Ann's <b>laptop</b>")
@@ -125,7 +125,7 @@ def test_the_same_device_is_not_added_twice(tab: Tab) -> None:
     assert len(tab.credentials()) == 1
 
 
-def test_a_confirmation_that_is_over_leads_to_a_new_one_and_back(tab: Tab, step: Doorstep) -> None:
+def test_a_confirmation_that_is_over_leads_to_a_new_one_and_back(tab: Tab, step: SignInHarness) -> None:
     tab.plug_in()
     tab.sign_in()
     tab.page.goto("/account/security/passkeys")
@@ -137,7 +137,7 @@ def test_a_confirmation_that_is_over_leads_to_a_new_one_and_back(tab: Tab, step:
 
 
 def test_without_scripts_the_password_does_and_nothing_is_offered_that_would_not(
-    browser: Browser, step: Doorstep
+    browser: Browser, step: SignInHarness
 ) -> None:
     tab = Tab(browser, step, java_script_enabled=False)
     tab.page.goto("/sign-in")
@@ -162,7 +162,7 @@ def test_a_password_can_be_looked_at_and_is_hidden_when_it_goes(tab: Tab) -> Non
     assert "wrong+but+readable" in sent[0]
 
 
-def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: Doorstep) -> None:
+def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: SignInHarness) -> None:
     tab.sign_in()
     tab.page.goto("/account/security/authenticator")
     secret = tab.page.locator("input[name=secret]").input_value()
@@ -204,25 +204,25 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("path", ["/sign-in/passkey", "/confirm/passkey", "/account/security/passkeys/new"])
-def test_what_cannot_be_read_is_refused_and_no_fault_of_the_service(step: Doorstep, path: str) -> None:
+def test_what_cannot_be_read_is_refused_and_no_fault_of_the_service(step: SignInHarness, path: str) -> None:
     visitor = step.visitor() if path == "/sign-in/passkey" else step.signed_in()
     page = visitor.get("/sign-in" if path == "/sign-in/passkey" else "/account/security/passkeys")
     sent = {"content-type": "application/json", "x-csrf": csrf(page.text)}
     for what, body in UNREADABLE.items():
-        got = visitor.send("POST", path, body, sent)
-        said = json.loads(got.body)["message"]
-        assert (what, got.status, said) == (what, 400, "This page has expired. Reload it.")
+        reply = visitor.send("POST", path, body, sent)
+        said = json.loads(reply.body)["message"]
+        assert (what, reply.status, said) == (what, 400, "This page has expired. Reload it.")
     assert step.faults() == []
 
 
-def test_an_answer_that_is_none_is_refused_like_a_wrong_one(step: Doorstep) -> None:
+def test_an_answer_that_is_none_is_refused_like_a_wrong_one(step: SignInHarness) -> None:
     for answer in (b"1", b'{"id": "\\u0000", "rawId": []}', b"[" * 900 + b"]" * 900):
         visitor = step.visitor()
         sent = {"content-type": "application/json", "x-csrf": csrf(visitor.get("/sign-in").text)}
         options = visitor.send("POST", "/sign-in/passkey/options", b"{}", sent)
         ticket = json.loads(options.body)["ticket"].encode()
         body = b'{"ticket": "' + ticket + b'", "answer": ' + answer + b"}"
-        got = visitor.send("POST", "/sign-in/passkey", body, sent)
-        assert got.status == 422, (answer[:20], got.text)
+        reply = visitor.send("POST", "/sign-in/passkey", body, sent)
+        assert reply.status == 422, (answer[:20], reply.text)
         step.minute()
     assert step.faults() == []

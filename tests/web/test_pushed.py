@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.web.account_harness import Member, Read
-from tests.web.harness import WebStage, demo_stage
+from tests.web.harness import WebHarness, demo_service
 from tests.web.test_journey import next_alert
 from tests.web.webhook_harness import kept, secret_on, wish
 
@@ -21,18 +21,18 @@ from outcry.delivery.sink_server import receiver
 
 
 @pytest.fixture
-def receiving(tmp_path: Path) -> Iterator[WebStage]:
+def receiving(tmp_path: Path) -> Iterator[WebHarness]:
     loopback = StaticResolver(["127.0.0.1"])
     here = partial(GuardedResolver, public=loopback, private=loopback)
     with (
         receiver(tmp_path / "receiver", SystemClock()) as received,
         patch("outcry.app.delivery.GuardedResolver", here),
-        demo_stage(tmp_path / "stage", received) as stage,
+        demo_service(tmp_path / "service", received) as harness,
     ):
-        yield stage
+        yield harness
 
 
-def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving: WebStage) -> None:
+def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving: WebHarness) -> None:
     sink = receiving.installation.sink
     assert sink is not None
     ann = Member(receiving, "ann@example.com")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.web.sign_in_harness import ANN, Doorstep, doorstep
+from tests.web.sign_in_harness import ANN, SignInHarness, sign_in_service
 
 from outcry.access.model import Role
 from outcry.market.instruments import Contract
@@ -28,12 +28,12 @@ def push(first: int) -> bytes:
     return write_push(Push("a" * 20, ES, CAPS, first, (CaughtUp(START_NS, Quality.TICKS), Trades(rows))))
 
 
-def key(step: Doorstep, role: Role = "ingest", email: str = ANN) -> str:
+def key(step: SignInHarness, role: Role = "ingest", email: str = ANN) -> str:
     return step.installation.keys.create(email, "free", step.clock.now_ns(), role=role)
 
 
 def ask(
-    step: Doorstep, method: str, path: str, key: str, body: bytes | None = None, **headers: str
+    step: SignInHarness, method: str, path: str, key: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, Any]:
     connection = HTTPConnection("127.0.0.1", step.port, timeout=30)
     try:
@@ -44,12 +44,12 @@ def ask(
         connection.close()
 
 
-def send(step: Doorstep, key: str, language: str = "en") -> tuple[int, Any]:
+def send(step: SignInHarness, key: str, language: str = "en") -> tuple[int, Any]:
     headers = {"content-type": MEDIA_TYPE, "accept-language": language}
     return ask(step, "POST", "/api/ingest?feed=mine", key, push(0), **headers)
 
 
-def fill(step: Doorstep, user_id: int, count: int) -> None:
+def fill(step: SignInHarness, user_id: int, count: int) -> None:
     """Have a user own so many bytes of tape."""
     place = step.installation.settings.folder / "tape" / f"user-{user_id}"
     place.mkdir(parents=True)
@@ -58,7 +58,7 @@ def fill(step: Doorstep, user_id: int, count: int) -> None:
 
 def test_a_user_near_the_quota_is_warned_in_the_reply_and_on_the_account_page(tmp_path: Path) -> None:
     """Of 1 MiB 900 KiB are used, which is 87 %, and the one trade that was just pushed."""
-    with doorstep(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
+    with sign_in_service(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
         fill(step, step.person().id, 900 * KIB)
         status, said = send(step, key(step))
         assert (status, said["next"]) == (200, 2)
@@ -75,7 +75,7 @@ def test_a_user_near_the_quota_is_warned_in_the_reply_and_on_the_account_page(tm
 
 
 def test_a_user_with_room_is_told_nothing_of_it(tmp_path: Path) -> None:
-    with doorstep(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
+    with sign_in_service(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
         step.person()
         assert send(step, key(step)) == (200, {"next": 2})
         page = step.signed_in().get("/account/brokers").text
@@ -84,7 +84,7 @@ def test_a_user_with_room_is_told_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> None:
-    with doorstep(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
+    with sign_in_service(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
         fill(step, step.person().id, 1024 * KIB)
         status, said = send(step, key(step), language="de")
         assert status == 422
@@ -100,7 +100,7 @@ def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> Non
 
 def test_nothing_is_pushed_into_the_reserve_while_reading_goes_on(tmp_path: Path) -> None:
     """The reserve is larger than any disk."""
-    with doorstep(tmp_path, disk_reserve_mib=1_048_576) as step:
+    with sign_in_service(tmp_path, disk_reserve_mib=1_048_576) as step:
         step.person()
         pushing, reading = key(step), key(step, "read")
         step.installation.disk.look()

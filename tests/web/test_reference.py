@@ -12,8 +12,8 @@ import sys
 
 import pytest
 from tests.web.browsing import Opened
-from tests.web.furnished import furnish
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
+from tests.web.sample_account import furnish
 
 from outcry.access.keys import KeyRefusal
 from outcry.answers.wording import STATES
@@ -77,10 +77,12 @@ def samples(page: str) -> list[tuple[str, str]]:
     return [(html.unescape(name), html.unescape(code)) for name, code in CODE.findall(page)]
 
 
-def test_the_examples_in_python_run(stage: WebStage) -> None:
+def test_the_examples_in_python_run(harness: WebHarness) -> None:
     """Those for the client, and those without: each after the lines the page begins with."""
-    key = stage.installation.keys.create("reference@example.com", "admin", stage.installation.clock.now_ns())
-    shown = samples(stage.visitor().get("/docs", host=f"localhost:{stage.port}").text)
+    key = harness.installation.keys.create(
+        "reference@example.com", "admin", harness.installation.clock.now_ns()
+    )
+    shown = samples(harness.visitor().get("/docs", host=f"localhost:{harness.port}").text)
     with_client = [code for name, code in shown if name == "Python, with the client"]
     without = [code for name, code in shown if name == "Python, without the client"]
     answering = [each for each in CONTRACT.operations if each.method == "GET"]
@@ -97,11 +99,11 @@ def test_the_examples_in_python_run(stage: WebStage) -> None:
         assert len(done.stdout.splitlines()) >= len(blocks) - 1, name
 
 
-def test_the_examples_with_curl_run(stage: WebStage) -> None:
+def test_the_examples_with_curl_run(harness: WebHarness) -> None:
     if shutil.which("curl") is None:
         pytest.fail("no curl: apt-get install curl")
-    key = stage.installation.keys.create("curl@example.com", "admin", stage.installation.clock.now_ns())
-    commands = [code for name, code in samples(stage.visitor().get("/docs").text) if name == "curl"]
+    key = harness.installation.keys.create("curl@example.com", "admin", harness.installation.clock.now_ns())
+    commands = [code for name, code in samples(harness.visitor().get("/docs").text) if name == "curl"]
     assert len(commands) == len(CONTRACT.operations) + 1
     for command in commands:
         line = command.rpartition("curl ")[2]
@@ -170,39 +172,39 @@ def test_the_verifier_in_javascript(opened: Opened) -> None:
             assert accepted is ours, (stamp, signature)
 
 
-def test_all_three_verifiers_are_shown(stage: WebStage) -> None:
-    shown = dict(samples(stage.visitor().get("/docs").text))
+def test_all_three_verifiers_are_shown(harness: WebHarness) -> None:
+    shown = dict(samples(harness.visitor().get("/docs").text))
     for name, file in VERIFIERS:
         assert shown[name].strip() == (SAMPLES / file).read_text().strip()
 
 
 @pytest.mark.parametrize("code", STATUS)
-def test_a_code_has_a_page_that_shows_its_body(stage: WebStage, code: str) -> None:
-    got = stage.visitor("de").get(f"/errors/{code}")
-    assert got.status == 200
-    assert f'"code": "{code}"' in html.unescape(got.text)
-    assert f'"status": {STATUS[code]}' in html.unescape(got.text)
-    assert f'href="/errors/{code}"' in stage.visitor().get("/errors").text
+def test_a_code_has_a_page_that_shows_its_body(harness: WebHarness, code: str) -> None:
+    reply = harness.visitor("de").get(f"/errors/{code}")
+    assert reply.status == 200
+    assert f'"code": "{code}"' in html.unescape(reply.text)
+    assert f'"status": {STATUS[code]}' in html.unescape(reply.text)
+    assert f'href="/errors/{code}"' in harness.visitor().get("/errors").text
 
 
-def test_what_is_no_code_has_no_page(stage: WebStage) -> None:
-    assert stage.visitor().get("/errors/nonsense").status == 404
+def test_what_is_no_code_has_no_page(harness: WebHarness) -> None:
+    assert harness.visitor().get("/errors/nonsense").status == 404
 
 
-def test_links_within_the_reference_lead_somewhere(stage: WebStage) -> None:
+def test_links_within_the_reference_lead_somewhere(harness: WebHarness) -> None:
     for path in ("/docs", "/broker-guide", "/errors/no_licensed_source", "/errors/invalid_request"):
-        page = stage.visitor().get(path).text
+        page = harness.visitor().get(path).text
         for target, anchor in re.findall(r'href="(/[^"#]*)?#([\w-]+)"', page):
-            there = stage.visitor().get(target).text if target else page
+            there = harness.visitor().get(target).text if target else page
             assert f'id="{anchor}"' in there, f"{path}: {target}#{anchor}"
         for target in set(re.findall(r'href="(/(?:docs|errors|account|broker-guide|alerts|s)[^"#]*)', page)):
-            assert stage.visitor().get(html.unescape(target)).status in {200, 303}, f"{path}: {target}"
+            assert harness.visitor().get(html.unescape(target)).status in {200, 303}, f"{path}: {target}"
 
 
-def test_the_guide_says_how_its_reader_stands(stage: WebStage) -> None:
-    visitor = stage.visitor()
+def test_the_guide_says_how_its_reader_stands(harness: WebHarness) -> None:
+    visitor = harness.visitor()
     assert "This demo shows a simulated market" in visitor.get("/broker-guide").text
-    visitor.cookies["outcry-local"] = furnish(stage, who="guided").token
+    visitor.cookies["outcry-local"] = furnish(harness, who="guided").token
     page = visitor.get("/broker-guide").text
     assert "None of your own feeds is live." in page
     assert "stale_link" in page

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.web.harness import PASSWORD, Got, Visitor
+from tests.web.harness import PASSWORD, Reply, Visitor
 from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
-    Doorstep,
+    SignInHarness,
     csrf,
-    doorstep,
     follow,
     hidden,
+    sign_in_service,
     submit,
     typed,
 )
@@ -30,21 +30,21 @@ PAGES_OF_SECRETS = ("password", "email", "passkeys", "authenticator")
 
 
 @pytest.fixture
-def step(tmp_path: Path) -> Iterator[Doorstep]:
-    with doorstep(tmp_path, mail=True, public_url="http://localhost") as running:
+def step(tmp_path: Path) -> Iterator[SignInHarness]:
+    with sign_in_service(tmp_path, mail=True, public_url="http://localhost") as running:
         running.person()
         yield running
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doorstep]:
-    with doorstep(tmp_path_factory.mktemp("standing")) as running:
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignInHarness]:
+    with sign_in_service(tmp_path_factory.mktemp("standing")) as running:
         running.person()
         yield running
 
 
 @pytest.fixture
-def shared(standing: Doorstep) -> Doorstep:
+def shared(standing: SignInHarness) -> SignInHarness:
     """A service for tests that change nothing; nothing was tried within the last minute."""
     standing.minute()
     return standing
@@ -55,7 +55,7 @@ def shared(standing: Doorstep) -> Doorstep:
 
 @pytest.mark.parametrize("page", ["", *(f"/{name}" for name in PAGES_OF_SECRETS)])
 def test_these_pages_are_for_who_is_signed_in_and_those_of_secrets_for_who_proved_it(
-    step: Doorstep, page: str
+    step: SignInHarness, page: str
 ) -> None:
     path = f"/account/security{page}"
     assert step.visitor().get(path).headers["location"] == f"/sign-in?next={path}"
@@ -74,7 +74,7 @@ def test_these_pages_are_for_who_is_signed_in_and_those_of_secrets_for_who_prove
 # -- password
 
 
-def test_a_changed_password_signs_out_the_others_and_not_this_browser(step: Doorstep) -> None:
+def test_a_changed_password_signs_out_the_others_and_not_this_browser(step: SignInHarness) -> None:
     other, visitor = step.signed_in(), step.signed_in()
     short = submit(visitor, "/account/security/password", {"password": "short"})
     assert short.status == 422
@@ -91,7 +91,7 @@ def test_a_changed_password_signs_out_the_others_and_not_this_browser(step: Door
 # -- authenticator
 
 
-def switched_on(step: Doorstep, visitor: Visitor) -> Got:
+def switched_on(step: SignInHarness, visitor: Visitor) -> Reply:
     path = "/account/security/authenticator"
     page = visitor.get(path).text
     secret = hidden(page, "secret")
@@ -103,7 +103,9 @@ def recovery_codes(page: str) -> list[str]:
     return re.findall(r"<li>([a-z2-9]{5}-[a-z2-9]{5})</li>", page)
 
 
-def test_an_authenticator_is_switched_on_by_its_first_code_and_codes_are_shown_once(step: Doorstep) -> None:
+def test_an_authenticator_is_switched_on_by_its_first_code_and_codes_are_shown_once(
+    step: SignInHarness,
+) -> None:
     visitor = step.signed_in()
     path = "/account/security/authenticator"
     page = visitor.get(path)
@@ -125,7 +127,7 @@ def test_an_authenticator_is_switched_on_by_its_first_code_and_codes_are_shown_o
     assert "10 recovery codes left" in visitor.get("/account/security").text
 
 
-def test_a_recovery_code_lets_in_once_and_new_ones_void_it(step: Doorstep) -> None:
+def test_a_recovery_code_lets_in_once_and_new_ones_void_it(step: SignInHarness) -> None:
     visitor = step.signed_in()
     first = recovery_codes(switched_on(step, visitor).text)
     for code, status in ((first[0], 303), (first[0], 422)):
@@ -144,7 +146,7 @@ def test_a_recovery_code_lets_in_once_and_new_ones_void_it(step: Doorstep) -> No
     assert submit(other, "/sign-in/code", {"code": first[1]}).status == 422
 
 
-def test_an_authenticator_that_is_off_is_not_asked_for(step: Doorstep) -> None:
+def test_an_authenticator_that_is_off_is_not_asked_for(step: SignInHarness) -> None:
     visitor = step.signed_in()
     switched_on(step, visitor)
     page = visitor.get("/account/security/authenticator").text
@@ -155,19 +157,19 @@ def test_an_authenticator_that_is_off_is_not_asked_for(step: Doorstep) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "short", "a" * 32, "1" * 32, "A" * 500, "<b>" * 8, "=" * 32])
-def test_a_secret_nobody_was_given_begins_anew(shared: Doorstep, secret: str) -> None:
+def test_a_secret_nobody_was_given_begins_anew(shared: SignInHarness, secret: str) -> None:
     visitor = shared.signed_in()
     path = "/account/security/authenticator"
     fields = {"csrf": csrf(visitor.get(path).text), "secret": secret, "code": "123456", "do": "on"}
-    got = visitor.post(path, fields)
-    assert (got.status, got.headers["location"]) == (303, path)
+    reply = visitor.post(path, fields)
+    assert (reply.status, reply.headers["location"]) == (303, path)
     assert visitor.post(path, {**fields, "do": "nothing"}).status in {303, 404}
 
 
 # -- the last way in
 
 
-def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
+def test_the_only_way_in_is_not_removed_and_says_so(step: SignInHarness) -> None:
     visitor = step.signed_in()
     ann, store = step.identity.users()[0], step.identity._store
     store.add_passkey(ann.id, b"credential", b"key", 0, (), "the <only> one", step.clock.now_ns())
@@ -176,15 +178,15 @@ def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
     page = visitor.get(path).text
     assert "the &lt;only&gt; one" in page
     number = re.findall(r'name="passkey" value="(\d+)"', page)[0]
-    got = visitor.post(path, {"csrf": csrf(page), "passkey": number})
-    assert got.status == 422
-    assert "your only sign-in method" in got.text
-    assert "the &lt;only&gt; one" in got.text
+    reply = visitor.post(path, {"csrf": csrf(page), "passkey": number})
+    assert reply.status == 422
+    assert "your only sign-in method" in reply.text
+    assert "the &lt;only&gt; one" in reply.text
     for other in ("x", "", "-1"):
         assert visitor.post(path, {"csrf": csrf(page), "passkey": other}).status == 404
 
 
-def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None:
+def test_who_has_nothing_to_prove_it_with_signs_in_again(step: SignInHarness) -> None:
     visitor = step.signed_in()
     step.identity._store._set(step.identity.users()[0].id, password_hash=None)
     step.clock.forward(11 * 60)
@@ -192,14 +194,14 @@ def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None
     page = visitor.get("/confirm?next=/account/security/password")
     assert 'type="password"' not in page.text
     out = re.findall(r'action="(/sign-out[^"]+)"', page.text)[0]
-    got = visitor.post(out, {"csrf": csrf(page.text)})
-    assert got.headers["location"] == "/sign-in?next=/account/security/password"
+    reply = visitor.post(out, {"csrf": csrf(page.text)})
+    assert reply.headers["location"] == "/sign-in?next=/account/security/password"
 
 
 # -- browsers
 
 
-def test_a_browser_is_signed_out_from_another_and_nobody_elses_is(step: Doorstep) -> None:
+def test_a_browser_is_signed_out_from_another_and_nobody_elses_is(step: SignInHarness) -> None:
     step.person(BEN)
     ben, other, visitor = step.signed_in(BEN), step.signed_in(), step.signed_in()
     page = visitor.get("/account/security").text
@@ -214,17 +216,17 @@ def test_a_browser_is_signed_out_from_another_and_nobody_elses_is(step: Doorstep
     for session in ("", "x", "-1", "9" * 30, "1 OR 1=1"):
         assert visitor.post(path, {"csrf": csrf(page), "session": session}).status == 404
 
-    got = visitor.post(path, {"csrf": csrf(page), "session": ids[0]})
-    assert "Browser signed out" in follow(visitor, got).text
+    reply = visitor.post(path, {"csrf": csrf(page), "session": ids[0]})
+    assert "Browser signed out" in follow(visitor, reply).text
     assert other.get("/account/security").status == 303
     assert visitor.get("/account/security").status == 200
 
 
-def test_all_others_are_signed_out_at_once(step: Doorstep) -> None:
+def test_all_others_are_signed_out_at_once(step: SignInHarness) -> None:
     others, visitor = [step.signed_in() for _ in range(3)], step.signed_in()
     page = visitor.get("/account/security").text
-    got = visitor.post("/account/security/sessions", {"csrf": csrf(page), "others": "yes"})
-    assert "All other browsers signed out" in follow(visitor, got).text
+    reply = visitor.post("/account/security/sessions", {"csrf": csrf(page), "others": "yes"})
+    assert "All other browsers signed out" in follow(visitor, reply).text
     assert [other.get("/account/security").status for other in others] == [303] * 3
     assert "Sign out everywhere else" not in visitor.get("/account/security").text
 
@@ -270,7 +272,7 @@ def test_a_browser_is_named_as_a_person_would(agent: str, said: str) -> None:
 # -- the log
 
 
-def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: Doorstep) -> None:
+def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: SignInHarness) -> None:
     step.person(BEN)
     visitor, ben = step.signed_in(), step.signed_in(BEN)
     ann = step.identity.users()[0]
@@ -289,7 +291,7 @@ def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: Doorstep
     assert "Invitation" in other
 
 
-def test_the_log_is_read_page_by_page_and_every_line_once(step: Doorstep) -> None:
+def test_the_log_is_read_page_by_page_and_every_line_once(step: SignInHarness) -> None:
     visitor = step.signed_in()
     ann = step.identity.users()[0]
     for number in range(120):
@@ -305,7 +307,7 @@ def test_the_log_is_read_page_by_page_and_every_line_once(step: Doorstep) -> Non
         assert visitor.get(f"/account/log?before={before}").status == 200
 
 
-def test_every_event_has_words_in_every_language(step: Doorstep) -> None:
+def test_every_event_has_words_in_every_language(step: SignInHarness) -> None:
     visitor = step.signed_in()
     ann = step.identity.users()[0]
     for event in Event:
@@ -328,7 +330,7 @@ def submit_language(visitor: Visitor) -> None:
     assert visitor.post("/language", {"csrf": form, "language": "de", "next": "/"}).status == 303
 
 
-def test_times_are_those_of_the_reader(step: Doorstep) -> None:
+def test_times_are_those_of_the_reader(step: SignInHarness) -> None:
     visitor = step.signed_in()
     ann = step.identity.users()[0]
     at = datetime.fromtimestamp(step.clock.now_ns() // 10**9, UTC)
@@ -343,7 +345,7 @@ def test_times_are_those_of_the_reader(step: Doorstep) -> None:
 # -- passkeys, as a script speaks of them
 
 
-def spoken(visitor: Visitor, path: str, message: object, **headers: str) -> Got:
+def spoken(visitor: Visitor, path: str, message: object, **headers: str) -> Reply:
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     origin = f"http://127.0.0.1:{visitor._port}"
     return visitor.send("POST", path, body, {"content-type": "application/json", "origin": origin, **headers})
@@ -364,13 +366,13 @@ TALK = ["/sign-in/passkey/options", "/sign-in/passkey", "/confirm/passkey", "/ac
     ],
 )
 def test_a_script_from_elsewhere_is_not_listened_to(
-    shared: Doorstep, path: str, headers: dict[str, str]
+    shared: SignInHarness, path: str, headers: dict[str, str]
 ) -> None:
     visitor = shared.visitor() if path.startswith("/sign-in") else shared.signed_in()
     token = csrf(visitor.get("/sign-in" if path.startswith("/sign-in") else "/account/security").text)
-    got = spoken(visitor, path, {"ticket": "x", "answer": {}}, **{"x-csrf": token, **headers})
-    assert got.status == 400
-    assert json.loads(got.body)["message"] == "This page has expired. Reload it."
+    reply = spoken(visitor, path, {"ticket": "x", "answer": {}}, **{"x-csrf": token, **headers})
+    assert reply.status == 400
+    assert json.loads(reply.body)["message"] == "This page has expired. Reload it."
 
 
 @pytest.mark.parametrize(
@@ -378,7 +380,7 @@ def test_a_script_from_elsewhere_is_not_listened_to(
     [b"", b"{", b"null", b"[]", b"\xff\xfe", {"ticket": 1, "answer": {}}, {"answer": {}}, [1] * 20_000],
     ids=lambda message: repr(message)[:20],
 )
-def test_what_is_no_message_is_not_taken(shared: Doorstep, message: object) -> None:
+def test_what_is_no_message_is_not_taken(shared: SignInHarness, message: object) -> None:
     visitor = shared.visitor()
     token = csrf(visitor.get("/sign-in").text)
     assert spoken(visitor, "/sign-in/passkey", message, **{"x-csrf": token}).status == 400
@@ -389,17 +391,17 @@ def test_what_is_no_message_is_not_taken(shared: Doorstep, message: object) -> N
 )
 @pytest.mark.parametrize("ticket", ["", "x", "ü" * 40, "A" * 5000])
 def test_an_answer_to_nothing_is_refused_in_the_readers_language(
-    shared: Doorstep, ticket: str, answer: object
+    shared: SignInHarness, ticket: str, answer: object
 ) -> None:
     visitor = shared.visitor("de")
     token = csrf(visitor.get("/sign-in").text)
-    got = spoken(visitor, "/sign-in/passkey", {"ticket": ticket, "answer": answer}, **{"x-csrf": token})
-    assert got.status == 422
-    assert "Passkey" in json.loads(got.body)["message"]
-    assert "nicht akzeptiert" in json.loads(got.body)["message"]
+    reply = spoken(visitor, "/sign-in/passkey", {"ticket": ticket, "answer": answer}, **{"x-csrf": token})
+    assert reply.status == 422
+    assert "Passkey" in json.loads(reply.body)["message"]
+    assert "nicht akzeptiert" in json.loads(reply.body)["message"]
 
 
-def test_a_script_is_told_where_to_prove_anew_who_it_is(shared: Doorstep) -> None:
+def test_a_script_is_told_where_to_prove_anew_who_it_is(shared: SignInHarness) -> None:
     visitor = shared.signed_in()
     token = csrf(visitor.get("/account/security").text)
     path = "/account/security/passkeys/options"
@@ -413,7 +415,7 @@ def test_a_script_is_told_where_to_prove_anew_who_it_is(shared: Doorstep) -> Non
     assert json.loads(stranger.body)["to"] == "/sign-in?next=/account/security"
 
 
-def test_passkeys_are_offered_by_name_and_not_by_number(shared: Doorstep) -> None:
+def test_passkeys_are_offered_by_name_and_not_by_number(shared: SignInHarness) -> None:
     visitor = shared.visitor()
     assert "/sign-in/passkey" not in visitor.get("/sign-in").text
     page = visitor.get("/sign-in", host=f"localhost:{shared.port}").text
@@ -430,7 +432,7 @@ _LONG_S = 14.5 * 24 * 3600
 _KEY = {"label": "Desk <1>", "lifetime": "30"}
 
 
-def sent_too_late(step: Doorstep, **changed: str) -> tuple[Visitor, Got]:
+def sent_too_late(step: SignInHarness, **changed: str) -> tuple[Visitor, Reply]:
     """A browser that opened the form for a key, and sent it two weeks later."""
     visitor = step.signed_in()
     page = visitor.get("/account/keys/new")
@@ -438,10 +440,10 @@ def sent_too_late(step: Doorstep, **changed: str) -> tuple[Visitor, Got]:
     return visitor, visitor.post("/account/keys", {"csrf": csrf(page.text), **_KEY, **changed})
 
 
-def test_what_was_typed_outlives_the_sign_in(step: Doorstep) -> None:
-    visitor, got = sent_too_late(step)
-    assert got.headers["location"] == "/sign-in?next=/account/keys/new"
-    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+def test_what_was_typed_outlives_the_sign_in(step: SignInHarness) -> None:
+    visitor, reply = sent_too_late(step)
+    assert reply.headers["location"] == "/sign-in?next=/account/keys/new"
+    came = submit(visitor, reply.headers["location"], {"email": ANN, "password": PASSWORD})
     assert came.headers["location"] == "/account/keys/new"
     page = follow(visitor, came).text
     assert typed(page, "label") == _KEY["label"]
@@ -456,7 +458,7 @@ def test_what_was_typed_outlives_the_sign_in(step: Doorstep) -> None:
     [("/account", "/account", "digest_hour", "21"), ("{key}/name", "{key}", "label", "the desk's notebook")],
 )
 def test_what_is_changed_outlives_the_sign_in(
-    step: Doorstep, path: str, form_at: str, field: str, text: str
+    step: SignInHarness, path: str, form_at: str, field: str, text: str
 ) -> None:
     visitor = step.signed_in()
     page = visitor.get("/account/keys/new")
@@ -471,32 +473,32 @@ def test_what_is_changed_outlives_the_sign_in(
         "shortcuts": "yes", "label": "x", field: text,
     }  # fmt: skip
     step.clock.forward(_LONG_S)
-    got = visitor.post(path, sent)
-    assert got.headers["location"] == f"/sign-in?next={form_at}"
-    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+    reply = visitor.post(path, sent)
+    assert reply.headers["location"] == f"/sign-in?next={form_at}"
+    came = submit(visitor, reply.headers["location"], {"email": ANN, "password": PASSWORD})
     assert came.headers["location"] == form_at
     assert typed(follow(visitor, came).text, field) == text
     assert typed(visitor.get(form_at).text, field) != text, "it is not kept before it is sent once more"
 
 
-def test_what_was_typed_is_not_shown_to_whoever_signs_in_there_next(step: Doorstep) -> None:
+def test_what_was_typed_is_not_shown_to_whoever_signs_in_there_next(step: SignInHarness) -> None:
     step.person(BEN)
-    visitor, got = sent_too_late(step)
-    came = submit(visitor, got.headers["location"], {"email": BEN, "password": PASSWORD})
+    visitor, reply = sent_too_late(step)
+    came = submit(visitor, reply.headers["location"], {"email": BEN, "password": PASSWORD})
     assert typed(follow(visitor, came).text, "label") == ""
 
 
-def test_nothing_is_taken_over_from_a_form_that_is_not_the_browsers(step: Doorstep) -> None:
-    visitor, got = sent_too_late(step, csrf="0" * 40)
-    assert got.status == 400
+def test_nothing_is_taken_over_from_a_form_that_is_not_the_browsers(step: SignInHarness) -> None:
+    visitor, reply = sent_too_late(step, csrf="0" * 40)
+    assert reply.status == 400
     assert "outcry-typed" not in visitor.cookies
     stranger = step.visitor()
-    got = stranger.post("/account/keys", {"csrf": csrf(stranger.get("/sign-in").text), **_KEY})
-    assert got.headers["location"] == "/sign-in?next=/account/keys"
+    reply = stranger.post("/account/keys", {"csrf": csrf(stranger.get("/sign-in").text), **_KEY})
+    assert reply.headers["location"] == "/sign-in?next=/account/keys"
     assert "outcry-typed" not in stranger.cookies
 
 
-def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: Doorstep) -> None:
+def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: SignInHarness) -> None:
     visitor, _ = sent_too_late(step)
     for path in ("/account/keys", "/account/security", "/account/webhooks"):
         assert visitor.get(path).headers["location"].startswith("/sign-in?next=")
@@ -513,12 +515,12 @@ def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: Doorstep) ->
         ("/account/security/email", "/account/security/email", "email"),
     ],
 )
-def test_the_other_long_forms_too(step: Doorstep, opened: str, path: str, entry: str) -> None:
+def test_the_other_long_forms_too(step: SignInHarness, opened: str, path: str, entry: str) -> None:
     visitor = step.signed_in()
     page = visitor.get(opened)
     assert page.status == 200, page.headers
     step.clock.forward(_LONG_S)
-    got = visitor.post(path, {"csrf": csrf(page.text), entry: "typed@example.com"})
-    assert got.headers["location"] == f"/sign-in?next={opened}"
-    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+    reply = visitor.post(path, {"csrf": csrf(page.text), entry: "typed@example.com"})
+    assert reply.headers["location"] == f"/sign-in?next={opened}"
+    came = submit(visitor, reply.headers["location"], {"email": ANN, "password": PASSWORD})
     assert typed(follow(visitor, came).text, entry) == "typed@example.com"

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 from playwright.sync_api import BrowserContext, Page
 from tests.web.browsing import Opened
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 
 #: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
 _FOLLOW = """async (symbols) => {
@@ -18,9 +18,9 @@ _FOLLOW = """async (symbols) => {
 }"""
 
 
-def open_streams(stage: WebStage) -> int:
+def open_streams(harness: WebHarness) -> int:
     """As the metrics count them, which are given to the machine itself alone: no proxy stands between."""
-    with urlopen(f"http://127.0.0.1:{stage.port}/metrics", timeout=20) as answer:
+    with urlopen(f"http://127.0.0.1:{harness.port}/metrics", timeout=20) as answer:
         found = re.search(r"^outcry_streams_open(?:\{.*?\})? ([\d.]+)", answer.read().decode(), re.MULTILINE)
     assert found
     return int(float(found[1]))
@@ -33,10 +33,10 @@ def until(so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def following(context: BrowserContext, stage: WebStage, symbols: list[str] | None) -> Page:
+def following(context: BrowserContext, harness: WebHarness, symbols: list[str] | None) -> Page:
     """A tab that follows; it lies on a page that follows nothing by itself."""
     page = context.new_page()
-    page.goto(stage.base + "/errors")
+    page.goto(harness.base + "/errors")
     page.evaluate(_FOLLOW, symbols)
     return page
 
@@ -49,26 +49,26 @@ def quotes(page: Page) -> int:
     return page.evaluate("window.told.filter(([name]) => name === 'quote' || name === 'levels').length")
 
 
-def test_eight_tabs_share_one_stream(opened: Opened, stage: WebStage) -> None:
+def test_eight_tabs_share_one_stream(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         tab.page.close()
-        before = open_streams(stage)
-        pages = [following(tab.context, stage, ["ES"] if index % 2 else None) for index in range(8)]
+        before = open_streams(harness)
+        pages = [following(tab.context, harness, ["ES"] if index % 2 else None) for index in range(8)]
         for page in pages:
             wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
             wait_for(page, "window.told.some(([name, data]) => name === 'quote' && data.symbol === 'ES')")
-        assert open_streams(stage) == before + 1
-        assert tab.ear.heard() == {}
-    until(lambda: open_streams(stage) == before, "the stream stays open although every tab is gone")
+        assert open_streams(harness) == before + 1
+        assert tab.errors.found() == {}
+    until(lambda: open_streams(harness) == before, "the stream stays open although every tab is gone")
 
 
 def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
-    opened: Opened, stage: WebStage
+    opened: Opened, harness: WebHarness
 ) -> None:
     with opened() as tab:
-        everything = following(tab.context, stage, None)
+        everything = following(tab.context, harness, None)
         wait_for(everything, "window.told.length > 3")
-        late = following(tab.context, stage, ["ES"])
+        late = following(tab.context, harness, ["ES"])
         wait_for(late, "window.told.some(([name]) => name === 'quote' || name === 'levels')")
         told = late.evaluate("window.told.map(([name, data]) => [name, data.symbol ?? null])")
         assert told[0] == ["snapshot", None]
@@ -79,11 +79,11 @@ def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
         assert snapshot["levels"][0]["developing"]["poc"] > 0
 
 
-def test_another_tab_leads_when_the_one_that_leads_closes(opened: Opened, stage: WebStage) -> None:
+def test_another_tab_leads_when_the_one_that_leads_closes(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
-        leader = following(tab.context, stage, None)
+        leader = following(tab.context, harness, None)
         wait_for(leader, "window.told.some(([name]) => name === 'snapshot')")
-        follower = following(tab.context, stage, None)
+        follower = following(tab.context, harness, None)
         wait_for(follower, "window.told.length > 0")
         leader.close()
         heard = quotes(follower)
@@ -96,22 +96,22 @@ def test_another_tab_leads_when_the_one_that_leads_closes(opened: Opened, stage:
 
 
 def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
-    opened: Opened, own_stage: WebStage
+    opened: Opened, own_harness: WebHarness
 ) -> None:
     from tests.web.browsing import window
 
     browser = opened.args[0]  # type: ignore[attr-defined]
-    with window(browser, own_stage) as tab:
-        first = following(tab.context, own_stage, None)
+    with window(browser, own_harness) as tab:
+        first = following(tab.context, own_harness, None)
         wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
-        second = following(tab.context, own_stage, None)
+        second = following(tab.context, own_harness, None)
         wait_for(second, "window.told.length > 0")
-        seq = own_stage.alert_seq()
-        own_stage.forward(1200)
+        seq = own_harness.alert_seq()
+        own_harness.forward(1200)
         first.close()
-        until(lambda: own_stage.alert_seq() > seq, "the market gives no alert")
-        own_stage.forward(600)
-        last = own_stage.alert_seq()
+        until(lambda: own_harness.alert_seq() > seq, "the market gives no alert")
+        own_harness.forward(600)
+        last = own_harness.alert_seq()
         wait_for(second, f"window.told.some(([name, data]) => name === 'alert' && data.seq >= {last})")
         seqs = second.evaluate("window.told.filter(([name]) => name === 'alert').map(([, data]) => data.seq)")
         assert len(seqs) == len(set(seqs))
@@ -131,62 +131,64 @@ _EAVESDROP = """(() => {
 
 
 def test_whoever_signs_in_next_is_told_nothing_that_the_one_before_was_told(
-    opened: Opened, stage: WebStage
+    opened: Opened, harness: WebHarness
 ) -> None:
     with opened() as tab:
         tab.context.add_init_script(_EAVESDROP)
-        before = open_streams(stage)
+        before = open_streams(harness)
 
         def sign_in(email: str) -> None:
-            value = stage.token(stage.person(email))
-            tab.context.add_cookies([{"name": "outcry-local", "value": value, "url": stage.base}])
+            value = harness.token(harness.person(email))
+            tab.context.add_cookies([{"name": "outcry-local", "value": value, "url": harness.base}])
 
         sign_in("first@example.com")
-        first = following(tab.context, stage, None)
+        first = following(tab.context, harness, None)
         wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
-        same = following(tab.context, stage, None)
+        same = following(tab.context, harness, None)
         wait_for(same, "window.overheard.includes('memory')")  # this is how a tab is told what another knows
-        assert open_streams(stage) == before + 1
+        assert open_streams(harness) == before + 1
 
         sign_in("second@example.com")
-        second = following(tab.context, stage, None)
+        second = following(tab.context, harness, None)
         wait_for(second, "window.told.some(([name]) => name === 'quote' || name === 'levels')")
         assert second.evaluate("window.overheard") == []
-        assert open_streams(stage) == before + 2
+        assert open_streams(harness) == before + 2
         lines = {page.evaluate("document.documentElement.dataset.line") for page in (first, same, second)}
         assert len(lines) == 2
         assert "visitor" not in lines
 
 
-def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(opened: Opened, stage: WebStage) -> None:
+def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(
+    opened: Opened, harness: WebHarness
+) -> None:
     with opened() as tab:
         tab.page.close()
         tab.context.add_init_script("delete Navigator.prototype.locks")
-        before = open_streams(stage)
-        page = following(tab.context, stage, ["ES"])
+        before = open_streams(harness)
+        page = following(tab.context, harness, ["ES"])
         wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
-        assert open_streams(stage) == before + 1
+        assert open_streams(harness) == before + 1
         page.evaluate(
             """() => {
               Object.defineProperty(document, "hidden", { value: true, configurable: true });
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        until(lambda: open_streams(stage) == before, "a tab nobody sees keeps its stream")
+        until(lambda: open_streams(harness) == before, "a tab nobody sees keeps its stream")
         page.evaluate(
             """() => {
               delete document.hidden;
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        until(lambda: open_streams(stage) == before + 1, "a tab that is seen again has no stream")
+        until(lambda: open_streams(harness) == before + 1, "a tab that is seen again has no stream")
 
 
-def test_it_ends_with_the_last_follower(opened: Opened, stage: WebStage) -> None:
+def test_it_ends_with_the_last_follower(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         tab.page.close()
-        before = open_streams(stage)
-        page = following(tab.context, stage, ["ES"])
+        before = open_streams(harness)
+        page = following(tab.context, harness, ["ES"])
         wait_for(page, "window.told.length > 0")
         page.evaluate("window.stopFollowing()")
-        until(lambda: open_streams(stage) == before, "the stream stays open although nobody follows")
+        until(lambda: open_streams(harness) == before, "the stream stays open although nobody follows")

@@ -8,16 +8,16 @@ from typing import cast
 from urllib.parse import quote
 
 import pytest
-from tests.web.harness import PASSWORD, Got
+from tests.web.harness import PASSWORD, Reply
 from tests.web.sign_in_harness import (
     ANN,
     BEN,
     OTHER_PASSWORD,
-    Doorstep,
+    SignInHarness,
     csrf,
-    doorstep,
     follow,
     hidden,
+    sign_in_service,
     submit,
     typed,
 )
@@ -32,47 +32,49 @@ from outcry.web.sign_in_flow import faults_of
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doorstep]:
-    with doorstep(tmp_path_factory.mktemp("doorstep"), mail=True, public_url="http://localhost") as running:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignInHarness]:
+    with sign_in_service(
+        tmp_path_factory.mktemp("sign-in"), mail=True, public_url="http://localhost"
+    ) as running:
         running.person()
         yield running
 
 
 @pytest.fixture
-def step(shared: Doorstep) -> Doorstep:
+def step(shared: SignInHarness) -> SignInHarness:
     """A service on which Ann has an account; nothing was tried within the last minute."""
     shared.minute()
     return shared
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Doorstep]:
+def fresh(tmp_path: Path) -> Iterator[SignInHarness]:
     """A service as it is after its first start."""
-    with doorstep(tmp_path) as running:
+    with sign_in_service(tmp_path) as running:
         yield running
 
 
-def user(step: Doorstep, email: str) -> UserRow:
+def user(step: SignInHarness, email: str) -> UserRow:
     return next(row for row in step.identity.users() if row.email == email)
 
 
-def knows(step: Doorstep, cookies: dict[str, str]) -> bool:
+def knows(step: SignInHarness, cookies: dict[str, str]) -> bool:
     """Whether a browser with these cookies is signed in."""
     visitor = step.visitor()
     visitor.cookies = dict(cookies)
     return visitor.get("/account/security").status == 200
 
 
-def set_cookie(got: Got, name: str) -> str:
+def set_cookie(reply: Reply, name: str) -> str:
     """The header that set a cookie, attributes and all."""
-    return next(value for value in got.set_cookies if value.startswith(f"{name}="))
+    return next(value for value in reply.set_cookies if value.startswith(f"{name}="))
 
 
 # -- first run
 
 
 def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_token_only(
-    fresh: Doorstep,
+    fresh: SignInHarness,
 ) -> None:
     visitor = fresh.visitor()
     asked = visitor.get("/sign-in?next=/alerts")
@@ -96,7 +98,7 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
     assert "no-store" in came.headers["cache-control"]
 
 
-def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: Doorstep) -> None:
+def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: SignInHarness) -> None:
     path = fresh.installation.settings.folder / "setup-token"
     notice = set_up_notice(fresh.installation.settings.folder, fresh.identity, fresh.base)
     token = path.read_text().strip()
@@ -112,7 +114,7 @@ def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: Doorstep)
     assert not path.exists()
 
 
-def test_there_is_no_second_set_up(fresh: Doorstep) -> None:
+def test_there_is_no_second_set_up(fresh: SignInHarness) -> None:
     early = fresh.visitor()
     form = early.get("/set-up").text
     token = fresh.identity.set_up_token()
@@ -128,7 +130,7 @@ def test_there_is_no_second_set_up(fresh: Doorstep) -> None:
 # -- by password
 
 
-def test_a_password_leads_on_to_where_one_was_going(step: Doorstep) -> None:
+def test_a_password_leads_on_to_where_one_was_going(step: SignInHarness) -> None:
     visitor = step.visitor()
     asked = visitor.get("/account/log?before=7")
     assert asked.headers["location"] == "/sign-in?next=/account/log%3Fbefore%3D7"
@@ -137,7 +139,7 @@ def test_a_password_leads_on_to_where_one_was_going(step: Doorstep) -> None:
     assert follow(visitor, came).status == 200
 
 
-def test_the_cookie_of_a_browser_signed_in(step: Doorstep) -> None:
+def test_the_cookie_of_a_browser_signed_in(step: SignInHarness) -> None:
     visitor = step.visitor()
     before = visitor.get("/sign-in").cookies["outcry-visit"]
     came = submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD})
@@ -151,7 +153,9 @@ def test_the_cookie_of_a_browser_signed_in(step: Doorstep) -> None:
 
 def test_behind_a_proxy_with_a_certificate_the_cookie_is_this_hosts_alone(tmp_path: Path) -> None:
     site = {"host": "outcry.example.com", "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
-    with doorstep(tmp_path, trusted_proxies="127.0.0.1", public_url="https://outcry.example.com") as step:
+    with sign_in_service(
+        tmp_path, trusted_proxies="127.0.0.1", public_url="https://outcry.example.com"
+    ) as step:
         step.person()
         visitor = step.visitor()
         form = visitor.get("/sign-in", **site)
@@ -175,42 +179,44 @@ def test_behind_a_proxy_with_a_certificate_the_cookie_is_this_hosts_alone(tmp_pa
         assert there == [200, 401], "the token counted without https"
         fields["csrf"] = csrf(visitor.get("/account/security", **site).text)
         for origin in ("http://outcry.example.com", "https://outcry.example.com:8443"):
-            got = visitor.post("/account/security/sessions", fields, **site, origin=origin)
-            assert got.status == 400, "a form of another origin was taken"
+            reply = visitor.post("/account/security/sessions", fields, **site, origin=origin)
+            assert reply.status == 400, "a form of another origin was taken"
 
 
 @pytest.mark.parametrize(
     ("email", "password"), [(ANN, OTHER_PASSWORD), (BEN, PASSWORD), ("", ""), ("x" * 400, "y" * 400)]
 )
-def test_what_is_wrong_is_not_said_and_the_address_is_kept(step: Doorstep, email: str, password: str) -> None:
-    got = submit(step.visitor(), "/sign-in", {"email": email, "password": password})
-    assert got.status == 422
-    assert "Wrong email address or password." in got.text
-    assert 'role="alert"' in got.text
-    assert typed(got.text, "email") == email
-    assert not password or password not in got.text
-    assert got.headers["cache-control"] == "no-store"
-    assert "outcry-local" not in got.cookies
+def test_what_is_wrong_is_not_said_and_the_address_is_kept(
+    step: SignInHarness, email: str, password: str
+) -> None:
+    reply = submit(step.visitor(), "/sign-in", {"email": email, "password": password})
+    assert reply.status == 422
+    assert "Wrong email address or password." in reply.text
+    assert 'role="alert"' in reply.text
+    assert typed(reply.text, "email") == email
+    assert not password or password not in reply.text
+    assert reply.headers["cache-control"] == "no-store"
+    assert "outcry-local" not in reply.cookies
 
 
-def test_too_many_tries_are_told_when_to_come_back(step: Doorstep) -> None:
+def test_too_many_tries_are_told_when_to_come_back(step: SignInHarness) -> None:
     visitor = step.visitor()
     answers = [submit(visitor, "/sign-in", {"email": ANN, "password": OTHER_PASSWORD}) for _ in range(6)]
-    assert [got.status for got in answers] == [422] * 5 + [429]
+    assert [reply.status for reply in answers] == [422] * 5 + [429]
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
     assert typed(answers[-1].text, "email") == ANN
     step.minute()
     assert submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD}).status == 303
 
 
-def test_a_form_sent_again_leads_on(step: Doorstep) -> None:
+def test_a_form_sent_again_leads_on(step: SignInHarness) -> None:
     visitor = step.visitor()
     form = visitor.get("/sign-in?next=/account/log").text
     fields = {"csrf": csrf(form), "email": ANN, "password": PASSWORD}
     before = len(step.identity.sessions(user(step, ANN)))
     for _ in range(2):
-        got = visitor.post("/sign-in?next=/account/log", fields)
-        assert (got.status, got.headers["location"]) == (303, "/account/log")
+        reply = visitor.post("/sign-in?next=/account/log", fields)
+        assert (reply.status, reply.headers["location"]) == (303, "/account/log")
     assert visitor.get("/sign-in?next=/alerts").headers["location"] == "/alerts"
     assert len(step.identity.sessions(user(step, ANN))) == before + 1
 
@@ -222,10 +228,10 @@ def test_a_form_sent_again_leads_on(step: Doorstep) -> None:
         "/%09/evil.example\t", "/\n//evil.example", " //evil.example", "evil.example", "", "/" + "a" * 4000,
     ],
 )  # fmt: skip
-def test_the_way_on_never_leads_away(step: Doorstep, wanted: str) -> None:
+def test_the_way_on_never_leads_away(step: SignInHarness, wanted: str) -> None:
     visitor = step.visitor()
-    got = submit(visitor, f"/sign-in?next={quote(wanted, safe='')}", {"email": ANN, "password": PASSWORD})
-    assert (got.status, got.headers["location"]) == (303, "/")
+    reply = submit(visitor, f"/sign-in?next={quote(wanted, safe='')}", {"email": ANN, "password": PASSWORD})
+    assert (reply.status, reply.headers["location"]) == (303, "/")
 
 
 # -- forms that are not ours
@@ -241,13 +247,13 @@ def test_the_way_on_never_leads_away(step: Doorstep, wanted: str) -> None:
         {"content-type": "multipart/form-data; boundary=x"},
     ],
 )
-def test_a_form_from_elsewhere_is_not_taken(step: Doorstep, headers: dict[str, str]) -> None:
-    got = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, **headers)
-    assert got.status == 400
-    assert "outcry-local" not in got.cookies
+def test_a_form_from_elsewhere_is_not_taken(step: SignInHarness, headers: dict[str, str]) -> None:
+    reply = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, **headers)
+    assert reply.status == 400
+    assert "outcry-local" not in reply.cookies
 
 
-def test_a_form_without_its_token_is_not_taken(step: Doorstep) -> None:
+def test_a_form_without_its_token_is_not_taken(step: SignInHarness) -> None:
     visitor, other = step.visitor(), step.visitor()
     foreign = csrf(other.get("/sign-in").text)
     visitor.get("/sign-in")
@@ -258,13 +264,13 @@ def test_a_form_without_its_token_is_not_taken(step: Doorstep) -> None:
     )
 
 
-def test_a_browser_that_tells_no_origin_may_send_forms(step: Doorstep) -> None:
+def test_a_browser_that_tells_no_origin_may_send_forms(step: SignInHarness) -> None:
     """Ours tell their browsers not to say where a form comes from; the header then holds `null`."""
-    got = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, origin="null")
-    assert got.status == 303
+    reply = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, origin="null")
+    assert reply.status == 303
 
 
-def test_a_form_as_large_as_nobody_types_is_not_taken(step: Doorstep) -> None:
+def test_a_form_as_large_as_nobody_types_is_not_taken(step: SignInHarness) -> None:
     assert submit(step.visitor(), "/sign-in", {"email": ANN, "password": "x" * 100_000}).status == 400
 
 
@@ -283,52 +289,52 @@ HOSTILE = "\"><script>alert(1)</script>&amp;'{{ 7*7 }}%(x)s \u202e\x00\x1b[31m\r
     ],
 )
 def test_hostile_input_is_refused_in_words_and_never_becomes_markup(
-    step: Doorstep, path: str, names: tuple[str, ...]
+    step: SignInHarness, path: str, names: tuple[str, ...]
 ) -> None:
     refused_unharmed(step, path, names)
 
 
-def test_hostile_input_in_the_set_up_is_too(fresh: Doorstep) -> None:
+def test_hostile_input_in_the_set_up_is_too(fresh: SignInHarness) -> None:
     refused_unharmed(fresh, "/set-up", ("token", "email", "password"))
 
 
-def refused_unharmed(step: Doorstep, path: str, names: tuple[str, ...]) -> None:
-    got = submit(step.visitor(), path, dict.fromkeys(names, HOSTILE))
-    assert got.status == 422
-    assert 'role="alert"' in got.text
-    assert "<script>alert" not in got.text
-    assert "set-cookie: a=b" not in str(got.headers).lower()
+def refused_unharmed(step: SignInHarness, path: str, names: tuple[str, ...]) -> None:
+    reply = submit(step.visitor(), path, dict.fromkeys(names, HOSTILE))
+    assert reply.status == 422
+    assert 'role="alert"' in reply.text
+    assert "<script>alert" not in reply.text
+    assert "set-cookie: a=b" not in str(reply.headers).lower()
     assert "alert(1)" not in step.log.getvalue().decode()
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/link", "/reset/new", "/invite", "/email"])
-def test_hostile_addresses_never_become_markup(step: Doorstep, path: str) -> None:
+def test_hostile_addresses_never_become_markup(step: SignInHarness, path: str) -> None:
     address = (
         f"{path}?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&next=%22%3E%3Cscript%3Ealert(1)%3C/script%3E"
     )
-    got = step.visitor().get(address)
-    assert got.status in {200, 410}
-    assert "<script>alert" not in got.text
+    reply = step.visitor().get(address)
+    assert reply.status in {200, 410}
+    assert "<script>alert" not in reply.text
 
 
 # -- going out
 
 
-def test_signing_out_ends_the_session_everywhere_it_was_kept(step: Doorstep) -> None:
+def test_signing_out_ends_the_session_everywhere_it_was_kept(step: SignInHarness) -> None:
     visitor = step.signed_in()
     kept = dict(visitor.cookies)
     assert knows(step, kept)
     page = visitor.get("/account/security")
     assert page.headers["cache-control"] == "no-store", "the back button would show it again"
-    got = visitor.post("/sign-out", {"csrf": csrf(page.text)})
-    assert got.status == 303
-    assert "max-age=0" in set_cookie(got, "outcry-local").lower()
+    reply = visitor.post("/sign-out", {"csrf": csrf(page.text)})
+    assert reply.status == 303
+    assert "max-age=0" in set_cookie(reply, "outcry-local").lower()
     assert not knows(step, kept)
     assert visitor.get("/account/security").status == 303
-    assert got.cookies["outcry-visit"] != kept["outcry-visit"]
+    assert reply.cookies["outcry-visit"] != kept["outcry-visit"]
 
 
-def test_nobody_is_signed_out_by_another_site_or_twice(step: Doorstep) -> None:
+def test_nobody_is_signed_out_by_another_site_or_twice(step: SignInHarness) -> None:
     visitor = step.signed_in()
     assert visitor.post("/sign-out", {}).status == 400
     assert visitor.get("/sign-out").status == 405
@@ -340,7 +346,7 @@ def test_nobody_is_signed_out_by_another_site_or_twice(step: Doorstep) -> None:
 # -- proving it anew
 
 
-def test_what_is_secret_asks_anew_after_ten_minutes_and_the_token_changes(step: Doorstep) -> None:
+def test_what_is_secret_asks_anew_after_ten_minutes_and_the_token_changes(step: SignInHarness) -> None:
     visitor = step.signed_in()
     assert visitor.get("/account/security/password").status == 200
     step.clock.forward(11 * 60)
@@ -362,7 +368,7 @@ def test_what_is_secret_asks_anew_after_ten_minutes_and_the_token_changes(step: 
     assert renamed.status == 303, "what was half typed in another tab is lost"
 
 
-def test_confirming_is_for_who_is_signed_in(step: Doorstep) -> None:
+def test_confirming_is_for_who_is_signed_in(step: SignInHarness) -> None:
     assert (
         step.visitor().get("/confirm?next=/alerts").headers["location"]
         == "/sign-in?next=/confirm%3Fnext%3D/alerts"
@@ -372,7 +378,7 @@ def test_confirming_is_for_who_is_signed_in(step: Doorstep) -> None:
 # -- invitations
 
 
-def test_an_invitation_makes_one_account_and_signs_it_in(fresh: Doorstep) -> None:
+def test_an_invitation_makes_one_account_and_signs_it_in(fresh: SignInHarness) -> None:
     fresh.person()
     token = fresh.invitation(BEN)
     visitor = fresh.visitor()
@@ -392,15 +398,15 @@ def test_an_invitation_makes_one_account_and_signs_it_in(fresh: Doorstep) -> Non
     assert 'type="password"' not in again.text
 
 
-def test_an_open_invitation_keeps_the_address_that_was_typed(step: Doorstep) -> None:
+def test_an_open_invitation_keeps_the_address_that_was_typed(step: SignInHarness) -> None:
     token = step.identity.invite(None, "", "member", "free", Origin()).partition("?token=")[2]
-    got = submit(
+    reply = submit(
         step.visitor(),
         f"/invite?token={token}",
         {"token": token, "email": "no address", "password": PASSWORD},
     )
-    assert got.status == 422
-    assert typed(got.text, "email") == "no address"
+    assert reply.status == 422
+    assert typed(reply.text, "email") == "no address"
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -420,7 +426,7 @@ def test_every_refusal_has_words_in_every_language(reason: Reason) -> None:
 # -- an open line
 
 
-def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: Doorstep) -> None:
+def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: SignInHarness) -> None:
     visitor = step.visitor()
     form = visitor.get("/sign-in").text
     there = {"host": "192.168.1.20:8000", "origin": "http://192.168.1.20:8000"}
@@ -430,9 +436,9 @@ def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: Doo
         assert 'type="password"' not in page.text
         assert "requires HTTPS" in page.text
         assert "http://localhost:8000" in page.text
-    got = visitor.post("/sign-in", {"csrf": csrf(form), "email": ANN, "password": PASSWORD}, **there)
-    assert got.status == 403
-    assert "outcry-local" not in got.cookies
+    reply = visitor.post("/sign-in", {"csrf": csrf(form), "email": ANN, "password": PASSWORD}, **there)
+    assert reply.status == 403
+    assert "outcry-local" not in reply.cookies
 
 
 @pytest.mark.parametrize(
@@ -447,21 +453,23 @@ def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: Doo
         )),
     ],
 )  # fmt: skip
-def test_a_name_this_service_is_not_known_by_is_given_no_page(step: Doorstep, host: str, status: int) -> None:
-    got = step.visitor().get("/sign-in", host=host)
-    assert got.status == status
-    assert 'type="password"' not in got.text
+def test_a_name_this_service_is_not_known_by_is_given_no_page(
+    step: SignInHarness, host: str, status: int
+) -> None:
+    reply = step.visitor().get("/sign-in", host=host)
+    assert reply.status == status
+    assert 'type="password"' not in reply.text
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:80", "outcry.localhost", "127.0.0.1:8000", "[::1]:8000"]
 )
-def test_this_machine_goes_by_its_usual_names(step: Doorstep, host: str) -> None:
+def test_this_machine_goes_by_its_usual_names(step: SignInHarness, host: str) -> None:
     assert 'type="password"' in step.visitor().get("/sign-in", host=host).text
 
 
 def test_an_open_line_leads_to_the_services_own_address(tmp_path: Path) -> None:
-    with doorstep(tmp_path, public_url="https://outcry.example.com") as step:
+    with sign_in_service(tmp_path, public_url="https://outcry.example.com") as step:
         page = step.visitor().get("/sign-in", host="outcry.example.com")
         assert 'href="https://outcry.example.com/sign-in"' in page.text
         assert "trusted_proxies" in page.text, "a proxy that is not believed leads here too"
@@ -470,14 +478,14 @@ def test_an_open_line_leads_to_the_services_own_address(tmp_path: Path) -> None:
 # -- language and theme
 
 
-def test_language_and_theme_are_kept_by_the_browser_and_by_who_is_signed_in(fresh: Doorstep) -> None:
+def test_language_and_theme_are_kept_by_the_browser_and_by_who_is_signed_in(fresh: SignInHarness) -> None:
     fresh.person()
     visitor = fresh.visitor()
-    got = submit(visitor, "/sign-in", {"language": "de", "next": "/sign-in?next=/alerts"})
-    assert got.status == 422, "the sign-in took what was meant for the language"
+    reply = submit(visitor, "/sign-in", {"language": "de", "next": "/sign-in?next=/alerts"})
+    assert reply.status == 422, "the sign-in took what was meant for the language"
     form = csrf(visitor.get("/sign-in").text)
-    got = visitor.post("/language", {"csrf": form, "language": "de", "next": "/sign-in?next=/alerts"})
-    assert got.headers["location"] == "/sign-in?next=/alerts"
+    reply = visitor.post("/language", {"csrf": form, "language": "de", "next": "/sign-in?next=/alerts"})
+    assert reply.headers["location"] == "/sign-in?next=/alerts"
     page = visitor.get("/sign-in")
     assert page.headers["content-language"] == "de"
     assert 'lang="de"' in page.text
@@ -497,7 +505,7 @@ def test_language_and_theme_are_kept_by_the_browser_and_by_who_is_signed_in(fres
     assert 'data-theme="dark"' in page.text
 
 
-def test_only_what_is_offered_is_kept_and_the_way_back_stays_here(step: Doorstep) -> None:
+def test_only_what_is_offered_is_kept_and_the_way_back_stays_here(step: SignInHarness) -> None:
     visitor = step.visitor()
     form = csrf(visitor.get("/sign-in").text)
     for path, fields in (("/language", {"language": "xx"}), ("/theme", {"theme": "<b>"}), ("/language", {})):

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from playwright.sync_api import Browser
 from tests.web.browsing import NARROW, USUAL, WIDE, Window, window
-from tests.web.harness import PASSWORD, WebStage
-from tests.web.sign_in_harness import ANN, Doorstep, doorstep
+from tests.web.harness import PASSWORD, WebHarness
+from tests.web.sign_in_harness import ANN, SignInHarness, sign_in_service
 
 LOOKS = [("en", "dark"), ("de", "light")]
 
@@ -21,26 +21,28 @@ def look(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 @pytest.fixture
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doorstep]:
-    with doorstep(tmp_path_factory.mktemp("looks"), mail=True, public_url="http://localhost") as running:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignInHarness]:
+    with sign_in_service(
+        tmp_path_factory.mktemp("looks"), mail=True, public_url="http://localhost"
+    ) as running:
         yield running
 
 
 @pytest.fixture
-def step(fresh: Doorstep) -> Doorstep:
+def step(fresh: SignInHarness) -> SignInHarness:
     fresh.person()
     return fresh
 
 
 @pytest.fixture
-def opens(browser: Browser, look: tuple[str, str]) -> Iterator[Callable[[Doorstep], Window]]:
+def opens(browser: Browser, look: tuple[str, str]) -> Iterator[Callable[[SignInHarness], Window]]:
     opened: list[Any] = []
 
-    def open_tab(step: Doorstep) -> Window:
+    def open_tab(step: SignInHarness) -> Window:
         language, theme = look
-        opened.append(window(browser, cast("WebStage", step), theme=theme, language=language))
+        opened.append(window(browser, cast("WebHarness", step), theme=theme, language=language))
         tab = opened[-1].__enter__()
-        tab.ear.expects |= {422, 429}
+        tab.errors.expects |= {422, 429}
         return tab
 
     yield open_tab
@@ -70,17 +72,17 @@ def looks_well(tab: Window, *, refused: bool = False) -> None:
     assert tab.violations() == []
     for width in (NARROW, WIDE, USUAL):
         assert tab.overflow(width) == []
-    assert tab.ear.heard(tab.page) == {}
+    assert tab.errors.found(tab.page) == {}
 
 
-def test_a_refused_set_up(fresh: Doorstep, opens: Callable[[Doorstep], Window]) -> None:
+def test_a_refused_set_up(fresh: SignInHarness, opens: Callable[[SignInHarness], Window]) -> None:
     tab = opens(fresh)
     tab.go("/set-up")
     fill(tab, {"token": "x" * 200, "email": "<b>@" + "x" * 240, "password": "short"})
     looks_well(tab, refused=True)
 
 
-def test_signing_in_step_by_step(step: Doorstep, opens: Callable[[Doorstep], Window]) -> None:
+def test_signing_in_step_by_step(step: SignInHarness, opens: Callable[[SignInHarness], Window]) -> None:
     tab = opens(step)
     tab.go("/sign-in")
     fill(tab, {"email": "x" * 250, "password": "wrong"})
@@ -101,7 +103,9 @@ def test_signing_in_step_by_step(step: Doorstep, opens: Callable[[Doorstep], Win
     assert tab.page.url == f"{step.base}/"
 
 
-def test_the_authenticator_step_by_step(step: Doorstep, opens: Callable[[Doorstep], Window]) -> None:
+def test_the_authenticator_step_by_step(
+    step: SignInHarness, opens: Callable[[SignInHarness], Window]
+) -> None:
     tab = opens(step)
     tab.go("/sign-in?next=/account/security/authenticator")
     fill(tab, {"email": ANN, "password": PASSWORD})
@@ -122,7 +126,7 @@ def test_the_authenticator_step_by_step(step: Doorstep, opens: Callable[[Doorste
     looks_well(tab, refused=True)
 
 
-def test_a_refused_password(step: Doorstep, opens: Callable[[Doorstep], Window]) -> None:
+def test_a_refused_password(step: SignInHarness, opens: Callable[[SignInHarness], Window]) -> None:
     tab = opens(step)
     tab.go("/sign-in?next=/account/security/password")
     fill(tab, {"email": ANN, "password": PASSWORD})

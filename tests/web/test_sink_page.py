@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks import Webhook
 from tests.web.account_harness import Member, Read
 from tests.web.browsing import Window
-from tests.web.harness import Got, WebStage
+from tests.web.harness import Reply, WebHarness
 
 from outcry.delivery.sink import Manner, Sink
 
@@ -17,8 +17,8 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202eevil"
 
 
 @pytest.fixture
-def sink(stage: WebStage) -> Sink:
-    found = stage.installation.sink
+def sink(harness: WebHarness) -> Sink:
+    found = harness.installation.sink
     assert found is not None
     found.clear()
     found.manner = Manner.WELL
@@ -26,14 +26,14 @@ def sink(stage: WebStage) -> Sink:
 
 
 @pytest.fixture(scope="module")
-def ann(stage: WebStage) -> Member:
-    return Member(stage, "ann-at-the-sink@example.com")
+def ann(harness: WebHarness) -> Member:
+    return Member(harness, "ann-at-the-sink@example.com")
 
 
 def receive(
-    stage: WebStage, sink: Sink, body: str = '{"version":2,"text":"ES went up"}', id_: str = "msg_1"
+    harness: WebHarness, sink: Sink, body: str = '{"version":2,"text":"ES went up"}', id_: str = "msg_1"
 ) -> None:
-    at = datetime.fromtimestamp(stage.installation.clock.now_ns() // 10**9, UTC)
+    at = datetime.fromtimestamp(harness.installation.clock.now_ns() // 10**9, UTC)
     signature = Webhook(SECRET).sign(id_, at, body)
     headers = {
         "webhook-id": id_,
@@ -43,21 +43,21 @@ def receive(
     sink.take([*headers.items(), ("User-Agent", "Outcry")], body.encode())
 
 
-def text(got: Got) -> str:
-    return Read(got).text
+def text(reply: Reply) -> str:
+    return Read(reply).text
 
 
-def test_it_is_for_who_is_signed_in(stage: WebStage) -> None:
+def test_it_is_for_who_is_signed_in(harness: WebHarness) -> None:
     for path in ("/sink", "/sink/manner"):
-        assert stage.visitor().get(path).headers["location"].startswith("/sign-in")
+        assert harness.visitor().get(path).headers["location"].startswith("/sign-in")
 
 
 def test_what_came_in_is_shown_with_what_its_signature_is_worth(
-    stage: WebStage, ann: Member, sink: Sink
+    harness: WebHarness, ann: Member, sink: Sink
 ) -> None:
     assert "No messages yet" in text(ann.get("/sink"))
-    receive(stage, sink)
-    receive(stage, sink)
+    receive(harness, sink)
+    receive(harness, sink)
     page = text(ann.get("/sink"))
     for part in (
         "ES went up",
@@ -75,16 +75,16 @@ def test_what_came_in_is_shown_with_what_its_signature_is_worth(
     assert text(good).count("valid signature") == 2
     assert SECRET not in good.text
     assert f"…{SECRET[-4:]}" in good.text
-    assert SECRET.encode() not in stage.log.getvalue()
+    assert SECRET.encode() not in harness.log.getvalue()
     sink.take([("webhook-id", "msg_2")], b"{}")
     assert "not signed" in text(ann.get("/sink"))
 
 
-def test_how_it_answers_is_chosen_and_shown(stage: WebStage, ann: Member, sink: Sink) -> None:
+def test_how_it_answers_is_chosen_and_shown(harness: WebHarness, ann: Member, sink: Sink) -> None:
     page = ann.follow(ann.send("/sink/manner", {"manner": "error"}))
     assert Read(page).entry("manner") == "error"
     assert sink.manner is Manner.ERROR
-    receive(stage, sink)
+    receive(harness, sink)
     assert "Response: HTTP 500" in text(ann.get("/sink"))
     assert ann.send("/sink/manner", {"manner": "dance"}).status == 422
     assert sink.manner is Manner.ERROR
@@ -92,7 +92,7 @@ def test_how_it_answers_is_chosen_and_shown(stage: WebStage, ann: Member, sink: 
     assert "No messages yet" in text(ann.follow(ann.send("/sink/clear")))
 
 
-def test_whatever_comes_in_is_text(stage: WebStage, ann: Member, sink: Sink) -> None:
+def test_whatever_comes_in_is_text(harness: WebHarness, ann: Member, sink: Sink) -> None:
     sink.take([(HOSTILE, HOSTILE), ("webhook-id", HOSTILE)], HOSTILE.encode())
     sink.take([], b"\xff\x00{")
     sink.take([], b"[" * 50_000)
@@ -148,32 +148,32 @@ def test_a_webhook_that_sends_there_is_one_link_away(ann: Member, sink: Sink) ->
 
 
 def test_it_is_seen_arriving_without_a_reload(
-    stage: WebStage, sink: Sink, ann: Member, tabs: Callable[..., Window]
+    harness: WebHarness, sink: Sink, ann: Member, tabs: Callable[..., Window]
 ) -> None:
-    tab = tabs(stage, token=ann.browser.cookies["outcry-local"])
+    tab = tabs(harness, token=ann.browser.cookies["outcry-local"])
     tab.page.clock.install()
     tab.go("/sink")
-    receive(stage, sink, id_="msg_live")
+    receive(harness, sink, id_="msg_live")
     tab.page.clock.run_for(2100)
     code = tab.page.locator("code.quiet")
     code.get_by_text("msg_live").wait_for()
     tab.page.get_by_text("Headers and body").first.click()
     assert tab.page.locator("#came-in").get_by_role("button", name="Copy").count() == 1
-    receive(stage, sink, id_="msg_later")
+    receive(harness, sink, id_="msg_later")
     tab.page.clock.run_for(10_000)  # what is being read is left alone
     assert tab.page.locator("details[open]").count() == 1
     assert code.get_by_text("msg_later").count() == 0
     tab.page.get_by_role("link", name="Refresh").click()
     code.get_by_text("msg_later").wait_for()
-    assert tab.ear.heard(tab.page) == {}
+    assert tab.errors.found(tab.page) == {}
 
 
 def test_without_scripts_it_is_a_page_with_forms(
-    stage: WebStage, sink: Sink, ann: Member, tabs: Callable[..., Window]
+    harness: WebHarness, sink: Sink, ann: Member, tabs: Callable[..., Window]
 ) -> None:
-    tab = tabs(stage, token=ann.browser.cookies["outcry-local"], scripts=False)
+    tab = tabs(harness, token=ann.browser.cookies["outcry-local"], scripts=False)
     tab.go("/sink")
-    receive(stage, sink, id_="msg_plain")
+    receive(harness, sink, id_="msg_plain")
     tab.page.get_by_role("link", name="Refresh").click()
     tab.page.locator("code.quiet").get_by_text("msg_plain").wait_for()
     tab.page.get_by_label("Answer", exact=True).select_option("gone")
@@ -183,10 +183,10 @@ def test_without_scripts_it_is_a_page_with_forms(
 
 
 def test_a_body_is_shown_to_the_byte_too_unless_a_page_would_change_it(
-    stage: WebStage, ann: Member, sink: Sink
+    harness: WebHarness, ann: Member, sink: Sink
 ) -> None:
     body = '{"version":2,"text":"VAH < 6912.5 & über"}'
-    receive(stage, sink, body)
+    receive(harness, sink, body)
     assert Read(ann.get("/sink")).text.count(body) == 1
     for changed in (b"\xff{}", b"{}\r\n", b'{"text":"\x1b[31m"}'):
         sink.clear()

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from support.chart_answers import Made, answer_of
 from support.chart_page import browsing, serving, shown
 from tests.web.browsing import Opened
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers.scanning import ScanRow
@@ -30,10 +30,10 @@ VISITOR = Scope(
 )
 
 
-def looked(stage: WebStage) -> Outlook:
-    reference = stage.installation.reference
-    gatherer = Gatherer(stage.installation.query, reference.universe, OpeningHours(reference.calendar))
-    return gatherer.outlook(VISITOR, "ES", 2, stage.clock.now_ns())
+def looked(harness: WebHarness) -> Outlook:
+    reference = harness.installation.reference
+    gatherer = Gatherer(harness.installation.query, reference.universe, OpeningHours(reference.calendar))
+    return gatherer.outlook(VISITOR, "ES", 2, harness.clock.now_ns())
 
 
 def used_up(outlook: Outlook) -> Outlook:
@@ -58,8 +58,8 @@ def only(found: list[Rung], **wanted: Any) -> Rung:
     return rung
 
 
-def test_the_ladder_says_what_today_has_used_up(stage: WebStage) -> None:
-    found = rungs(used_up(looked(stage)), WORDS, lambda _: 1)
+def test_the_ladder_says_what_today_has_used_up(harness: WebHarness) -> None:
+    found = rungs(used_up(looked(harness)), WORDS, lambda _: 1)
     prior = only(found, name="pPOC")
     assert (prior.naked, prior.touched) == (False, "touched 09:52 EST")
     assert only(found, name="Naked POC").price == 1.0
@@ -71,8 +71,8 @@ def test_the_ladder_says_what_today_has_used_up(stage: WebStage) -> None:
     assert only(found, name="Poor low").repaired is True
 
 
-def test_the_initial_balance_stands_in_the_ladder_before_its_hour_is_over(stage: WebStage) -> None:
-    outlook = looked(stage)
+def test_the_initial_balance_stands_in_the_ladder_before_its_hour_is_over(harness: WebHarness) -> None:
+    outlook = looked(harness)
     session = structs.replace(outlook.session, ib_complete=False, ib_high=7000.0, ib_low=6990.0, final=False)
     so_far = replace(outlook, context=structs.replace(outlook.context, session=session))
     found = rungs(so_far, WORDS, lambda _: 1)
@@ -80,10 +80,10 @@ def test_the_initial_balance_stands_in_the_ladder_before_its_hour_is_over(stage:
     assert not [rung for rung in found if rung.kind == "extension"]
 
 
-def test_the_next_naked_poc_of_the_levels_page_is_one_that_is_naked_still(stage: WebStage) -> None:
+def test_the_next_naked_poc_of_the_levels_page_is_one_that_is_naked_still(harness: WebHarness) -> None:
     scanned = next(
         row
-        for row in stage.installation.query.scan(VISITOR, stage.clock.now_ns())
+        for row in harness.installation.query.scan(VISITOR, harness.clock.now_ns())
         if row.state.symbol == "ES"
     )
     assert scanned.levels is not None
@@ -142,24 +142,24 @@ def test_no_chip_says_live_while_nothing_is_heard(opened: Opened, path: str) -> 
         assert tab.page.locator(".chip.lost").count() == 0
 
 
-def test_a_contract_nobody_shows_is_named_and_leads_to_the_one_that_trades(stage: WebStage) -> None:
-    got = stage.visitor().get("/s/ESH7")
-    assert "<h1>ESH2027" in got.text
-    assert "No ESH2027 data available to you yet." in got.text
-    assert 'href="/s/ES"' in got.text
+def test_a_contract_nobody_shows_is_named_and_leads_to_the_one_that_trades(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/s/ESH7")
+    assert "<h1>ESH2027" in reply.text
+    assert "No ESH2027 data available to you yet." in reply.text
+    assert 'href="/s/ES"' in reply.text
 
 
-def test_without_scripts_a_table_stands_for_the_chart(stage: WebStage, opened: Opened) -> None:
+def test_without_scripts_a_table_stands_for_the_chart(harness: WebHarness, opened: Opened) -> None:
     with opened(scripts=False) as tab:
         tab.go("/s/ES")
         assert tab.page.locator("#chart").is_hidden()
         assert tab.page.locator(".profile-rows tbody tr").count() > 20
-    got = stage.visitor().get("/favicon.ico")
-    assert got.headers["location"].endswith("/icon.svg")
+    reply = harness.visitor().get("/favicon.ico")
+    assert reply.headers["location"].endswith("/icon.svg")
 
 
-def test_heads_of_the_levels_page_sort_it_and_the_total_follows_the_filter(stage: WebStage) -> None:
-    text = stage.visitor().get("/?sort=symbol&sector=energy").text
+def test_heads_of_the_levels_page_sort_it_and_the_total_follows_the_filter(harness: WebHarness) -> None:
+    text = harness.visitor().get("/?sort=symbol&sector=energy").text
     roots = re.findall(r'<tr id="row-(\w+)"', text)
     assert roots == sorted(roots)
     assert re.search(rf'<b class="number">{len(roots)}</b> of <b class="number">\d\d</b> symbols', text)

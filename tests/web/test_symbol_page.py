@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.web.browsing import Opened
-from tests.web.harness import SHOWS, WebStage
+from tests.web.harness import SHOWS, WebHarness
 
 from outcry.answers.charting import Notation
 from outcry.sessions.opening_hours import OpeningHours
@@ -31,16 +31,16 @@ _RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="num
 _TAG = re.compile(r"<[^>]+>")
 
 
-def asked(stage: WebStage, path: str) -> Any:
-    got = stage.visitor().get(path)
-    assert got.status == 200, path
-    return json.loads(got.body)
+def asked(harness: WebHarness, path: str) -> Any:
+    reply = harness.visitor().get(path)
+    assert reply.status == 200, path
+    return json.loads(reply.body)
 
 
-def page(stage: WebStage, path: str, language: str = "en") -> str:
-    got = stage.visitor(language).get(path)
-    assert got.status == 200, path
-    return got.text
+def page(harness: WebHarness, path: str, language: str = "en") -> str:
+    reply = harness.visitor(language).get(path)
+    assert reply.status == 200, path
+    return reply.text
 
 
 def plain(markup: str) -> str:
@@ -60,36 +60,36 @@ def rungs(text: str) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("spelled", ["es", "MES", "mes", "@ES"])
-def test_every_spelling_leads_to_the_ticker(stage: WebStage, spelled: str) -> None:
-    got = stage.visitor().get(f"/s/{spelled}?layout=split&show=path&parts=1")
-    assert (got.status, got.headers["location"]) == (302, "/s/ES?layout=split&show=path&parts=1")
+def test_every_spelling_leads_to_the_ticker(harness: WebHarness, spelled: str) -> None:
+    reply = harness.visitor().get(f"/s/{spelled}?layout=split&show=path&parts=1")
+    assert (reply.status, reply.headers["location"]) == (302, "/s/ES?layout=split&show=path&parts=1")
 
 
-def test_a_contract_has_the_address_of_its_whole_year(stage: WebStage) -> None:
-    got = stage.visitor().get("/s/ESH6")
-    assert (got.status, got.headers["location"]) == (302, "/s/ESH2026")
-    assert '<h1 class="symbol-name"><span>ESH2026</span>' in page(stage, "/s/ESH2026")
+def test_a_contract_has_the_address_of_its_whole_year(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/s/ESH6")
+    assert (reply.status, reply.headers["location"]) == (302, "/s/ESH2026")
+    assert '<h1 class="symbol-name"><span>ESH2026</span>' in page(harness, "/s/ESH2026")
 
 
-def test_an_unknown_symbol_is_missing_and_others_are_suggested(stage: WebStage) -> None:
-    got = stage.visitor().get("/s/ESS")
-    assert got.status == 404
-    assert '<a class="button" href="/s/ES">ES</a>' in got.text
+def test_an_unknown_symbol_is_missing_and_others_are_suggested(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/s/ESS")
+    assert reply.status == 404
+    assert '<a class="button" href="/s/ES">ES</a>' in reply.text
 
 
-def test_a_hostile_symbol_is_shown_as_it_is_and_does_nothing(stage: WebStage) -> None:
-    got = stage.visitor().get("/s/%3Cscript%3Ealert(1)%3C%2Fscript%3E".replace("%2F", "_"))
-    assert got.status == 404
-    assert "<script>alert" not in got.text
-    assert "&lt;script&gt;alert(1)&lt;_script&gt;" in got.text
+def test_a_hostile_symbol_is_shown_as_it_is_and_does_nothing(harness: WebHarness) -> None:
+    reply = harness.visitor().get("/s/%3Cscript%3Ealert(1)%3C%2Fscript%3E".replace("%2F", "_"))
+    assert reply.status == 404
+    assert "<script>alert" not in reply.text
+    assert "&lt;script&gt;alert(1)&lt;_script&gt;" in reply.text
 
 
-def test_what_an_address_has_wrong_is_as_if_it_were_not_there(stage: WebStage) -> None:
+def test_what_an_address_has_wrong_is_as_if_it_were_not_there(harness: WebHarness) -> None:
     page(
-        stage,
+        harness,
         "/s/ES?layout=%00&row=-1&sessions=9e9&letters='&date=yesterday&view=%3Cb%3E&show=&parts=%22&from=1e9&to=nan",
     )
-    page(stage, "/s/ES?view=table&date=1999-01-01&sessions=1000000")
+    page(harness, "/s/ES?view=table&date=1999-01-01&sessions=1000000")
 
 
 def test_how_it_is_looked_at_comes_back_from_its_own_address() -> None:
@@ -103,18 +103,18 @@ def test_how_it_is_looked_at_comes_back_from_its_own_address() -> None:
     ]  # fmt: skip
 
 
-def test_nobody_sees_anything_where_visitors_may_not(bare: WebStage) -> None:
+def test_nobody_sees_anything_where_visitors_may_not(bare: WebHarness) -> None:
     for path in ("/s/ES", "/s/ES/rail", "/s/ES/levels.csv", "/s/ES/levels.json", "/s/ES/profile.csv"):
-        got = bare.visitor().get(path)
-        assert (got.status, got.headers["location"]) == (303, f"/sign-in?next={path}")
+        reply = bare.visitor().get(path)
+        assert (reply.status, reply.headers["location"]) == (303, f"/sign-in?next={path}")
 
 
 # -- live
 
 
-def test_the_ladder_has_every_level_of_the_answer(stage: WebStage) -> None:
-    levels, context = (asked(stage, f"/page/{kind}?symbol=ES") for kind in ("levels", "context"))
-    found = rungs(page(stage, "/s/ES"))
+def test_the_ladder_has_every_level_of_the_answer(harness: WebHarness) -> None:
+    levels, context = (asked(harness, f"/page/{kind}?symbol=ES") for kind in ("levels", "context"))
+    found = rungs(page(harness, "/s/ES"))
     developing, prior, night = levels["developing"], levels["prior"], levels["overnight"]
     assert found["dVAH"] == [developing["vah"]]
     assert found["dVAL"] == [developing["val"]]
@@ -124,27 +124,27 @@ def test_the_ladder_has_every_level_of_the_answer(stage: WebStage) -> None:
     assert (found["ONH"], found["ONL"]) == ([night["high"]], [night["low"]])
     if context["session"]["ibComplete"]:
         assert (found["IBH"], found["IBL"]) == ([developing["ibHigh"]], [developing["ibLow"]])
-    before = asked(stage, "/page/history?symbol=ES")["sessions"][-1]
+    before = asked(harness, "/page/history?symbol=ES")["sessions"][-1]
     old = [level["price"] for level in levels["nakedPocs"] if level["date"] != before["date"]]
     assert sorted(found.get("Naked POC", [])) == sorted(old)
     assert found["Prior high"] == [before["high"]]
     assert found["Prior close"] == [before["closePrice"]]
-    in_order = [float(price) for price, _, _ in _RUNG.findall(page(stage, "/s/ES"))]
+    in_order = [float(price) for price, _, _ in _RUNG.findall(page(harness, "/s/ES"))]
     assert in_order == sorted(in_order, reverse=True)
 
 
-def test_the_bias_has_its_five_votes(stage: WebStage) -> None:
-    votes = asked(stage, "/page/context?symbol=ES")["biasVotes"]
-    text = page(stage, "/s/ES")
+def test_the_bias_has_its_five_votes(harness: WebHarness) -> None:
+    votes = asked(harness, "/page/context?symbol=ES")["biasVotes"]
+    text = page(harness, "/s/ES")
     bias = text[text.index('<ul class="reasons">') : text.index("</ul>", text.index('<ul class="reasons">'))]
     signs = [{"+": 1, "−": -1, "0": 0}[sign] for sign in re.findall(r'<b aria-hidden="true">(.)</b>', bias)]
     assert sorted(signs) == sorted(vote for name, vote in votes.items() if name != "total")
     assert sum(signs) == votes["total"]
 
 
-def test_every_scenario_has_its_card(stage: WebStage) -> None:
-    scenarios = asked(stage, "/page/levels?symbol=ES")["playbook"]["scenarios"]
-    text = page(stage, "/s/ES")
+def test_every_scenario_has_its_card(harness: WebHarness) -> None:
+    scenarios = asked(harness, "/page/levels?symbol=ES")["playbook"]["scenarios"]
+    text = page(harness, "/s/ES")
     found = dict(re.findall(r'<details class="scenario (\w+)" id="scenario-(\w+)"', text))
     assert {id_: status for status, id_ in re.findall(r'scenario (\w+)" id="scenario-(\w+)"', text)} == {
         each["id"]: each["status"] for each in scenarios
@@ -153,8 +153,8 @@ def test_every_scenario_has_its_card(stage: WebStage) -> None:
     assert "bracket_close" not in text
 
 
-def test_the_page_speaks_german(stage: WebStage) -> None:
-    said = plain(page(stage, "/s/ES", "de"))
+def test_the_page_speaks_german(harness: WebHarness) -> None:
+    said = plain(page(harness, "/s/ES", "de"))
     for text in (
         "Handelssitzung",
         "Vortagesschluss",
@@ -170,13 +170,13 @@ def test_the_page_speaks_german(stage: WebStage) -> None:
 # -- other states
 
 
-def test_a_delayed_page_is_of_the_completed_session_and_says_what_to_do(stage: WebStage) -> None:
+def test_a_delayed_page_is_of_the_completed_session_and_says_what_to_do(harness: WebHarness) -> None:
     symbol = SHOWS["delayed"][0]
     levels, session = (
-        asked(stage, f"/page/levels?symbol={symbol}"),
-        asked(stage, f"/page/context?symbol={symbol}")["session"],
+        asked(harness, f"/page/levels?symbol={symbol}"),
+        asked(harness, f"/page/context?symbol={symbol}")["session"],
     )
-    text = page(stage, f"/s/{symbol}")
+    text = page(harness, f"/s/{symbol}")
     found = rungs(text)
     assert (found["POC"], found["VAH"], found["VAL"]) == tuple(
         [levels["prior"][name]] for name in ("poc", "vah", "val")
@@ -190,17 +190,17 @@ def test_a_delayed_page_is_of_the_completed_session_and_says_what_to_do(stage: W
 
 
 @pytest.mark.parametrize("state", ["stale", "error"])
-def test_a_feed_that_stopped_dims_what_stands_still(stage: WebStage, state: str) -> None:
+def test_a_feed_that_stopped_dims_what_stands_still(harness: WebHarness, state: str) -> None:
     symbol, code = SHOWS[state]
-    text = page(stage, f"/s/{symbol}")
+    text = page(harness, f"/s/{symbol}")
     assert f'data-state="{code}"' in text
     assert "symbol-head is-stale" in text
     assert "Paused. The playbook needs an open session with a live feed." in text
 
 
-def test_the_foot_names_the_feed_and_its_newest_event(stage: WebStage) -> None:
-    context = asked(stage, "/page/context?symbol=ES")
-    foot = re.search(r'<p class="symbol-foot.*?</p>', page(stage, "/s/ES"), re.DOTALL)
+def test_the_foot_names_the_feed_and_its_newest_event(harness: WebHarness) -> None:
+    context = asked(harness, "/page/context?symbol=ES")
+    foot = re.search(r'<p class="symbol-foot.*?</p>', page(harness, "/s/ES"), re.DOTALL)
     assert foot is not None
     told = plain(foot[0])
     assert told.startswith(f"Feed: {context['feed']} , simulated Last update ")
@@ -208,20 +208,20 @@ def test_the_foot_names_the_feed_and_its_newest_event(stage: WebStage) -> None:
     assert at is not None
     there = datetime.fromisoformat(at[1]).astimezone(ZoneInfo("America/New_York"))
     assert f"Last update {there:%H:%M:%S} EST · " in told
-    assert "Letzte Aktualisierung" in page(stage, "/s/ES", "de")
+    assert "Letzte Aktualisierung" in page(harness, "/s/ES", "de")
 
 
-def test_the_foot_of_a_completed_session_names_its_source_and_no_age(stage: WebStage) -> None:
-    data = asked(stage, f"/page/context?symbol={SHOWS['delayed'][0]}")["session"]["data"]
-    foot = re.search(r'<p class="symbol-foot.*?</p>', page(stage, f"/s/{SHOWS['delayed'][0]}"), re.DOTALL)
+def test_the_foot_of_a_completed_session_names_its_source_and_no_age(harness: WebHarness) -> None:
+    data = asked(harness, f"/page/context?symbol={SHOWS['delayed'][0]}")["session"]["data"]
+    foot = re.search(r'<p class="symbol-foot.*?</p>', page(harness, f"/s/{SHOWS['delayed'][0]}"), re.DOTALL)
     assert foot is not None
     assert f"Source: {data['source']} " in plain(foot[0])
     assert "datetime" not in foot[0]
 
 
-def test_a_symbol_with_nothing_to_show_says_why(stage: WebStage) -> None:
+def test_a_symbol_with_nothing_to_show_says_why(harness: WebHarness) -> None:
     symbol = SHOWS["empty"][0]
-    text = page(stage, f"/s/{symbol}")
+    text = page(harness, f"/s/{symbol}")
     assert f"No {symbol} data available to you yet." in text
     assert 'href="/broker-guide"' in text
 
@@ -253,10 +253,10 @@ def test_the_session_clock_of_a_page_that_is_not_live(
 
 
 @pytest.mark.parametrize("symbol", ["ES", SHOWS["delayed"][0]])
-def test_the_table_has_the_rows_of_the_profile(stage: WebStage, symbol: str) -> None:
-    day = asked(stage, f"/page/history?symbol={symbol}")["sessions"][-2]["date"]
-    profile = asked(stage, f"/page/profile?symbol={symbol}&date={day}")
-    text = page(stage, f"/s/{symbol}?view=table&date={day}")
+def test_the_table_has_the_rows_of_the_profile(harness: WebHarness, symbol: str) -> None:
+    day = asked(harness, f"/page/history?symbol={symbol}")["sessions"][-2]["date"]
+    profile = asked(harness, f"/page/profile?symbol={symbol}&date={day}")
+    text = page(harness, f"/s/{symbol}?view=table&date={day}")
     body = text[text.index("profile-rows") : text.index("</table>", text.index("profile-rows"))]
     rows = re.findall(
         r'<td class="letters number">(.*?)</td><td class="number">(.*?)</td><td class="number">(.*?)</td>',
@@ -266,20 +266,20 @@ def test_the_table_has_the_rows_of_the_profile(stage: WebStage, symbol: str) -> 
     assert body.count("is-poc") == 1
 
 
-def test_the_table_lists_the_sessions_the_chart_draws(stage: WebStage) -> None:
-    chart = asked(stage, "/page/chart?symbol=ES&sessions=5")
-    text = page(stage, "/s/ES?view=table")
+def test_the_table_lists_the_sessions_the_chart_draws(harness: WebHarness) -> None:
+    chart = asked(harness, "/page/chart?symbol=ES&sessions=5")
+    text = page(harness, "/s/ES?view=table")
     linked = re.findall(r"date=([\d-]+)", text[text.index("sessions-title") :])
     assert linked == [session["date"] for session in reversed(chart["sessions"])]
 
 
-def test_levels_can_be_taken_along(stage: WebStage) -> None:
+def test_levels_can_be_taken_along(harness: WebHarness) -> None:
     symbol = SHOWS["delayed"][0]  # it stands still
-    answer = stage.visitor().get(f"/page/levels?symbol={symbol}")
-    assert stage.visitor().get(f"/s/{symbol}/levels.json").body == answer.body
-    got = stage.visitor().get(f"/s/{symbol}/levels.csv")
-    assert got.headers["content-disposition"] == f'attachment; filename="{symbol}-levels.csv"'
-    rows = list(csv.DictReader(io.StringIO(got.text)))
+    answer = harness.visitor().get(f"/page/levels?symbol={symbol}")
+    assert harness.visitor().get(f"/s/{symbol}/levels.json").body == answer.body
+    reply = harness.visitor().get(f"/s/{symbol}/levels.csv")
+    assert reply.headers["content-disposition"] == f'attachment; filename="{symbol}-levels.csv"'
+    rows = list(csv.DictReader(io.StringIO(reply.text)))
     levels = json.loads(answer.body)
     by_name = {row["level"]: float(row["price"]) for row in rows}
     assert {name: by_name[f"prior_{name}"] for name in ("poc", "vah", "val")} == levels["prior"]
@@ -288,17 +288,17 @@ def test_levels_can_be_taken_along(stage: WebStage) -> None:
     assert {row["as_of"] for row in rows} == {levels["asOf"]}
 
 
-def test_a_profile_can_be_taken_along(stage: WebStage) -> None:
+def test_a_profile_can_be_taken_along(harness: WebHarness) -> None:
     symbol = SHOWS["delayed"][0]
-    profile = asked(stage, f"/page/profile?symbol={symbol}")
-    got = stage.visitor().get(f"/s/{symbol}/profile.csv")
-    rows = list(csv.DictReader(io.StringIO(got.text)))
+    profile = asked(harness, f"/page/profile?symbol={symbol}")
+    reply = harness.visitor().get(f"/s/{symbol}/profile.csv")
+    rows = list(csv.DictReader(io.StringIO(reply.text)))
     assert [(float(row["price"]), row["letters"], int(row["tpos"]), int(row["volume"])) for row in rows] == [
         (row["price"], row["letters"], row["tpos"], row["volume"]) for row in profile["rows"]
     ]
-    assert stage.visitor().get(f"/s/{symbol}/profile.csv?date=1999-01-01").status == 404
-    assert stage.visitor().get(f"/s/{symbol}/profile.csv?date=today").status == 404
-    assert stage.visitor().get("/s/NOPE/levels.csv").status == 404
+    assert harness.visitor().get(f"/s/{symbol}/profile.csv?date=1999-01-01").status == 404
+    assert harness.visitor().get(f"/s/{symbol}/profile.csv?date=today").status == 404
+    assert harness.visitor().get("/s/NOPE/levels.csv").status == 404
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,9 @@ def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 6
         page.wait_for_timeout(100)
 
 
-def test_without_scripts_the_table_stands_in_the_place_of_the_chart(stage: WebStage, opened: Opened) -> None:
+def test_without_scripts_the_table_stands_in_the_place_of_the_chart(
+    harness: WebHarness, opened: Opened
+) -> None:
     with opened(scripts=False) as tab:
         tab.go("/s/ES?sessions=2")
         expect(tab.page.get_by_role("heading", name="Bias")).to_be_visible()
@@ -350,7 +352,7 @@ def test_keys_lead_to_the_table_and_through_its_sessions(opened: Opened) -> None
         )
         tab.page.keyboard.press("t")
         tab.page.wait_for_url(lambda url: "view=table" not in url)
-        assert tab.ear.heard(tab.page) == {}
+        assert tab.errors.found(tab.page) == {}
 
 
 def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) -> None:
@@ -396,29 +398,29 @@ def test_how_the_chart_is_drawn_is_kept_in_the_address(opened: Opened) -> None:
         assert tab.page.locator("input[name=layout]:checked").get_attribute("value") == "split"
 
 
-def test_a_live_page_goes_on_without_being_loaded_again(own_stage: WebStage, tabs: Any) -> None:
-    tab = tabs(own_stage)
+def test_a_live_page_goes_on_without_being_loaded_again(own_harness: WebHarness, tabs: Any) -> None:
+    tab = tabs(own_harness)
     tab.go("/s/ES")
     tab.page.evaluate("window.__same = true")
     link = tab.page.get_by_role("link", name="levels.csv")
     link.focus()
     before = tab.page.locator(".symbol-last").inner_text()
     alerts = tab.page.locator(".rail-alerts li").count()
-    own_stage.forward(2 * 3600)
+    own_harness.forward(2 * 3600)
     until(tab.page, lambda: tab.page.locator(".symbol-last").inner_text() != before, "the price stands still")
     until(tab.page, lambda: tab.page.locator(".rail-alerts li").count() > alerts, "no alert arrives")
     expect(tab.page.locator(".symbol-facts")).to_contain_text("period F")
-    newest = asked(own_stage, "/page/alerts/history?symbol=ES")["alerts"][0]
+    newest = asked(own_harness, "/page/alerts/history?symbol=ES")["alerts"][0]
     expect(tab.page.locator(f".rail-alerts li[data-seq='{newest['seq']}']")).to_be_visible()
     assert tab.page.evaluate("window.__same") is True
     assert tab.page.evaluate("document.activeElement.textContent") == "levels.csv"
-    assert tab.ear.heard(tab.page) == {}
+    assert tab.errors.found(tab.page) == {}
 
 
-def test_the_price_has_its_place_in_the_ladder(own_stage: WebStage, tabs: Any) -> None:
-    tab = tabs(own_stage)
+def test_the_price_has_its_place_in_the_ladder(own_harness: WebHarness, tabs: Any) -> None:
+    tab = tabs(own_harness)
     tab.go("/s/ES")
-    own_stage.forward(600)
+    own_harness.forward(600)
     tab.page.wait_for_timeout(3000)
     rows = tab.page.evaluate(
         "[...document.querySelectorAll('[data-rungs] tr')].map(r => "
@@ -432,35 +434,35 @@ def test_the_price_has_its_place_in_the_ladder(own_stage: WebStage, tabs: Any) -
         assert float(distance.replace("−", "-")) == pytest.approx(price - last)
 
 
-def test_a_feed_that_stops_and_goes_on_is_told_at_once(own_stage: WebStage, tabs: Any) -> None:
-    tab = tabs(own_stage)
+def test_a_feed_that_stops_and_goes_on_is_told_at_once(own_harness: WebHarness, tabs: Any) -> None:
+    tab = tabs(own_harness)
     tab.go("/s/ES")
     expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
-    own_stage.force("ES", "stale_link")
+    own_harness.force("ES", "stale_link")
     expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Stale")
     expect(tab.page.locator(".rail-part").first).to_contain_text("Paused")
     assert tab.page.locator(".symbol-head.is-stale").count() == 1
-    own_stage.force("ES", None)
+    own_harness.force("ES", None)
     expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
     expect(tab.page.locator(".symbol-head.is-stale")).to_have_count(0)
 
 
-def test_copying_gives_what_the_link_gives(stage: WebStage, opened: Opened) -> None:
+def test_copying_gives_what_the_link_gives(harness: WebHarness, opened: Opened) -> None:
     symbol = SHOWS["delayed"][0]
     with opened(permissions=["clipboard-read", "clipboard-write"]) as tab:
         tab.go(f"/s/{symbol}")
         tab.page.get_by_role("button", name="CSV").click()
         expect(tab.page.get_by_role("button", name="✓")).to_be_visible()
         copied = tab.page.evaluate("navigator.clipboard.readText()")
-        assert copied.replace("\r\n", "\n") == stage.visitor().get(f"/s/{symbol}/levels.csv").text.replace(
+        assert copied.replace("\r\n", "\n") == harness.visitor().get(f"/s/{symbol}/levels.csv").text.replace(
             "\r\n", "\n"
         )
 
 
 def test_a_lost_connection_is_told_with_its_time_and_forgotten_when_it_is_back(
-    own_stage: WebStage, tabs: Any
+    own_harness: WebHarness, tabs: Any
 ) -> None:
-    tab = tabs(own_stage)
+    tab = tabs(own_harness)
     tab.go("/s/ES")
     tab.page.wait_for_timeout(1500)
     tab.context.set_offline(True)
@@ -498,11 +500,11 @@ def head_of(page: Page) -> tuple[str, str]:
 
 
 def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
-    own_stage: WebStage, tabs: Any
+    own_harness: WebHarness, tabs: Any
 ) -> None:
-    tab = tabs(own_stage)
-    first = asked(own_stage, "/page/history?symbol=ES")["sessions"][-1]
-    shown = own_stage.visitor().get("/s/ES").text
+    tab = tabs(own_harness)
+    first = asked(own_harness, "/page/history?symbol=ES")["sessions"][-1]
+    shown = own_harness.visitor().get("/s/ES").text
     assert f'data-prior-close="{first["closePrice"]}"' in shown
     # another day's head, as a page that stands open overnight is given one
     moved = f'data-prior-close="{first["closePrice"] - 100}"'
@@ -510,13 +512,13 @@ def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
     def another_day(route: Route) -> None:
         # fetched here: a page that goes on meanwhile takes what it fetched itself with it
         url = urlsplit(route.request.url)
-        rail = own_stage.visitor().get(f"{url.path}?{url.query}").text
+        rail = own_harness.visitor().get(f"{url.path}?{url.query}").text
         body = re.sub(r'data-prior-close="[\d.]+"', moved, rail)
         route.fulfill(body=body, content_type="text/html; charset=utf-8")
 
     tab.page.route("**/s/ES/rail*", another_day)
     tab.go("/s/ES")
-    own_stage.forward(120)  # levels move: what is in words is asked for anew
+    own_harness.forward(120)  # levels move: what is in words is asked for anew
     until(tab.page, lambda: moved.split('"')[1] == head_of(tab.page)[1], "the head is not swapped", 45)
     tab.page.wait_for_timeout(1500)
     points, last = head_of(tab.page)[0], tab.page.locator(".symbol-last").inner_text()
@@ -525,22 +527,24 @@ def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
 
 
 def test_a_state_missed_while_nothing_was_heard_is_in_the_next_snapshot(
-    own_stage: WebStage, tabs: Any
+    own_harness: WebHarness, tabs: Any
 ) -> None:
-    tab = tabs(own_stage)
+    tab = tabs(own_harness)
     tab.context.add_init_script(MISSING_STATE)
     tab.go("/s/ES")
     expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
     tab.page.wait_for_timeout(1500)
-    own_stage.force("ES", "closed")
+    own_harness.force("ES", "closed")
     tab.page.wait_for_timeout(1000)
     tab.page.evaluate(_FOLLOW_ALL)  # more is wanted: the stream begins anew, with a snapshot
     expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Closed")
     expect(tab.page.locator(".rail-part").first).to_contain_text("Paused")
 
 
-def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: WebStage, tabs: Any) -> None:
-    tab = tabs(own_stage)
+def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(
+    own_harness: WebHarness, tabs: Any
+) -> None:
+    tab = tabs(own_harness)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -555,7 +559,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
     expect(note).to_contain_text("The chart could not be loaded")
     expect(note.get_by_role("link")).to_be_visible()
     tab.page.unroute("**/page/chart*")
-    tab.ear.expects.add(503)
+    tab.errors.expects.add(503)
     tab.page.route("**/page/chart*", lambda route: route.fulfill(status=503, body="{}"))
     for route in held[1:]:
         route.abort()
@@ -564,7 +568,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
     tab.page.unroute("**/page/chart*")
     expect(tab.page.locator("#chart canvas").first).to_be_visible(timeout=60_000)
     expect(note).to_be_hidden()
-    assert tab.ear.errors == []
+    assert tab.errors.errors == []
 
 
 def test_a_contract_that_the_stream_does_not_tell_of_is_asked_for_now_and_then(
@@ -591,7 +595,7 @@ def test_what_is_in_view_is_kept_in_the_address(opened: Opened) -> None:
         tab.page.wait_for_timeout(600)
         url = tab.page.url
         assert "from=" in (tab.page.locator("#to-table").get_attribute("href") or "")
-        tab.go(url.removeprefix(tab.stage.base))
+        tab.go(url.removeprefix(tab.harness.base))
         tab.page.wait_for_selector("#chart canvas")
         tab.page.wait_for_timeout(1000)
         assert tab.page.url == url
@@ -600,23 +604,25 @@ def test_what_is_in_view_is_kept_in_the_address(opened: Opened) -> None:
         tab.page.wait_for_url(lambda found: "from=" not in found)
 
 
-def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(stage: WebStage, opened: Opened) -> None:
-    text = page(stage, "/s/ES")
+def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(
+    harness: WebHarness, opened: Opened
+) -> None:
+    text = page(harness, "/s/ES")
     words = json.loads(re.findall(r'id="dated-words">(.*?)</script>', text, re.DOTALL)[0])
-    levels = asked(stage, "/page/levels?symbol=ES")
+    levels = asked(harness, "/page/levels?symbol=ES")
     dates = {each["date"] for kind in ("nakedPocs", "poorHighs", "poorLows") for each in levels[kind]}
     assert dates
     assert set(words) == dates
-    days = [session["date"] for session in asked(stage, "/page/history?symbol=ES")["sessions"]]
-    today = asked(stage, "/page/context?symbol=ES")["session"]["date"]
+    days = [session["date"] for session in asked(harness, "/page/history?symbol=ES")["sessions"]]
+    today = asked(harness, "/page/context?symbol=ES")["session"]["date"]
     for date, said in words.items():
         ago = sum(date <= day < today for day in days)
         month_day = datetime.fromisoformat(date).strftime("%b %-d")
         assert said == f"{month_day} · {ago} session{'' if ago == 1 else 's'}"
 
 
-def test_the_page_says_what_complete_means_and_which_sessions_are_not(stage: WebStage) -> None:
-    shown = page(stage, "/s/ES")
+def test_the_page_says_what_complete_means_and_which_sessions_are_not(harness: WebHarness) -> None:
+    shown = page(harness, "/s/ES")
     (part,) = re.findall(r'<details class="symbol-complete.*?</details>', shown, re.DOTALL)
     assert "A session is complete when it has ended and has no gap longer than is usual" in part
     assert re.search(r"<summary>(No|\d+) sessions? missing from the look-back</summary>", part)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.web.browsing import NARROW, Opened
-from tests.web.harness import WebStage
+from tests.web.harness import WebHarness
 from tests.web.texts import all_texts, entries, translated
 
 from outcry.web.language import LANGUAGES, Languages, Words
@@ -105,7 +105,7 @@ def all_long() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("path", MAIN_PAGES)
-def test_longer_words_have_room(stage: WebStage, opened: Opened, path: str) -> None:
+def test_longer_words_have_room(harness: WebHarness, opened: Opened, path: str) -> None:
     with all_long(), opened(width=NARROW) as tab:
         tab.go(path, expect=(200,))
         assert "ěxţŕå" in tab.page.locator("body").inner_text()
@@ -113,7 +113,7 @@ def test_longer_words_have_room(stage: WebStage, opened: Opened, path: str) -> N
 
 
 @pytest.mark.parametrize("path", MAIN_PAGES)
-def test_a_page_can_be_read_from_right_to_left(stage: WebStage, opened: Opened, path: str) -> None:
+def test_a_page_can_be_read_from_right_to_left(harness: WebHarness, opened: Opened, path: str) -> None:
     """Nothing hangs over either edge; prices and charts keep their own direction."""
     with opened(width=NARROW) as tab:
         tab.go(path, expect=(200,))

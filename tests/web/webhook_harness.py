@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.web.account_harness import Member, account_stage
-from tests.web.harness import Got, WebStage
+from tests.web.account_harness import Member, account_service
+from tests.web.harness import Reply, WebHarness
 
 from outcry.access.licences import Audience
 from outcry.database import schema
@@ -67,13 +67,13 @@ class ScriptedDeliverer:
 
 
 @contextmanager
-def webhook_stage(folder: Path, deliverer: ScriptedDeliverer) -> Iterator[WebStage]:
-    with account_stage(folder, delivery_of=lambda *_: deliverer) as made:
+def webhook_service(folder: Path, deliverer: ScriptedDeliverer) -> Iterator[WebHarness]:
+    with account_service(folder, delivery_of=lambda *_: deliverer) as made:
         yield made
 
 
-def kept(stage: WebStage, member: Member) -> list[SubscriptionRow]:
-    return list(SqlSubscriptionStore(stage.installation.database).subscriptions(member.user.id))
+def kept(harness: WebHarness, member: Member) -> list[SubscriptionRow]:
+    return list(SqlSubscriptionStore(harness.installation.database).subscriptions(member.user.id))
 
 
 def wish(**values: str | list[str]) -> dict[str, str | list[str]]:
@@ -84,35 +84,35 @@ def wish(**values: str | list[str]) -> dict[str, str | list[str]]:
     return {**usual, **values}
 
 
-def made(stage: WebStage, member: Member, **values: str | list[str]) -> SubscriptionRow:
+def made(harness: WebHarness, member: Member, **values: str | list[str]) -> SubscriptionRow:
     assert member.send("/account/webhooks", wish(**values)).status == 303
-    return kept(stage, member)[-1]
+    return kept(harness, member)[-1]
 
 
-def changed(stage: WebStage, row: SubscriptionRow, **changes: Any) -> SubscriptionRow:
+def changed(harness: WebHarness, row: SubscriptionRow, **changes: Any) -> SubscriptionRow:
     """The subscription, made to stand as a test needs it."""
-    store = SqlSubscriptionStore(stage.installation.database)
+    store = SqlSubscriptionStore(harness.installation.database)
     after = store.change_subscription(row.user_id, row.id, lambda now: replace(now, **changes))
     assert after is not None
     return after
 
 
-def disabled(stage: WebStage, row: SubscriptionRow, reason: str = "gone") -> SubscriptionRow:
-    return changed(stage, row, phase=SubscriptionPhase.DISABLED, reason=reason)
+def disabled(harness: WebHarness, row: SubscriptionRow, reason: str = "gone") -> SubscriptionRow:
+    return changed(harness, row, phase=SubscriptionPhase.DISABLED, reason=reason)
 
 
-def queue(stage: WebStage, row: SubscriptionRow, **values: int) -> None:
+def queue(harness: WebHarness, row: SubscriptionRow, **values: int) -> None:
     """How delivering to it stands."""
     place = schema.lanes.c.subscription_id == row.id
-    with stage.installation.database.write("nothing") as connection:
+    with harness.installation.database.write("nothing") as connection:
         connection.execute(schema.lanes.update().where(place).values(**values))
 
 
 def fired(
-    stage: WebStage, number: int = 1, *, symbol: str = "ES", fan_out: bool = True, owner: int = 0
+    harness: WebHarness, number: int = 1, *, symbol: str = "ES", fan_out: bool = True, owner: int = 0
 ) -> list[AlertRow]:
     """Have alerts fire now, for everybody; without `fan_out` as before anybody wanted them."""
-    now_ns = stage.installation.clock.now_ns()
+    now_ns = harness.installation.clock.now_ns()
     alerts = [
         AlertRow(
             owner=owner, feed="made-up", contract=f"{symbol}H2026", symbol=symbol, type=AlertType.IB_BREAK_UP,
@@ -123,34 +123,34 @@ def fired(
         for _ in range(number)
     ]  # fmt: skip
     told = FanOut(lambda _owner, _root: EVERYONE, now_ns) if fan_out else None
-    return list(stage.installation.alerts.record_alerts(alerts, {}, told))
+    return list(harness.installation.alerts.record_alerts(alerts, {}, told))
 
 
-def phases(stage: WebStage, row: SubscriptionRow) -> list[str]:
+def phases(harness: WebHarness, row: SubscriptionRow) -> list[str]:
     """Where the alerts of a subscription stand, oldest first."""
     entries = schema.outbox.c
     query = schema.outbox.select().where(entries.subscription_id == row.id).order_by(entries.id)
-    with stage.installation.database.reading() as connection:
+    with harness.installation.database.reading() as connection:
         return [one.phase for one in connection.execute(query)]
 
 
-def put(stage: WebStage, row: SubscriptionRow, phase: str, message_id: str | None = None) -> None:
+def put(harness: WebHarness, row: SubscriptionRow, phase: str, message_id: str | None = None) -> None:
     """Have all its alerts stand somewhere."""
-    with stage.installation.database.write("nothing") as connection:
+    with harness.installation.database.write("nothing") as connection:
         place = schema.outbox.c.subscription_id == row.id
         connection.execute(schema.outbox.update().where(place).values(phase=phase, message_id=message_id))
 
 
-def attempt(stage: WebStage, row: SubscriptionRow, **values: Any) -> None:
+def attempt(harness: WebHarness, row: SubscriptionRow, **values: Any) -> None:
     """An attempt in its log."""
     usual = AttemptRow(
-        id=0, subscription_id=row.id, at_ns=stage.installation.clock.now_ns(), alert_key="ES:ib-break-up:1",
+        id=0, subscription_id=row.id, at_ns=harness.installation.clock.now_ns(), alert_key="ES:ib-break-up:1",
         alert_type="ib-break-up", symbol="ES", outcome="delivered", code="ok", status=200, took_ms=9, excerpt="",
         next_ns=None, message_id="msg_1", shown=row.shown,
     )  # fmt: skip
-    SqlOutbox(stage.installation.database).keep_attempt(replace(usual, **values), None)
+    SqlOutbox(harness.installation.database).keep_attempt(replace(usual, **values), None)
 
 
-def secret_on(page: Got) -> str:
+def secret_on(page: Reply) -> str:
     begin = page.text.index('id="secret">') + len('id="secret">')
     return page.text[begin : page.text.index("<", begin)]

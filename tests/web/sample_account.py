@@ -9,7 +9,7 @@ from re import sub
 from typing import Literal
 
 from tests.web.account_harness import Member, show
-from tests.web.harness import SHOWS, WebStage
+from tests.web.harness import SHOWS, WebHarness
 
 from outcry.access.model import GrantRow
 from outcry.app.installation import Installation
@@ -30,7 +30,7 @@ from outcry.web.routes import all_pages
 
 
 @dataclass(frozen=True)
-class Furnished:
+class SampleAccount:
     """An operator with one of everything, a second user, and the numbers of what there is."""
 
     operator: UserRow
@@ -44,12 +44,12 @@ class Furnished:
 
 
 def furnish(
-    stage: WebStage, theme: Literal["dark", "light"] = "dark", language: str = "en", who: str = "operator"
-) -> Furnished:
+    harness: WebHarness, theme: Literal["dark", "light"] = "dark", language: str = "en", who: str = "operator"
+) -> SampleAccount:
     """Make it, for somebody who likes things so."""
     email = f"{who}-{theme}-{language}@example.com"
-    operator, member = stage.person(email, operator=True), stage.person(f"member-of-{who}@example.com")
-    installation, people = stage.installation, stage.people
+    operator, member = harness.person(email, operator=True), harness.person(f"member-of-{who}@example.com")
+    installation, people = harness.installation, harness.people
     now_ns = installation.clock.now_ns()
     if not installation.keys.of(operator.id):
         people.identity.prefer(operator, Preferences(language=language, theme=theme))
@@ -58,14 +58,14 @@ def furnish(
             Target.HTTPS, "https://hooks.example.com/a/b/c", "desk & <i>phone</i>", ("ES", "NQ"), "warn"
         )
         people.subscriptions.add(operator.id, wish, now_ns)
-        _deliver(stage, people.subscriptions.of(operator.id)[0])
+        _deliver(harness, people.subscriptions.of(operator.id)[0])
         _have_mailed(installation, people.subscriptions.of(operator.id)[0])
-        _connect(stage, operator, language)
+        _connect(harness, operator, language)
         _grant(installation, operator)
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
-    return Furnished(
-        operator, member, stage.token(operator),
+    return SampleAccount(
+        operator, member, harness.token(operator),
         {
             "key_id": installation.keys.of(operator.id)[0].id,
             "webhook_id": people.subscriptions.of(operator.id)[0].id,
@@ -114,23 +114,23 @@ def _first_connection(user: UserRow) -> int:
     return user.id * 10
 
 
-def _connect(stage: WebStage, user: UserRow, language: str) -> None:
+def _connect(harness: WebHarness, user: UserRow, language: str) -> None:
     """Connections that stand in every way, one of them with streams and a check."""
-    assert stage.connections is not None
-    now_ns, first = stage.installation.clock.now_ns(), _first_connection(user)
+    assert harness.connections is not None
+    now_ns, first = harness.installation.clock.now_ns(), _first_connection(user)
     for number, (broker, phase, code) in enumerate(_CONNECTIONS, first):
         label = "desk & <i>home</i>" if number == first else ""
         row = ConnectionRow(number, user.id, broker, label, phase, code, now_ns, ("PL", "ZC", "HG"), "c0de")
-        stage.connections.put(row)
+        harness.connections.put(row)
     for root, reason in (("PL", "not_entitled"), ("HG", "catching_up")):
-        show(stage.installation.registry, user.id, "tradovate", Contract(root, 2026, 5), reason)
-    member = Member(stage, user.email, operator=True, language=language)
+        show(harness.installation.registry, user.id, "tradovate", Contract(root, 2026, 5), reason)
+    member = Member(harness, user.email, operator=True, language=language)
     assert member.send(f"/account/brokers/{first}/check").status == 303
 
 
-def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
+def _deliver(harness: WebHarness, webhook: SubscriptionRow) -> None:
     """A log with something of each kind, and something at the receiver."""
-    now_ns, outbox = stage.installation.clock.now_ns(), SqlOutbox(stage.installation.database)
+    now_ns, outbox = harness.installation.clock.now_ns(), SqlOutbox(harness.installation.database)
     tried = AttemptRow(
         id=0, subscription_id=webhook.id, at_ns=now_ns, alert_key="ES:ib-break-up:1772640000000",
         alert_type="ib-break-up", symbol="ES", outcome="delivered", code="ok", status=200, took_ms=84,
@@ -160,8 +160,8 @@ def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
         ),
     ):
         outbox.keep_attempt(attempt, queue)
-    assert stage.installation.sink is not None
-    stage.installation.sink.take(
+    assert harness.installation.sink is not None
+    harness.installation.sink.take(
         [("Webhook-Id", "msg_2yZC7cDjpkJZ")], b'{"version":2,"text":"ES \xe2\x80\xae","alerts":[]}'
     )
 
@@ -196,7 +196,7 @@ def get_pages() -> list[str]:
     return sorted({path for path, methods, _ in all_pages() if "GET" in methods})
 
 
-def addresses(path: str, furnished: Furnished) -> list[str]:
+def addresses(path: str, sample_account: SampleAccount) -> list[str]:
     """Addresses of a path, all its chosen parts tried."""
     found = [path]
     for name, options in _CHOSEN.items():
@@ -205,11 +205,11 @@ def addresses(path: str, furnished: Furnished) -> list[str]:
             for address in found
             for option in (options if f"{{{name}" in address else options[:1])
         ]
-    for name, number in furnished.numbers.items():
+    for name, number in sample_account.numbers.items():
         found = [address.replace(f"{{{name}}}", str(number)) for address in found]
     links = {
-        "invitation": furnished.invitation, "reset": furnished.reset,
-        "confirm": furnished.confirm, "unsubscribe": furnished.unsubscribe,
+        "invitation": sample_account.invitation, "reset": sample_account.reset,
+        "confirm": sample_account.confirm, "unsubscribe": sample_account.unsubscribe,
     }  # fmt: skip
     tokens = {name: link.rpartition("token=")[2] for name, link in links.items()}
     more = [suffix.format(**tokens) for suffix in _MORE.get(path, ())]
