@@ -60,7 +60,7 @@ class Stopped:
 
 
 class Scripted:
-    """Sends what its script says, an opening after the other. `asked`: the cursors it was opened with."""
+    """Feed that sends its scripts, one for each time it is opened; `asked`: the cursors it was opened with."""
 
     run = ""
 
@@ -86,7 +86,7 @@ class Scripted:
 
 
 def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
-    """A trade at each of so many seconds before the present."""
+    """Return a trade at each of these numbers of seconds before the current time."""
     rows = np.zeros(len(seconds), LIVE_TRADE)
     rows["ts_event"] = rows["ts_recv"] = [NOW_NS - round(ago * SECOND) + caps_ns for ago in seconds]
     rows["price"], rows["size"], rows["side"] = price * SECOND, 1, b"N"
@@ -94,7 +94,7 @@ def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
 
 
 class Play:
-    """An agent at work on sources, and what the service has of each."""
+    """An agent with its feeds, and the events that the service received of each."""
 
     def __init__(self, stage: Stage, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
         self.stage, self.feeds = stage, feeds
@@ -143,7 +143,7 @@ def played(
 
 
 def ages(events: list[Event]) -> list[float]:
-    """Seconds before the present of every trade that came."""
+    """Return the seconds before the current time of every trade received."""
     rows = [event.rows["ts_event"].tolist() for event in events if isinstance(event, Trades)]
     return [(NOW_NS - at_ns) / SECOND for some in rows for at_ns in some]
 

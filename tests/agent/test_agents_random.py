@@ -53,7 +53,7 @@ def small_batch_installation(installation: Installation, monkeypatch: pytest.Mon
 
 
 class Tape:
-    """What is traded, and how much of it is written by now: at most twelve quiet seconds, and trades of two prices."""
+    """Market data and the part written so far: at most twelve seconds without a trade, and trades of two prices."""
 
     def __init__(self, chance: random.Random) -> None:
         at_ns, made = OPEN, []
@@ -64,7 +64,7 @@ class Tape:
         self.rows, self.written = rows(*made), chance.randrange(100)
 
     def since(self, number: int) -> Iterator[Trades]:
-        """What is written from a trade on, in parts."""
+        """Return the rows written from a trade on, in parts."""
         for first in range(number, self.written, 7):
             yield Trades(self.rows[first : min(first + 7, self.written)])
 
@@ -75,7 +75,7 @@ class Tape:
 
 
 class TapeFeed:
-    """Implements `Feed`. Looks at the tape as it is opened, and whenever it is told to."""
+    """Feed of the tape. It polls the tape when it is opened and when a test requests it."""
 
     name, run, caps = "tape", "", CAPS
 
@@ -103,7 +103,7 @@ class TapeFeed:
         pass
 
     async def look(self) -> None:
-        """Bring what is written by now."""
+        """Yield the rows written so far."""
         self._seen.clear()
         self._look.set()
         await self.looked()
@@ -113,7 +113,7 @@ class TapeFeed:
 
 
 class Owners:
-    """Whoever has the stream. `trusty`: nothing happens to them any more."""
+    """Owners of the stream, one after another; `trusty`: no more faults happen to them."""
 
     def __init__(self, installation: Installation, harness: EngineHarness, chance: random.Random) -> None:
         self._universe, self._engine, self._chance = installation.reference.universe, harness.engine, chance
@@ -129,7 +129,7 @@ class Owners:
         self._begin()
 
     async def move(self) -> None:
-        """Another process has the stream, and knows what the log says."""
+        """Transfer the stream to another process, which has read the log."""
         self.pushes.close()
         await self._engine.release([KEY.text])
         await self._engine.acquire([KEY.text])
@@ -155,7 +155,7 @@ class Owners:
         return taken
 
     async def fall_silent(self) -> None:
-        """Nothing is heard of who pushes: its link is stale, and another may take its place."""
+        """Mark the pusher as idle: its link is stale, and another may take its place."""
         for inlet in self.pushes._inlets.values():
             with inlet.lock:
                 inlet.heard_s -= SILENCE_S + 1
@@ -164,7 +164,7 @@ class Owners:
 
 
 class Process:
-    """One that follows the feed."""
+    """A process that follows the feed."""
 
     def __init__(
         self, installation: Installation, harness: EngineHarness, folder: Path, tape: Tape, owners: Owners
@@ -196,7 +196,7 @@ class Process:
         self._held.close()
 
     async def leave(self) -> None:
-        """End cleanly: send what can be, and take leave."""
+        """Stop cleanly: send the rest and end the run."""
         await self.send(8)
         self._owners.pushes.leave(KEY, "disconnected", self.queue.session)
         await self.die()

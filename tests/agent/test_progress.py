@@ -14,7 +14,7 @@ QUEUE = None  # the transport here looks at no queue
 
 
 class Told:
-    """A transport that answers as it is told."""
+    """A transport with prepared answers."""
 
     longest_pause_s = 0.4
 

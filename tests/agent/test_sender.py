@@ -25,7 +25,7 @@ KEY = "outcry_secret"
 
 
 def whole(talk: socket.socket) -> bytes:
-    """A request: its head, and as much more as that says."""
+    """Read a request: its head, and a body of the stated length."""
     said = b""
     while b"\r\n\r\n" not in said:
         said += heard_of(talk)
@@ -46,7 +46,7 @@ def heard_of(talk: socket.socket) -> bytes:
 
 @contextmanager
 def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that says the same to everybody; yields its port and what it was sent first of each connection."""
+    """Start a server with one answer for all requests; yield its port and the first bytes of each connection."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -53,7 +53,7 @@ def numbers(events: tuple[Event, ...]) -> list[int]:
 
 
 class Stage:
-    """A spool in a folder, opened again and again."""
+    """A spool in a folder that tests open repeatedly."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ def add_all(queue: SpooledQueue, some: range) -> None:
 
 
 def drained(queue: SpooledQueue, service: dict[str, int] | None = None) -> list[Push]:
-    """Push until a service that takes everything has it."""
+    """Push until a service that accepts everything has all events."""
     known, sent = service if service is not None else {}, []
     while queue.waiting:
         push = queue.push()

@@ -31,7 +31,7 @@ class Noon:
 
 
 def second(number: int) -> Trades:
-    """Ten trades of a lot each, a tenth of a second apart."""
+    """Return ten trades of one lot, a tenth of a second apart."""
     return Trades(rows(*((OPEN + number * SECOND + n * SECOND // 10, 22_000 + n % 4, 1) for n in range(10))))
 
 
@@ -46,7 +46,7 @@ class Follower:
         self.owner: PushedFeeds | None = None
 
     async def push(self, owner, feed, push, origin):
-        """As `Owners`."""
+        """Owners of the stream, as in `test_agents_random`."""
         assert self.owner is not None
         return await self.owner.take(owner, feed, push, origin)
 

@@ -27,7 +27,7 @@ HOUR = 3600 * 10**9
 
 
 def session(price: int, size: int = 10) -> list[tuple[str, str, int]]:
-    """A whole RTH session around a price: its POC is the price itself, printed by all fourteen brackets."""
+    """Return a complete RTH session around a price, which is its POC, printed by all fourteen brackets."""
     lines = [("13:00:00", f"{price}", 1)]
     for n in range(14):
         at = f"{13 + (30 + 30 * n) // 60}:{(30 + 30 * n) % 60:02d}"

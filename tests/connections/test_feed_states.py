@@ -48,7 +48,7 @@ NIGHT_NS = at("2026-11-18 23:00:00")
 
 
 class Key:
-    """A key as its holder uses it. `ask`: the state of ES."""
+    """A key as its holder uses it; `ask` returns the state of ES."""
 
     def __init__(self, harness: BrokerHarness, email: str, tier: Tier = "free") -> None:
         self._build_harness = harness
@@ -65,7 +65,7 @@ class Key:
             return list(refusal.details["reasons"])
 
     def state(self) -> tuple[str, bool, str | None] | list[str]:
-        """`dataSource`, `live`, `asOf`, or the reasons of a 409; what is live only is there exactly if it is live."""
+        """Return `dataSource`, `live`, `asOf`, or the reasons of a 409; live-only fields exist only if live."""
         found = self.levels()
         if isinstance(found, list):
             return found
@@ -89,7 +89,7 @@ def delayed(day: date) -> tuple[str, bool, str]:
 
 
 def operators_session(harness: BrokerHarness, day: date) -> None:
-    """A regular session of ES of the operator's: one price in each bracket."""
+    """Store a regular session of ES for the operator, with one price in each bracket."""
     opened = OPEN_NS - (DAY - day) // timedelta(days=1) * 24 * 60 * MINUTE
     brackets = tuple(
         Bracket(n, 27_000, 27_000, 27_000, 27_000, opened + n * 30 * MINUTE, opened + n * 30 * MINUTE + 1)
@@ -105,7 +105,7 @@ def operators_session(harness: BrokerHarness, day: date) -> None:
 
 
 def a_night_more(harness: BrokerHarness) -> None:
-    """The vendor's tape goes on into the night session of the next trade date."""
+    """Extend the vendor's tape into the overnight session of the next trade date."""
     for contract in (ES, NQ):
         day = harness.tapes[contract]
         night = np.zeros(600, TRADE)

@@ -30,7 +30,7 @@ def run(folder: Path, work: Callable[[BrokerHarness], Awaitable[None]]) -> None:
 
 
 def elsewhere(harness: BrokerHarness) -> None:
-    """From now on the broker is one that runs on its user's machine only, and this service is not there."""
+    """Restrict the broker to its user's machine; this service is another one."""
     adapter = harness.peer.adapter
     adapter.broker = replace(adapter.broker, hosted=False)
     object.__setattr__(harness.connections._parts, "rules", ConnectionPolicy(local=False))
@@ -63,7 +63,7 @@ def test_a_broker_of_the_users_machine_is_neither_connected_nor_renewed_nor_trie
 
 
 def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> None:
-    """The first user's entries make the adapter fall over; the second user's connection is live all the same."""
+    """The first user's credentials crash the adapter; the second user's connection is live nevertheless."""
 
     async def work(harness: BrokerHarness) -> None:
         usual = harness.peer.adapter.feed

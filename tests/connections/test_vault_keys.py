@@ -43,7 +43,7 @@ def entered(installation: Installation, vault: Vault, number: int) -> Mapping[st
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A data folder with one connection, number 1."""
+    """Create a data folder with one connection, number 1."""
     with opened(tmp_path) as (installation, vault):
         connected(installation, vault)
     return tmp_path
