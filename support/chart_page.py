@@ -61,8 +61,8 @@ class ChartServer:
         return self.templates._environment(words).from_string(PAGE).render(  # pyright: ignore[reportPrivateUsage]
             answer=self.answer | {"tick_size": self.answer["tickSize"]}, language=words.language,
             direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_hidden_fields=(),
-            chart_year=self.year, chart_view=view_of(single, fields.get("show", [])), chart_action="/", chart_table="/?view=table",
-            chart_rows=[(ticks, f"{ticks * self.answer['tickSize']:g}") for ticks in ROWS],
+            chart_year=self.year, chart_view=view_of(single, fields.get("show", [])), chart_action="/",
+            chart_table="/?view=table", chart_rows=[(ticks, f"{ticks * self.answer['tickSize']:g}") for ticks in ROWS],
             request=SimpleNamespace(words=words),
         )  # fmt: skip
 
