@@ -10,7 +10,7 @@ from outcry.cluster.latest import Latest, Order
 
 
 class Bus:
-    """Publishing as by `Calls`, and `LatestStates`; `silent`: messages are lost."""
+    """Publishing as by `NatsCalls`, and the latest states; `silent`: messages are lost."""
 
     def __init__(self) -> None:
         self.down = self.silent = False

@@ -18,7 +18,7 @@ from tests.timeouts import within
 from outcry.agent.feed_runner import MarketContext as Traded
 from outcry.app.cluster_feeds import own_spool
 from outcry.app.installation import Installation
-from outcry.cluster.calls import Answerer, BusDown, Calls, NobodyServes
+from outcry.cluster.calls import Answerer, BusDown, NobodyServes
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
 from outcry.cluster.remote_streams import RemoteStreams
@@ -74,7 +74,7 @@ class Bus:
 
 
 class LocalCalls:
-    """Implements `Calls` between processes of one event loop. `cut`: as if the process were gone."""
+    """`NatsCalls` between processes of one event loop. `cut`: as if the process were gone."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -201,7 +201,7 @@ class EngineProcess:
     """A process of the role `engine` that owns everything."""
 
     def __init__(
-        self, engine: Engine, installation: Installation, calls: Calls, reserved: Mapping[int, set[str]]
+        self, engine: Engine, installation: Installation, calls: NatsCalls, reserved: Mapping[int, set[str]]
     ) -> None:
         self.engine, self.calls = engine, calls
         universe = installation.reference.universe
@@ -238,7 +238,7 @@ class FeedsProcess:
     def __init__(
         self,
         installation: Installation,
-        calls: Calls,
+        calls: NatsCalls,
         parts: FeedFactory,
         reports: list[str],
         spools: Path,

@@ -10,14 +10,14 @@ from outcry.cluster.latest import Latest, Order
 
 
 class LocalLatest:
-    """Implements `LatestStates`, for one event loop."""
+    """`JetStreamLatest` in memory, for one event loop."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Latest] = {}
         self._watchers: list[tuple[dict[str, Latest], asyncio.Event]] = []
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        """See `LatestStates`."""
+        """See `JetStreamLatest`."""
         refused: dict[str, Order] = {}
         for state in states:
             there = self._latest.get(state.key)
@@ -32,7 +32,7 @@ class LocalLatest:
         return refused
 
     async def watch(self) -> AsyncGenerator[Latest | None]:
-        """See `LatestStates`."""
+        """See `JetStreamLatest`."""
         unread, some = dict(self._latest), asyncio.Event()
         watcher = (unread, some)
         self._watchers.append(watcher)

@@ -13,7 +13,7 @@ from tests.timeouts import within
 
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown
-from outcry.cluster.latest import Latest, LatestStates
+from outcry.cluster.latest import Latest
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.log_format import subject_of
@@ -21,11 +21,11 @@ from outcry.cluster.nats.log_format import subject_of
 ES, NQ = "0/demo/ESZ2026", "7/my.feed/NQH2027"
 
 #: Opens the states as another process has them.
-Open = Callable[[], Awaitable[LatestStates]]
+Open = Callable[[], Awaitable[JetStreamLatest]]
 
 
 @asynccontextmanager
-async def linked(server: JetStream) -> AsyncIterator[LatestStates]:
+async def linked(server: JetStream) -> AsyncIterator[JetStreamLatest]:
     async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         yield JetStreamLatest(link)
@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Open], Awaitable[
             local = LocalLatest()
             async with AsyncExitStack() as stack:
 
-                async def opened() -> LatestStates:
+                async def opened() -> JetStreamLatest:
                     return local if server is None else await stack.enter_async_context(linked(server))
 
                 await work(opened)
@@ -51,7 +51,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Open], Awaitable[
     return run
 
 
-async def all_there(states: LatestStates) -> dict[str, Latest]:
+async def all_there(states: JetStreamLatest) -> dict[str, Latest]:
     """What a new watcher is told before it is told that this is all."""
     found: dict[str, Latest] = {}
     async with aclosing(states.watch()) as watched:
@@ -131,7 +131,7 @@ def test_of_many_writers_each_stream_has_its_newest_state_and_no_watcher_sees_it
         newest = {key: Latest(key, (5, 40), b"5 40") for key in (ES, NQ)}
         seen: list[Latest] = []
 
-        async def write(states: LatestStates, owner: int) -> None:
+        async def write(states: JetStreamLatest, owner: int) -> None:
             for count in range(1, 41):
                 await states.put([Latest(key, (owner, count), b"%d %d" % (owner, count)) for key in (ES, NQ)])
                 await asyncio.sleep(chance.uniform(0, 0.003))

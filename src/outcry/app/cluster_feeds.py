@@ -11,7 +11,7 @@ from outcry.app.feeds import parts_of
 from outcry.app.installation import Installation
 from outcry.base.log_events import Report
 from outcry.base.tasks import BackgroundTasks
-from outcry.cluster.calls import Calls
+from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.remote_streams import RemoteStreams
 from outcry.cluster.shared_connections import SharedConnections
 from outcry.cluster.stream_owner.client import StreamOwnerClient
@@ -27,7 +27,7 @@ SPOOL_BYTES = 8 << 30
 
 
 async def run_feeds(
-    installation: Installation, calls: Calls, partitions: Partitions, complete: Callable[[], bool],
+    installation: Installation, calls: NatsCalls, partitions: Partitions, complete: Callable[[], bool],
     own: Sequence[tuple[int, Feed]], report: Report,
 ) -> None:  # fmt: skip
     """Run feeds until cancelled: this process's share of users' connections, and `own`.

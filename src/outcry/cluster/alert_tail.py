@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import is_set_within
-from outcry.cluster.calls import Calls
+from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
 from outcry.live.model import AlertRow, StreamKey
@@ -28,7 +28,9 @@ _PAGE = 1000
 class AlertTail:
     """Copy new alerts of all streams from the database to a registry, on one event loop."""
 
-    def __init__(self, registry: Registry, store: LiveStore, calls: Calls, report: Report = discard) -> None:
+    def __init__(
+        self, registry: Registry, store: LiveStore, calls: NatsCalls, report: Report = discard
+    ) -> None:
         self._registry, self._store, self._calls, self._report = registry, store, calls, report
         self._thread: ThreadPoolExecutor | None = None
         self._some = asyncio.Event()

@@ -15,8 +15,10 @@ import msgspec
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import repeat
-from outcry.cluster.calls import BusDown, Calls
-from outcry.cluster.latest import KEPT_S, Latest, LatestStates, Order
+from outcry.cluster.calls import BusDown
+from outcry.cluster.latest import KEPT_S, Latest, Order
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, State, read_state
 from outcry.live.model import StreamKey
 from outcry.live.partitions import partition_of_stream
@@ -62,8 +64,8 @@ class StateReplica:
     """
 
     def __init__(
-        self, registry: Registry, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
-        report: Report = discard,
+        self, registry: Registry, latest: JetStreamLatest, calls: NatsCalls, key_of: Callable[[str], StreamKey],
+        clock: Clock, report: Report = discard,
     ) -> None:  # fmt: skip
         self._registry, self._latest, self._calls = registry, latest, calls
         self._key_of, self._clock, self._report = key_of, clock, report

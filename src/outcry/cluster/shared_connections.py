@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from outcry.base.errors import StoreUnavailable
-from outcry.cluster.calls import BusDown, CallRefused, Calls
+from outcry.cluster.calls import BusDown, CallRefused
+from outcry.cluster.nats.calls import NatsCalls
 from outcry.connections.connection_check import CHECK_TIMEOUT_S, sign_in_failed
 from outcry.connections.feed_factory import partition_of_feed
 from outcry.connections.model import ConnectionRow, Finding
@@ -28,7 +29,7 @@ _FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...])
 class SharedConnections:
     """Run this process's share of the broker connections, while other processes run the rest."""
 
-    def __init__(self, supervisor: ConnectionSupervisor, partitions: Partitions, calls: Calls) -> None:
+    def __init__(self, supervisor: ConnectionSupervisor, partitions: Partitions, calls: NatsCalls) -> None:
         self._supervisor, self._partitions, self._calls = supervisor, partitions, calls
         self._served: dict[int, AsyncExitStack] = {}
 
@@ -63,7 +64,7 @@ class SharedConnections:
 class RemoteConnections:
     """Access to broker connections that run in other processes. Implements `ConnectionRunner`."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: NatsCalls) -> None:
         self._calls = calls
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()

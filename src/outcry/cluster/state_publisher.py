@@ -15,8 +15,10 @@ import msgspec
 
 from outcry.base.log_events import Report, discard
 from outcry.base.tasks import BackgroundTasks, is_set_within, repeat
-from outcry.cluster.calls import BusDown, Calls
-from outcry.cluster.latest import KEPT_S, Latest, LatestStates
+from outcry.cluster.calls import BusDown
+from outcry.cluster.latest import KEPT_S, Latest
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
 from outcry.database.errors import StoreBusy
 from outcry.live import entries
@@ -84,8 +86,8 @@ class StatePublisher:
     """
 
     def __init__(
-        self, registry: Registry, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls,
-        name: str, lost: Callable[[str], object] = lambda _key: None, report: Report = discard,
+        self, registry: Registry, runners: Mapping[str, Runner], log: TradeLog, latest: JetStreamLatest,
+        calls: NatsCalls, name: str, lost: Callable[[str], object] = lambda _key: None, report: Report = discard,
     ) -> None:  # fmt: skip
         self._registry, self._runners, self._log = registry, runners, log
         self._latest, self._calls, self._name, self._lost = latest, calls, name, lost

@@ -19,7 +19,7 @@ import msgspec
 from outcry.access.limiter import WINDOW_NS
 from outcry.access.sliding_window import SlidingWindowLog, Subjects, heard
 from outcry.base.tasks import BackgroundTasks, is_set_within
-from outcry.cluster.calls import BusDown, CallRefused, Calls
+from outcry.cluster.calls import BusDown, CallRefused
 from outcry.cluster.limits.messages import (
     LEASE_NS,
     ROLES,
@@ -35,7 +35,8 @@ from outcry.cluster.limits.messages import (
     read_recall_reply,
     replica_name,
 )
-from outcry.cluster.presence import Presence
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.presence import NatsPresence
 from outcry.live.partitions import partition_of
 
 #: Grace period after a lease: the replica's last report may take this long.
@@ -158,7 +159,7 @@ class LimitOwner:
     """
 
     def __init__(
-        self, calls: Calls, presence: Presence, roles: Sequence[str] = ROLES, *,
+        self, calls: NatsCalls, presence: NatsPresence, roles: Sequence[str] = ROLES, *,
         now_ns: Callable[[], int] = monotonic_ns,
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._roles = calls, presence, roles

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from outcry.access.limiter import WINDOW_NS
-from outcry.cluster.calls import BusDown, CallRefused, Calls, NobodyServes
+from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
 from outcry.cluster.limits.messages import encode, peer_name
 from outcry.cluster.limits.subject import SubjectState
-from outcry.cluster.presence import Presence
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.presence import NatsPresence
 
 _PATIENCE_S = 0.04
 #: After a missing answer, no division is tried for this long.
@@ -26,8 +27,8 @@ class Peers:
     """The other processes that apply limits (replicas). `find`: looks up the state of a subject at this replica."""
 
     def __init__(
-        self, calls: Calls, presence: Presence, roles: Sequence[str], find: Callable[[str], SubjectState | None],
-        now_ns: Callable[[], int],
+        self, calls: NatsCalls, presence: NatsPresence, roles: Sequence[str],
+        find: Callable[[str], SubjectState | None], now_ns: Callable[[], int],
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._roles = calls, presence, roles
         self._find, self._now_ns = find, now_ns

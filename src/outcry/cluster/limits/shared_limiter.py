@@ -18,7 +18,7 @@ import msgspec
 from outcry.access.limiter import Verdict
 from outcry.access.sliding_window import PASSED, Subjects, passed
 from outcry.base.tasks import BackgroundTasks, repeat
-from outcry.cluster.calls import BusDown, CallRefused, Calls, NobodyServes
+from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
 from outcry.cluster.limits.epochs import OwnerEpochs
 from outcry.cluster.limits.messages import (
     ROLES,
@@ -35,7 +35,8 @@ from outcry.cluster.limits.messages import (
 )
 from outcry.cluster.limits.peers import Peers
 from outcry.cluster.limits.subject import PendingLine, SubjectState, Waiter
-from outcry.cluster.presence import Presence
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.presence import NatsPresence
 from outcry.live.partitions import PARTITIONS
 
 #: Longest wait for an owner, and attempts to reach one in that time.
@@ -59,7 +60,7 @@ class SharedLimiter:
     """
 
     def __init__(
-        self, calls: Calls, presence: Presence, roles: Sequence[str] = ROLES, *,
+        self, calls: NatsCalls, presence: NatsPresence, roles: Sequence[str] = ROLES, *,
         now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000,
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._now_ns = calls, presence, now_ns

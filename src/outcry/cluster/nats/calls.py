@@ -29,7 +29,7 @@ class _Kind(StrEnum):
 
 
 class NatsCalls:
-    """Implements `Calls` over a link."""
+    """Calls and notifications, on one event loop. Names are dot-separated words such as `push.17`."""
 
     def __init__(self, link: Link, report: Report) -> None:
         self._link, self._report = link, report
@@ -37,7 +37,8 @@ class NatsCalls:
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
         """Call the process that registered a name, and return its answer.
 
-        A request that exceeds the server's message size is refused as `too_long_for_bus`.
+        Raises `NobodyServes` at once, `BusDown` after the timeout or if the bus is unavailable, and `CallRefused`. A
+        request that exceeds the server's message size is refused as `too_long_for_bus`.
         """
         if self._link.connected and len(body) > self._link.max_bytes:
             raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
@@ -77,7 +78,10 @@ class NatsCalls:
                         await self._reply(message, b"", _Kind.GONE)
 
     async def tell(self, name: str, body: bytes) -> None:
-        """Notify every process that listens to a name."""
+        """Notify every process that listens to a name.
+
+        The notification is lost if the bus is unavailable or no process listens.
+        """
         with suppress(BusDown), bus_errors():
             await self._link.client.publish(_TOLD + name, body)
 

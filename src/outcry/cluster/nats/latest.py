@@ -38,7 +38,7 @@ _TOGETHER = 256
 
 
 class JetStreamLatest:
-    """Implements `LatestStates` over a link, on its event loop."""
+    """The latest states of all streams. For the event loop of its link."""
 
     def __init__(self, link: Link) -> None:
         self._link, self._kept = link, MessageStore(link, _CONFIG)
@@ -48,9 +48,10 @@ class JetStreamLatest:
     # -- writing
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
-        """Store states, one for each key, except where a newer one is stored.
+        """Store one state for each key, unless a newer state of that key is stored.
 
-        Return the keys of the states not stored, with the order of the newer state. Raises `BusDown`.
+        Return the keys of the states not stored, with the order of the newer state. Another process may have acquired
+        these streams. Raises `BusDown`; the caller then puts the newest state of each stream again.
         """
         await self._ensure()
         refused: dict[str, Order] = {}
@@ -95,7 +96,12 @@ class JetStreamLatest:
     # -- reading
 
     async def watch(self) -> AsyncGenerator[Latest | None]:
-        """Yield all current states, then None once, then every change. Raises `BusDown`."""
+        """Yield all current states, then None once, then every change.
+
+        Some states that change during the first part are yielded after None. Changes of a stream arrive in
+        order. A slow reader receives only the newest. The iteration does not end while the bus is available.
+        Raises `BusDown`; the caller then starts again.
+        """
         await self._ensure()
         try:
             there = (await self._link.api(f"STREAM.INFO.{_STREAM}"))["state"]

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats import log_format
+from outcry.cluster.nats.blocking import BlockingBus
 from outcry.cluster.nats.link import BusRefused
 from outcry.cluster.nats.message_store import MessageStore, StoredMessage
 from outcry.database.errors import StoreBusy
@@ -17,14 +18,6 @@ T = TypeVar("T")
 
 #: Longest wait (s) for a replica that is behind, and the interval of reads in that time.
 _BEHIND_S, _LOOK_S = 5.0, 0.02
-
-
-class BlockingCall(Protocol):
-    """A function that runs work on NATS and waits for the result. It raises `StoreBusy`."""
-
-    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run the work and return its result."""
-        ...
 
 
 async def place_of(kept: MessageStore, subject: str, position: int, newest: int) -> int:
@@ -65,7 +58,7 @@ class LogReader:
         self,
         kept: MessageStore,
         subject: str,
-        asked: BlockingCall,
+        asked: BlockingBus,
         begun: Callable[[Coroutine[Any, Any, list[StoredMessage]]], Future[list[StoredMessage]]],
     ) -> None:
         self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun

@@ -40,7 +40,10 @@ _BEAT = msgspec.json.Decoder(_Beat)
 
 
 class NatsPresence:
-    """Implements `Presence` over a link."""
+    """List the processes of each role, on one event loop.
+
+    The list is at most about two seconds old. While NATS is unavailable it is the last known one.
+    """
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -74,7 +77,7 @@ class NatsPresence:
     async def here(self, roles: Sequence[str]) -> AsyncGenerator[None]:
         """Announce this process under these roles until the block ends.
 
-        Blocks may overlap. A block without roles only observes others.
+        While NATS is unavailable, the announcement waits until it is back.
         """
         self._roles.update(roles)
         self._blocks += 1

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from outcry.base.errors import StoreUnavailable
-from outcry.cluster.calls import BusDown, CallRefused, Calls
+from outcry.cluster.calls import BusDown, CallRefused
+from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.stream_owner.messages import (
     AskReach,
     ForwardedPush,
@@ -34,7 +35,7 @@ _PROGRESS = msgspec.msgpack.Decoder(StreamProgress | None)
 class StreamOwnerClient:
     """Call the owners of streams. Every method raises `StoreUnavailable` if the owner cannot be reached."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: NatsCalls) -> None:
         self._calls = calls
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:

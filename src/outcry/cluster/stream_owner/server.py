@@ -6,13 +6,14 @@ After a partition is lost, nothing is accepted for it: its push feeds end, and t
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from outcry.base.clock import Clock
 from outcry.base.errors import ServiceError, StoreUnavailable
-from outcry.cluster.calls import Answerer, CallRefused, Calls
+from outcry.cluster.calls import Answerer, CallRefused
+from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.stream_owner.messages import (
     AskReach,
     ForwardedPush,
@@ -23,10 +24,11 @@ from outcry.cluster.stream_owner.messages import (
     refused_call,
 )
 from outcry.database.errors import StoreBusy
+from outcry.feeds.pushed import PushedFeeds
+from outcry.live.engine import Engine
 from outcry.live.model import LogTakenOver, StreamKey
-from outcry.live.stream_status import StreamProgress
 from outcry.market.instruments import Universe, UnknownName
-from outcry.trades.push_format import Intake, read_push, refused
+from outcry.trades.push_format import read_push, refused
 
 #: Bodies from this size on are decoded on a thread.
 _LARGE_BYTES = 64 * 1024
@@ -40,45 +42,6 @@ _CARRIED = msgspec.msgpack.Decoder(ForwardedPush)
 _ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamRequest)
 
 
-class PushIntake(Intake, Protocol):
-    """Receives pushed feeds in the process that owns their streams."""
-
-    def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
-        """End the pushed feed of a stream by another process of this service; return False if there was none.
-
-        code: the reason. session: end only that run; empty: any.
-        """
-        ...
-
-    def end(self, partition: int) -> None:
-        """End the pushed feeds of a partition that another process acquires."""
-        ...
-
-
-class OwnedStreams(Protocol):
-    """The streams of this process's engine."""
-
-    async def progress(self, key: StreamKey) -> StreamProgress | None:
-        """Return the position up to which a stream is persisted; None if it is unknown. Raises `LogTakenOver`."""
-        ...
-
-    async def persisted(self, key: StreamKey) -> None:
-        """Wait until all events of a stream are persisted. Raises `LogTakenOver`."""
-        ...
-
-    def follows(self, key: StreamKey) -> bool:
-        """Return whether a feed currently delivers a stream."""
-        ...
-
-    def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason why no feed delivers a stream."""
-        ...
-
-    def retire(self, key: StreamKey) -> None:
-        """Remove a stream from display if no feed delivers it."""
-        ...
-
-
 class StreamOwnerServer:
     """Answer requests of other processes about the streams of owned partitions.
 
@@ -86,7 +49,7 @@ class StreamOwnerServer:
     """
 
     def __init__(
-        self, calls: Calls, inlets: PushIntake, streams: OwnedStreams, universe: Universe, clock: Clock
+        self, calls: NatsCalls, inlets: PushedFeeds, streams: Engine, universe: Universe, clock: Clock
     ) -> None:
         self._calls, self._inlets, self._streams = calls, inlets, streams
         self._universe, self._clock = universe, clock
