@@ -25,7 +25,7 @@ from outcry.web.formatter import Clock, Formatter
 from outcry.web.language import Languages
 from outcry.web.symbol.chart_view import ChartView
 from outcry.web.symbol.downloads import csv_bytes, safe_cell
-from outcry.web.symbol.parts import Looked, session_clock
+from outcry.web.symbol.parts import ChosenView, session_clock
 
 _RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="number">(.*?)</td>', re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
@@ -95,8 +95,8 @@ def test_what_an_address_has_wrong_is_as_if_it_were_not_there(harness: WebHarnes
 def test_how_it_is_looked_at_comes_back_from_its_own_address() -> None:
     usual = ChartView()
     view = ChartView("split", "blocks", 4, 20, frozenset({"volume", "path"}), (120.0, -8.5))
-    assert Looked(usual, table=False, date="").entries() == []
-    assert Looked(view, table=True, date="2026-03-03").entries() == [
+    assert ChosenView(usual, table=False, date="").entries() == []
+    assert ChosenView(view, table=True, date="2026-03-03").entries() == [
         ("layout", "split"), ("letters", "blocks"), ("row", "4"), ("sessions", "20"), ("date", "2026-03-03"),
         ("view", "table"), ("parts", "1"), ("show", "volume"), ("show", "path"),
         ("from", "120.0"), ("to", "-8.5"),
