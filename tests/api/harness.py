@@ -165,6 +165,9 @@ class FakeQuery:
     def revision(self) -> int:
         return self._accounts.revision()
 
+    def watch_store(self, revision_seen: Callable[[], int | None], frozen: Callable[[], bool]) -> None:
+        """It has no store to watch."""
+
     def _ask(self, name: str, scope: Scope, symbol: str | None, *more: object) -> None:
         self.calls.append((name, scope.user_id, symbol, *more))
         if self.gate is not None:

@@ -11,7 +11,7 @@ from outcry.market.instruments import Contract
 from outcry.market.opening import Opening
 from outcry.recordings.file_model import ReadOptions
 from outcry.sessions.completed_sessions import CompletedSessions
-from outcry.sessions.visible_sessions import SessionInContext
+from outcry.sessions.session_history import SessionInContext
 
 SEPTEMBER = Contract("ES", 2024, 9)
 MINUTES = 405  # 09:30 to 16:15 in New York

@@ -19,16 +19,16 @@ from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView, completed_session
-from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound
+from outcry.base.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import Registry, VisibleChannel
 from outcry.live.store import LiveStore
 from outcry.market.calendar import Calendar, SessionKind
-from outcry.market.instruments import Contract, Product, Universe
+from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.playbook import ScenarioState
 from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
+from outcry.sessions.session_history import SessionInContext
 from outcry.sessions.store import SqlStore
-from outcry.sessions.visible_sessions import SessionInContext
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
@@ -76,11 +76,7 @@ class Query:
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._registry = registry or Registry()
-        #: The store's revision as a poller has just read it; None without a poller.
-        self.revision_seen: Callable[[], int | None] = lambda: None
-        #: Whether the store's disk is stalled.
-        self.frozen: Callable[[], bool] = lambda: False
-        self._completed = CompletedSessions(store, universe, calendar, self._revision_seen, self._is_frozen)
+        self._completed = CompletedSessions(store, universe, calendar)
         self._selector = Selector(universe, calendar, self._registry, self._completed)
         self._live_answers = LiveAnswers(universe)
         self._alerts = AlertAnswers(self._registry, universe, alerts)
@@ -91,15 +87,13 @@ class Query:
         """Return the database's revision, a counter of changes."""
         return self._store.revision()
 
-    def _revision_seen(self) -> int | None:
-        return self.revision_seen()
-
-    def _is_frozen(self) -> bool:
-        return self.frozen()
+    def watch_store(self, revision_seen: Callable[[], int | None], frozen: Callable[[], bool]) -> None:
+        """Use a poller's readings: the store's revision if just read, and whether the store's disk is stalled."""
+        self._completed.revision_seen, self._completed.frozen = revision_seen, frozen
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
         """Resolve a symbol and find its live channel. Raises `UnknownSymbol`."""
-        named = self._selector.resolve(symbol, now_ns)
+        named = self._resolve(symbol, now_ns)
         seen, state = self._selector.live_channel(scope, named)
         return SymbolStatus(named.product.root, named.contract, seen, state)
 
@@ -118,7 +112,7 @@ class Query:
         """
         if date is None:
             return self._answer(profile_answer, scope, symbol, now_ns)
-        completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
+        completed = self._selector.completed(scope, self._resolve(symbol, now_ns), now_ns)
         wanted = _day(date, "date")
         session = next((s for s in completed.sessions if s.trade_date == wanted), None)
         if session is None:
@@ -127,14 +121,14 @@ class Query:
 
     def scenarios(self, scope: Scope, symbol: str, now_ns: int) -> Sequence[ScenarioState] | None:
         """Return the scenarios of a symbol's open session; None if it is not live. Raises `UnknownSymbol`."""
-        view = self._open_session(scope, self._selector.resolve(symbol, now_ns))
+        view = self._open_session(scope, self._resolve(symbol, now_ns))
         return view.live.scenarios if view and view.live else None
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
         """Answer `GET /api/chart`: the newest sessions (at most 60) and the open one if it is live. Raises as
         `levels`.
         """
-        named, count = self._selector.resolve(symbol, now_ns), sessions or DEFAULT_SESSIONS
+        named, count = self._resolve(symbol, now_ns), sessions or DEFAULT_SESSIONS
         seen, _ = self._selector.live_channel(scope, named)
         opened = self._live_answers.view(seen) if seen else None
         alerts = self._registry.alerts_of([seen.channel] if seen else [])
@@ -154,7 +148,7 @@ class Query:
         """Answer `GET /api/history`: at most the newest 500 sessions; none if `from` is after `to`. Raises as
         `levels`.
         """
-        completed = self._selector.completed(scope, self._selector.resolve(symbol, now_ns), now_ns)
+        completed = self._selector.completed(scope, self._resolve(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
         wanted = [session for session in completed.sessions if first <= session.trade_date <= last]
@@ -209,7 +203,7 @@ class Query:
                 levels = self.levels(scope, state.symbol, now_ns).answer
             visible, _ = self._completed.visible(scope, product, now_ns)
             newest = next(reversed(visible.in_context(None)), None)
-        average = newest.average_range_ticks() if newest else None
+        average = newest.history.average_range_ticks() if newest else None
         return ScanRow(
             state, levels, number(newest.session.profile.close * tick) if newest else None,
             number(average * tick) if average is not None else None, notation_of(product),
@@ -272,7 +266,7 @@ class Query:
         self, build: Callable[[SessionView], A], scope: Scope, symbol: str | None, now_ns: int
     ) -> QueryResult[A]:
         """Build an answer about the open session if it is live, else about the newest completed one."""
-        named = self._selector.resolve(symbol, now_ns)
+        named = self._resolve(symbol, now_ns)
         seen, _ = self._selector.live_channel(scope, named)
         if seen is not None:
             live_answer = self._live_answers.of(build, seen)
@@ -282,6 +276,18 @@ class Query:
                 return QueryResult(rendered.answer, next_midnight(now_ns), live_answer)
         completed = self._selector.completed(scope, named, now_ns)
         return QueryResult(build(completed.view(completed.sessions[-1])), completed.fresh_until_ns)
+
+    def _resolve(self, symbol: str | None, now_ns: int) -> ResolvedSymbol:
+        """Resolve a symbol. Raises `MissingSymbol`, `UnknownSymbol`."""
+        if not symbol or not symbol.strip():
+            raise MissingSymbol("missing_symbol")
+        try:
+            meant = self._universe.resolve(symbol, utc_date(now_ns))
+        except UnknownName as problem:
+            raise UnknownSymbol(
+                "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
+            ) from problem
+        return ResolvedSymbol(symbol, meant.product, meant.contract)
 
     def _open_session(self, scope: Scope, named: ResolvedSymbol) -> SessionView | None:
         """Return a symbol's open session; None if it is not live."""

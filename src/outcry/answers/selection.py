@@ -4,20 +4,18 @@ A channel is the live stream of one contract. A user's own feed has precedence o
 the symbol, only the front contract answers live.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from outcry.access.licences import Scope
-from outcry.answers.session_view import SessionView, completed_session
-from outcry.base.errors import MissingSymbol, NoLicensedSource, UnknownSymbol
+from outcry.answers.session_view import CompletedSelection
+from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import Channel, Registry, VisibleChannel
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.sessions.completed_sessions import CompletedSessions
-from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,48 +27,14 @@ class ResolvedSymbol:
     contract: Contract | None
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedSelection:
-    """The completed sessions that answer a query, oldest first, at least one. Valid until `fresh_until_ns`.
-
-    state: the code of the reason why the symbol is not live.
-    """
-
-    product: Product
-    state: str
-    visible: VisibleSessions
-    sessions: Sequence[SessionInContext]
-    fresh_until_ns: int
-    calendar: Calendar
-
-    def view(self, session: SessionInContext) -> SessionView:
-        """Return one of the sessions in the form that the builders of answers take."""
-        return completed_session(self.product, session, self.visible, self.calendar, self.state)
-
-
 class Selector:
-    """Resolves symbols of a universe, and selects live channels and completed sessions.
-
-    Calls may block on the database.
-    """
+    """Selects live channels and completed sessions. Calls may block on the database."""
 
     def __init__(
         self, universe: Universe, calendar: Calendar, registry: Registry, completed: CompletedSessions
     ) -> None:
         self._universe, self._calendar, self._registry = universe, calendar, registry
         self._completed = completed
-
-    def resolve(self, symbol: str | None, now_ns: int) -> ResolvedSymbol:
-        """Resolve a symbol. Raises `MissingSymbol`, `UnknownSymbol`."""
-        if not symbol or not symbol.strip():
-            raise MissingSymbol("missing_symbol")
-        try:
-            meant = self._universe.resolve(symbol, utc_date(now_ns))
-        except UnknownName as problem:
-            raise UnknownSymbol(
-                "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
-            ) from problem
-        return ResolvedSymbol(symbol, meant.product, meant.contract)
 
     def live_channel(self, scope: Scope, named: ResolvedSymbol) -> tuple[VisibleChannel | None, str]:
         """Return the channel that answers a symbol live, and `live`; or None and the code of why there is none."""

@@ -17,8 +17,8 @@ from outcry.market.levels import CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.opening import IncompleteSession, Prior
 from outcry.market.profile import SessionProfile
-from outcry.sessions.session_history import StoredSession, incomplete_sessions
-from outcry.sessions.visible_sessions import SessionInContext, VisibleSessions
+from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
+from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.answers import DataQuality, DataSource
 
@@ -94,7 +94,7 @@ def completed_session(
 ) -> SessionView:
     """Return a completed regular session. `state` is why the symbol is not live."""
     stored, row = session.session, session.session.row
-    overnight = visible.overnight_of(stored)
+    overnight, prior = visible.overnight_of(stored), session.history.prior
     simulated = row.source in SIMULATED_SOURCES
 
     def incomplete() -> Sequence[IncompleteSession]:
@@ -113,10 +113,29 @@ def completed_session(
         product=product, source="delayed", state=state, feed=None, simulated=simulated, contract=stored.contract.key,
         rolled_from=session.rolled_from.key if session.rolled_from else None, kind=row.kind, trade_date=row.trade_date,
         open_ns=row.open_ns, close_ns=row.close_ns, short=row.short, ib_complete=row.complete, ladder=stored.ladder,
-        profile=stored.profile, prior=session.prior.profile if session.prior else None,
+        profile=stored.profile, prior=prior.profile if prior else None,
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
-        average_range=session.average_range_ticks(), data=data, carried=session.carried, incomplete=incomplete,
+        average_range=session.history.average_range_ticks(), data=data, carried=session.carried, incomplete=incomplete,
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedSelection:
+    """The completed sessions that answer a query, oldest first, at least one. Valid until `fresh_until_ns`.
+
+    state: the code of the reason why the symbol is not live.
+    """
+
+    product: Product
+    state: str
+    visible: VisibleSessions
+    sessions: Sequence[SessionInContext]
+    fresh_until_ns: int
+    calendar: Calendar
+
+    def view(self, session: SessionInContext) -> SessionView:
+        """Return one of the sessions in the form that the builders of answers take."""
+        return completed_session(self.product, session, self.visible, self.calendar, self.state)

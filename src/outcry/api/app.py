@@ -249,8 +249,7 @@ def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
             event_log.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
 
     poller = RevisionPoller(look, services.clock, on_change, services.registry, services.frozen)
-    services.query.frozen = services.frozen
-    services.query.revision_seen = lambda: poller.store_revision if poller.fresh else None
+    services.query.watch_store(lambda: poller.store_revision if poller.fresh else None, services.frozen)
     return poller
 
 

@@ -73,8 +73,7 @@ def _followed(volumes: Volumes, rule: RollRule) -> tuple[list[Front], "_Roll | N
     for trade_date in sorted(volumes):
         traded = volumes[trade_date]
         roll = roll or _Roll(rule, max(sorted(traded), key=lambda contract: traded[contract]))
-        found.append(roll.on(trade_date, traded))
-        roll.add(traded)
+        found.append(roll.add(trade_date, traded))
     return found, roll
 
 
@@ -99,18 +98,20 @@ class _Roll:
             self._front, self._leads = challenger, {}
         return Front(trade_date, self._front, self._rolled_from)
 
-    def add(self, traded: Mapping[Contract, int]) -> None:
-        """Add the RTH volume of a completed trade date."""
+    def add(self, trade_date: date, traded: Mapping[Contract, int]) -> Front:
+        """Add the RTH volume of a completed trade date, and return its front contract."""
+        front = self.on(trade_date, traded)
         self._newest = traded
         self._silent = 0 if self._front in traded else self._silent + 1
         if 0 < self._silent < GONE_AFTER_SESSIONS:
-            return  # without data of the front, its volume is unknown
+            return front  # without data of the front, its volume is unknown
         mine = traded.get(self._front, 0)
         self._leads = {
             contract: self._leads.get(contract, 0) + 1
             for contract, volume in traded.items()
             if _order(contract) > _order(self._front) and volume > mine
         }
+        return front
 
     def _challenger(self) -> Contract | None:
         """Return the nearest contract that has led by volume for enough sessions."""

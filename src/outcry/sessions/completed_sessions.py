@@ -20,10 +20,10 @@ from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import Opening, Prior
 from outcry.market.roll import Front, RollRule, front_on
 from outcry.market.units import NANOS_PER_DAY
-from outcry.sessions.session_history import SessionHistory, StoredSession, incomplete_sessions, rth_volumes
+from outcry.sessions.session_history import SessionHistory, StoredSession, incomplete_sessions
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import DamagedSession, SessionRow
-from outcry.sessions.visible_sessions import VisibleSessions, visible_to
+from outcry.sessions.visible_sessions import VisibleSessions, rth_volumes, visible_to
 
 _MAX_CACHED_PRODUCTS = 256
 #: Sessions that openings keep decoded: about a month of the whole universe.
@@ -55,17 +55,16 @@ class _BeforeOpen:
 class CompletedSessions:
     """Stored sessions by scope (what a caller may see) and product.
 
-    Safe to call from several threads; every method blocks. revision: the database's revision if a watcher has just read
-    it; None: the database is read each time. frozen: whether the database's disk hangs; answers then use the sessions
-    read last. Any method may raise `StoreBusy` otherwise.
+    Safe to call from several threads; every method blocks. Any method may raise `StoreBusy`, unless the database's disk
+    hangs and the sessions read last can be used.
     """
 
-    def __init__(
-        self, store: SqlStore, universe: Universe, calendar: Calendar,
-        revision: Callable[[], int | None] = lambda: None, frozen: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
+    def __init__(self, store: SqlStore, universe: Universe, calendar: Calendar) -> None:
         self._store, self._universe, self._calendar = store, universe, calendar
-        self._revision_seen, self._frozen = revision, frozen
+        #: The database's revision if a watcher has just read it; None: the database is read each time.
+        self.revision_seen: Callable[[], int | None] = lambda: None
+        #: Whether the database's disk hangs.
+        self.frozen: Callable[[], bool] = lambda: False
         self._roots: OrderedDict[tuple[int, ...], tuple[int, frozenset[str]]] = OrderedDict()
         self._loaded: OrderedDict[tuple[int, str], tuple[int, _Loaded]] = OrderedDict()
         #: Sessions decoded for openings, least recently used first. A stored row is only ever replaced as a whole.
@@ -76,14 +75,11 @@ class CompletedSessions:
 
     def visible(self, scope: Scope, product: Product, now_ns: int) -> tuple[VisibleSessions, int]:
         """Return the sessions of a product that a scope may see, and the time (ns UTC) at which that changes."""
-        seen, next_ns = visible_to(scope, self._sessions(scope.owners, product.root), now_ns)
+        stored, damaged = self._load(scope.owners, product.root)
+        seen, next_ns = visible_to(scope, stored, now_ns)
         midnight = next_midnight(now_ns)  # then a one-digit year may name another contract
         fresh = midnight if next_ns is None else min(midnight, next_ns)
-        return VisibleSessions(product, self._universe, seen, self.damaged(scope, product.root)), fresh
-
-    def damaged(self, scope: Scope, root: str) -> list[DamagedSession]:
-        """Return the damaged sessions of a product that belong to owners the scope may see."""
-        return [row for row in self._load(scope.owners, root)[1] if row.owner in scope.owners]
+        return VisibleSessions(product, self._universe, seen, damaged), fresh
 
     def unavailable_reasons(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
@@ -94,7 +90,7 @@ class CompletedSessions:
         """
         next_ns: int | None = None
         denied = False
-        for session in self._sessions(scope.owners, product.root):
+        for session in self._load(scope.owners, product.root)[0]:
             row = session.row
             if (
                 row.kind is not SessionKind.RTH
@@ -126,7 +122,7 @@ class CompletedSessions:
         try:
             found = frozenset(self._store.roots(owners))
         except StoreBusy:
-            if cached and self._frozen():
+            if cached and self.frozen():
                 return cached[1]
             raise
         with self._lock:
@@ -138,14 +134,11 @@ class CompletedSessions:
     def preload(self, scope: Scope, product: Product) -> None:
         """Load a product's sessions into memory, so that answers do not wait when its feed stops."""
         with suppress(StoreBusy):  # they are then loaded on the first request
-            self._sessions(scope.owners, product.root)
+            self._load(scope.owners, product.root)
 
     def _revision(self) -> int:
-        seen = self._revision_seen()
+        seen = self.revision_seen()
         return self._store.revision() if seen is None else seen
-
-    def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
-        return self._load(owners, root)[0]
 
     def _load(self, owners: Sequence[int], root: str) -> _Loaded:
         loaded = [self._load_owner(owner, root) for owner in owners]
@@ -163,7 +156,7 @@ class CompletedSessions:
         try:
             rows, damaged = self._store.sessions_and_damaged([owner], root)
         except StoreBusy:
-            if cached and self._frozen():
+            if cached and self.frozen():
                 return cached[1]
             raise
         loaded = [StoredSession(row, self._universe.contract(row.contract)) for row in rows], damaged

@@ -1,6 +1,6 @@
 """Stored sessions of one contract, and what they carry forward: the prior session, levels and the average range."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -12,7 +12,6 @@ from outcry.market.ladder import IB_BRACKETS, Ladder
 from outcry.market.levels import POC_LOOKBACK_SESSIONS, CarriedLevels, CompletedSession, carried_levels
 from outcry.market.opening import IncompleteSession
 from outcry.market.profile import SessionProfile, profile_of
-from outcry.market.roll import Volumes
 from outcry.market.snapshot import load
 from outcry.sessions.store_model import SessionRow
 
@@ -72,6 +71,27 @@ class SessionHistory:
         return sum(ranges) // len(ranges) if ranges else None
 
 
+@dataclass(frozen=True, slots=True)
+class SessionInContext:
+    """A completed session with the earlier sessions of its contract.
+
+    It also has the contract it was rolled from, if any.
+    """
+
+    session: StoredSession
+    history: SessionHistory
+    rolled_from: Contract | None
+
+    @property
+    def trade_date(self) -> date:
+        """The session's trade date."""
+        return self.session.row.trade_date
+
+    def carried(self) -> CarriedLevels:
+        """Return the naked POCs and poor extremes that are left at the close of this session."""
+        return SessionHistory((*self.history.sessions, self.session)).carried()
+
+
 def incomplete_sessions(
     history: SessionHistory, calendar: Calendar, root: str, last: date
 ) -> tuple[IncompleteSession, ...]:
@@ -87,13 +107,3 @@ def incomplete_sessions(
         for session in calendar.sessions(root, first, last)
         if session.kind is SessionKind.RTH and session.trade_date not in set(complete)
     )
-
-
-def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
-    """Return the RTH volume in lots by trade date and contract, of complete sessions. The front contract is chosen by
-    it."""
-    volumes: dict[date, dict[Contract, int]] = {}
-    for stored in regular:
-        if stored.row.complete:
-            volumes.setdefault(stored.row.trade_date, {})[stored.contract] = stored.row.volume
-    return volumes

@@ -5,47 +5,15 @@ and changes between sessions only.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
 from outcry.access.licences import Scope
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
-from outcry.market.levels import CarriedLevels
-from outcry.market.roll import Front, RollRule, fronts
-from outcry.sessions.session_history import SessionHistory, StoredSession, rth_volumes
+from outcry.market.roll import Front, RollRule, Volumes, fronts
+from outcry.sessions.session_history import SessionHistory, SessionInContext, StoredSession
 from outcry.sessions.store_model import DamagedSession
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInContext:
-    """A completed session with the earlier sessions of its contract.
-
-    It also has the contract it was rolled from, if any.
-    """
-
-    session: StoredSession
-    history: SessionHistory
-    rolled_from: Contract | None
-
-    @property
-    def trade_date(self) -> date:
-        """The session's trade date."""
-        return self.session.row.trade_date
-
-    @property
-    def prior(self) -> StoredSession | None:
-        """The newest complete session before this one."""
-        return self.history.prior
-
-    def carried(self) -> CarriedLevels:
-        """Return the naked POCs and poor extremes that are left at the close of this session."""
-        return SessionHistory((*self.history.sessions, self.session)).carried()
-
-    def average_range_ticks(self) -> int | None:
-        """Return the average RTH range of up to twenty earlier sessions in whole ticks; None without any."""
-        return self.history.average_range_ticks()
 
 
 class VisibleSessions:
@@ -127,6 +95,16 @@ class VisibleSessions:
             before = [stored for stored in partial if stored.row.open_ns < session.row.open_ns]
             earlier = sorted((*earlier, *before), key=lambda stored: stored.row.open_ns)
         return SessionInContext(session, SessionHistory(earlier), rolled_from)
+
+
+def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
+    """Return the RTH volume in lots by trade date and contract, of complete sessions. The front contract is chosen by
+    it."""
+    volumes: dict[date, dict[Contract, int]] = {}
+    for stored in regular:
+        if stored.row.complete:
+            volumes.setdefault(stored.row.trade_date, {})[stored.contract] = stored.row.volume
+    return volumes
 
 
 def visible_to(
