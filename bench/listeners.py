@@ -16,7 +16,7 @@ import numpy as np
 import uvloop
 from bench.paced_feed import BASE_NS
 
-from outcry.access.tiers import streams_allowed
+from outcry.access.tiers import STREAMS_ALLOWED
 
 PATIENCE_S = 60.0
 _TIME = b'"updatedAt":"'
@@ -81,7 +81,7 @@ class Reader(asyncio.Protocol):
 async def listen(port: int, keys: list[str], symbols: list[str], count: int, seconds: float) -> None:
     """Open all streams in groups, and count."""
     loop, totals = asyncio.get_running_loop(), Totals(count)
-    each = streams_allowed("admin")
+    each = STREAMS_ALLOWED["admin"]
     readers: list[asyncio.BaseTransport] = []
     for number in range(count):
         ask = f"GET /api/stream?symbols={symbols[number % len(symbols)]} HTTP/1.1\r\nhost: bench\r\n"

@@ -23,7 +23,7 @@ from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from support.engines.ports import free_ports
 
-from outcry.access.tiers import streams_allowed
+from outcry.access.tiers import STREAMS_ALLOWED
 from outcry.trades.reference_tables import load_reference
 
 READERS = 1_000
@@ -39,7 +39,7 @@ def run(size: Size) -> Iterator[Figure]:
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         lay_out(folder / "data")
-        keys = add_keys(folder / "data", -(-readers // streams_allowed("admin")))
+        keys = add_keys(folder / "data", -(-readers // STREAMS_ALLOWED["admin"]))
         (folder / "keys").write_text("\n".join(keys))
         task = {"data": str(folder / "data"), "out": str(folder / "notes.npz"), "feeds": 1, "rows_a_beat": 1,
                 "beat_ms": BEAT_MS}  # fmt: skip

@@ -18,8 +18,8 @@ from tests.api.harness import SERVER_SECRET, build_harness, known, served
 from tests.licence_model import CONTRACTS, DAYS, FEED_STATES, OPERATOR, TIERS, LicenceModel, prices_in
 from tests.sample_live_session import NOW_NS, REFERENCE
 
-from outcry.access.keys import ApiKeys, Licences
-from outcry.access.licences import Scope
+from outcry.access.keys import ApiKeys
+from outcry.access.licences import Licences, Scope
 from outcry.access.model import KeyRow
 from outcry.answers.query import Query
 from outcry.answers.streaming import AlertFilter, AlertTail

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcry.access.licences import OPERATOR, Grant, Scope, resolve
-from outcry.access.tiers import requests_allowed
+from outcry.access.tiers import REQUESTS_ALLOWED
 
 HOUR = 3600 * 10**9
 CLOSE = 1_700_000_000 * 10**9
@@ -109,4 +109,4 @@ def test_scopes_are_equal_whoever_else_was_granted_something(others: list[Grant]
 
 
 def test_the_limits_of_the_interface() -> None:
-    assert [requests_allowed(tier) for tier in ("anonymous", "free", "pro", "admin")] == [30, 30, 120, 600]
+    assert [REQUESTS_ALLOWED[tier] for tier in ("anonymous", "free", "pro", "admin")] == [30, 30, 120, 600]

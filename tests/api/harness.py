@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from tests.timeouts import seconds_until
 
-from outcry.access.keys import ApiKeys, Licences
-from outcry.access.licences import Scope
+from outcry.access.keys import ApiKeys
+from outcry.access.licences import Licences, Scope
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.answers.live_answers import LiveAnswer

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.api.harness import Harness, Reply, build_harness, served
 
-from outcry.access.keys import Licences
+from outcry.access.licences import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.agent import pusher
 from outcry.agent.pusher import Pusher

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.api.harness import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
 from outcry.access import key_format as form
-from outcry.access.keys import GRACES_NS, ApiKeys, KeyFault, KeyRefusal, KeyRefused, Licences
+from outcry.access.keys import GRACES_NS, ApiKeys, KeyFault, KeyRefusal, KeyRefused
+from outcry.access.licences import Licences
 from outcry.access.model import GrantRow, KeyRow, Role
 from outcry.database.errors import StoreBusy
 from outcry.market.units import NANOS_PER_DAY

@@ -19,7 +19,7 @@ from tests.api.harness import SECOND, known, served
 from tests.api.live_harness import DAY, LIVE, Event, Market, StreamReader, make_alert
 from tests.timeouts import within
 
-from outcry.access.tiers import streams_allowed
+from outcry.access.tiers import STREAMS_ALLOWED
 from outcry.api import hub as hub_module
 from outcry.api import stream_writer
 from outcry.api.examples import ANSWERS
@@ -496,7 +496,7 @@ def test_head_is_the_head_alone(market: Market) -> None:
 
 
 def test_a_key_has_so_many_streams_and_a_refused_one_is_not_counted(market: Market) -> None:
-    assert [streams_allowed(tier) for tier in ("free", "pro", "admin")] == [2, 10, 50]
+    assert [STREAMS_ALLOWED[tier] for tier in ("free", "pro", "admin")] == [2, 10, 50]
     key, other = market.harness.key("free"), market.harness.key("free")
     ears = [market.stream(key) for _ in range(2)]
     with market.stream(key) as third:

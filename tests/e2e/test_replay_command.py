@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from outcry.access.keys import Licences
+from outcry.access.licences import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.api.app import Options, Services, create_app
 from outcry.app.installation import Installation, open_installation

@@ -1,7 +1,7 @@
-"""API keys and licences in memory: create, find, rotate and revoke keys; resolve what a key may see.
+"""API keys in memory: create, find, rotate and revoke keys.
 
-A key is shown once; only a keyed digest is stored. `ApiKeys` and `Licences` answer from memory and reload when the
-store's revision has changed, which they check at most every 200 ms. A revocation by any process therefore takes effect
+A key is shown once; only a keyed digest is stored. `ApiKeys` answers from memory and reloads when the store's revision
+has changed, which it checks at most every 200 ms. A revocation by any process therefore takes effect
 within a second. Keys expire by this machine's clock, even where the market runs on a simulated clock. Only changed keys
 are reloaded, because there may be a million of them.
 """
@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 
 from outcry.access import key_format as form
 from outcry.access.account_store import SqlAccounts
-from outcry.access.licences import VISITOR, Audience, Grant, Scope, audience, resolve
 from outcry.access.model import KeyRow, Role, Tier
 from outcry.base.clock import Clock
 from outcry.database.revision_cache import RevisionCache
@@ -273,51 +272,3 @@ def _label(text: str) -> str:
     if not form.is_label(text):
         raise KeyRefused(KeyFault.LABEL)
     return text
-
-
-class Licences(RevisionCache):
-    """All active grants in memory, and the resulting scope of each key, that is, what it may see."""
-
-    def __init__(self, store: SqlAccounts) -> None:
-        super().__init__(store.revision)
-        self._store = store
-        self._grants: tuple[Grant, ...] = ()
-
-    def scope(self, row: KeyRow) -> Scope:
-        """Return what a key may see, from memory."""
-        return resolve(row.user_id, row.id, row.tier, self._grants)
-
-    def of_user(self, user_id: int) -> Scope:
-        """Return what a user may see regardless of key and tier.
-
-        It applies to the user's feeds, which belong to a user and not to a key.
-        """
-        return resolve(
-            user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
-        )
-
-    def of_person(self, user_id: int, tier: Tier) -> Scope:
-        """Return what a signed-in user may see on pages.
-
-        It is what the user's keys may see, without grants to a single key.
-        """
-        return resolve(user_id, 0, tier, self._grants)
-
-    def of_visitor(self) -> Scope:
-        """Return what a visitor who is not signed in may see, where visitors are allowed."""
-        return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))
-
-    def audience(self, owner: int, root: str) -> Audience:
-        """Return who may receive the alerts of a feed and product."""
-        return audience(owner, root, self._grants)
-
-    def _load(self) -> bool:
-        grants = tuple(
-            Grant(row.grantee, row.scope, row.roots, row.from_date, row.until_date, row.embargo_ns)
-            for row in self._store.grants()
-            if row.revoked_ns is None
-        )
-        changed = grants != self._grants
-        if changed:
-            self._grants = grants
-        return changed

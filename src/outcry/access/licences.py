@@ -1,7 +1,8 @@
 """Rules of what a caller may see: the user's own recordings, and the operator's data granted to it.
 
 A user's recordings are never shown to another user. The operator's data (owner 0) is only visible through a grant, and
-a completed session only after its close plus the grant's embargo.
+a completed session only after its close plus the grant's embargo. `Licences` resolves this from memory, and reloads the
+grants when the store's revision has changed.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, get_args
 
+from outcry.access.account_store import SqlAccounts
+from outcry.access.model import KeyRow
 from outcry.access.tiers import Tier
+from outcry.database.revision_cache import RevisionCache
 
 OPERATOR = 0
 #: User id of visitors who are not signed in. They own nothing and see what is granted to everyone.
@@ -142,3 +146,51 @@ def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
         tiers=frozenset(name for kind, _, name in live if kind == "tier"),
         users=frozenset(int(name) for kind, _, name in live if kind == "user"),
     )
+
+
+class Licences(RevisionCache):
+    """All active grants in memory, and the resulting scope of each key, that is, what it may see."""
+
+    def __init__(self, store: SqlAccounts) -> None:
+        super().__init__(store.revision)
+        self._store = store
+        self._grants: tuple[Grant, ...] = ()
+
+    def scope(self, row: KeyRow) -> Scope:
+        """Return what a key may see, from memory."""
+        return resolve(row.user_id, row.id, row.tier, self._grants)
+
+    def of_user(self, user_id: int) -> Scope:
+        """Return what a user may see regardless of key and tier.
+
+        It applies to the user's feeds, which belong to a user and not to a key.
+        """
+        return resolve(
+            user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
+        )
+
+    def of_person(self, user_id: int, tier: Tier) -> Scope:
+        """Return what a signed-in user may see on pages.
+
+        It is what the user's keys may see, without grants to a single key.
+        """
+        return resolve(user_id, 0, tier, self._grants)
+
+    def of_visitor(self) -> Scope:
+        """Return what a visitor who is not signed in may see, where visitors are allowed."""
+        return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))
+
+    def audience(self, owner: int, root: str) -> Audience:
+        """Return who may receive the alerts of a feed and product."""
+        return audience(owner, root, self._grants)
+
+    def _load(self) -> bool:
+        grants = tuple(
+            Grant(row.grantee, row.scope, row.roots, row.from_date, row.until_date, row.embargo_ns)
+            for row in self._store.grants()
+            if row.revoked_ns is None
+        )
+        changed = grants != self._grants
+        if changed:
+            self._grants = grants
+        return changed

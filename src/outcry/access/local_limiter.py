@@ -20,7 +20,7 @@ class SlidingWindowLimiter:
 
     def __init__(self, now_ns: Callable[[], int] = monotonic_ns, *, max_subjects: int = 50_000) -> None:
         self._now_ns = now_ns
-        self._logs = Subjects(_new_log, max_subjects)
+        self._logs = Subjects(lambda _subject: SlidingWindowLog(), max_subjects)
         self._young = self._logs.young
         self._turn_ns = 0
 
@@ -68,7 +68,3 @@ class SlidingWindowLimiter:
             return refused(log, limit, now_ns)
         reset_ms = until_ms(log[-1] + WINDOW_NS, now_ns)
         return Verdict(allowed=True, remaining=limit - live, reset_ms=reset_ms, retry_after_ms=0)
-
-
-def _new_log(_subject: str) -> SlidingWindowLog:
-    return SlidingWindowLog()

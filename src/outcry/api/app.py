@@ -11,7 +11,8 @@ from functools import partial
 from secrets import token_bytes
 from typing import Any, BinaryIO, Protocol
 
-from outcry.access.keys import ApiKeys, Licences
+from outcry.access.keys import ApiKeys
+from outcry.access.licences import Licences
 from outcry.access.limiter import Limiter
 from outcry.answers.query import Query
 from outcry.api.dispatch import Dispatcher

@@ -12,7 +12,7 @@ import msgspec
 from outcry.access.keys import KeyRefusal
 from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
-from outcry.access.tiers import streams_allowed
+from outcry.access.tiers import STREAMS_ALLOWED
 from outcry.answers.alerts import entry
 from outcry.answers.streaming import AlertFilter, MissedAlerts, RequestedSymbol, alert_event, event, source_of
 from outcry.api.hub import Hub
@@ -209,7 +209,7 @@ class Streams:
 def _allowed(caller: Caller) -> int:
     if caller.session is not None:
         return PAGE_STREAMS
-    return 0 if caller.tier == "anonymous" else streams_allowed(caller.tier)
+    return 0 if caller.tier == "anonymous" else STREAMS_ALLOWED[caller.tier]
 
 
 def _ticket(query: bytes) -> str:

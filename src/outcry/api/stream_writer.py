@@ -13,6 +13,7 @@ from outcry.api.hub import KEEP_ALIVE_S, TICK_S, WRITE_TIMEOUT_S, Hub
 from outcry.api.stream import OpenedStream
 from outcry.api.stream_reader import StreamReader, error_event
 from outcry.base.log_events import LogEvent
+from outcry.base.redaction import for_log
 from outcry.base.tasks import is_set_within
 from outcry.http.edge import TRANSPORT, Edge, Receive, Send, fixed_headers
 from outcry.http.limits import limit_headers
@@ -50,7 +51,7 @@ async def write_stream(
         edge.note(request, opened.route, opened.status, opened.caller, started_ns)
         await writer.run(opened)
     except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
-        path, query = request.shown
+        path, query = for_log(request.path, request.query)
         edge.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
         )

@@ -13,7 +13,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from outcry.access.keys import ApiKeys, Licences
+from outcry.access.keys import ApiKeys
+from outcry.access.licences import Licences
 from outcry.answers.query import Query
 from outcry.app.secret import server_secret
 from outcry.app.settings import BadSettings, Settings

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from outcry.access.client_address import network
 from outcry.access.key_format import KEY_LENGTH
-from outcry.access.keys import ApiKeys, KeyRefusal, Licences
-from outcry.access.licences import Scope
+from outcry.access.keys import ApiKeys, KeyRefusal
+from outcry.access.licences import Licences, Scope
 from outcry.access.model import KeyRow, Role
-from outcry.access.tiers import ANONYMOUS, ApiTier, requests_allowed
+from outcry.access.tiers import ANONYMOUS, REQUESTS_ALLOWED, ApiTier
 from outcry.base.clock import Clock
 from outcry.base.redaction import holds_key
 from outcry.http.host_names import host_name, is_loopback_name, is_own_host
@@ -142,7 +142,7 @@ class Authenticator:
         found = self._keys.known(value.decode("ascii"))
         if isinstance(found, KeyRefusal):
             return anonymous(client), found
-        caller = self._caller(found, generation)
+        caller = _caller(found, self._licences.scope(found), generation)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[value] = caller  # only valid keys are cached, so others cannot fill it
@@ -160,24 +160,19 @@ class Authenticator:
     def caller_of_key(self, name: str, subject: str) -> Caller | None:
         """Return the caller for a key, given its prefix and limiter subject; None if the key is not valid."""
         row = self._keys.live(name)
-        found = self._caller(row, self.generation) if row is not None else None
+        found = _caller(row, self._licences.scope(row), self.generation) if row is not None else None
         return found if found is not None and found.subject == subject else None
 
-    def _caller(self, row: KeyRow, generation: int) -> Caller:
-        return Caller(
-            f"key:{row.id}",
-            row.prefix,
-            row.tier,
-            requests_allowed(row.tier),
-            self._licences.scope(row),
-            generation,
-            row.role,
-        )
+
+def _caller(row: KeyRow, scope: Scope, generation: int) -> Caller:
+    """Return the caller with a key that sees a scope."""
+    limit = REQUESTS_ALLOWED[row.tier]
+    return Caller(f"key:{row.id}", row.prefix, row.tier, limit, scope, generation, row.role)
 
 
 def anonymous(client: str) -> Caller:
     """Return the anonymous caller at a client address."""
-    return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
+    return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, REQUESTS_ALLOWED[ANONYMOUS], None, 0)
 
 
 def session_token(request: Request) -> str:

@@ -14,6 +14,7 @@ from outcry.access.limiter import Limiter, Verdict
 from outcry.access.tiers import ApiTier
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent
+from outcry.base.redaction import for_log
 from outcry.http.auth import Authenticator, Caller, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
 from outcry.http.limits import header_bytes, limit_header_bytes, limit_headers, tier_headers
@@ -96,7 +97,7 @@ class Edge:
 
     def failed(self, request: Request, route: str, error: Exception, caller: Caller | None = None) -> Reply:
         """Log an unexpected exception and build a reply that does not disclose it."""
-        path, query = request.shown
+        path, query = for_log(request.path, request.query)
         self.event_log.error(
             LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
         )

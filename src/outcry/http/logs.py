@@ -15,7 +15,7 @@ import structlog
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent
-from outcry.base.redaction import REDACTED
+from outcry.base.redaction import REDACTED, for_log
 from outcry.http.requests import Request
 
 _FLUSH_S = 0.1
@@ -68,7 +68,7 @@ class AccessLog:
         place = (request.method, request.path, request.query, route, status, tier)
         known = self._stems.get(place)
         if known is None:
-            path, query = request.shown
+            path, query = for_log(request.path, request.query)
             fields = {
                 "event": LogEvent.REQUEST,
                 "method": request.method,

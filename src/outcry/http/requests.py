@@ -9,8 +9,6 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from outcry.base.redaction import for_log
-
 _SANE_ID = re.compile(rb"[0-9A-Za-z._:-]{1,64}")
 #: Headers that change how a request is handled, so that it cannot take the fast path.
 _PARTICULAR = frozenset(
@@ -106,11 +104,6 @@ class Request:
         if len(ids) == 1 and _SANE_ID.fullmatch(ids[0]) and b"outcry_" not in ids[0].lower():
             return ids[0].decode("ascii")
         return None
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """Path and query as they may be logged."""
-        return for_log(self.path, self.query)
 
 
 def _joined(before: str, value: bytes) -> str:

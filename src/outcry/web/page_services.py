@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from outcry.access.keys import ApiKeys, Licences
-from outcry.access.licences import Scope
+from outcry.access.keys import ApiKeys
+from outcry.access.licences import Licences, Scope
 from outcry.access.limiter import Limiter
 from outcry.answers.query import Query
 from outcry.base.clock import Clock

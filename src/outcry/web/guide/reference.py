@@ -13,7 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from outcry.access.keys import KeyRefusal
-from outcry.access.tiers import Tier, requests_allowed, streams_allowed
+from outcry.access.tiers import REQUESTS_ALLOWED, STREAMS_ALLOWED, Tier
 from outcry.http.errors import (
     JSON_TYPE,
     STATUS,
@@ -60,7 +60,7 @@ async def docs(context: PageContext, request: PageRequest) -> Response:
         contract=contract,
         objects=[name for name in met if name not in answers],
         base=base_of(context, request),
-        limits=[(tier, requests_allowed(tier), streams_allowed(tier)) for tier in get_args(Tier)],
+        limits=[(tier, REQUESTS_ALLOWED[tier], STREAMS_ALLOWED[tier]) for tier in get_args(Tier)],
         verifiers=verifiers(),
     )
 
