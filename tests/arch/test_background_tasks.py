@@ -10,7 +10,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "outcry"
 #: Modules that create tasks themselves, and why.
 EXCEPTIONS = {
     "agent/agent.py": "it waits for its feeds and raises their errors, and ends them before it sends what is left",
-    "agent/feed_runner.py": "one task for each queue, which ends with the queue",
     "base/tasks.py": "the supervisor",
     "cluster/nats/client.py": "the task belongs to the library, which expects it under this name",
     "live/service.py": "its error is logged by an event of its own and makes the process unready",
