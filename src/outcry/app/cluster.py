@@ -97,7 +97,7 @@ class ClusterSide:
         return self._log is not None and self._log.stuck
 
     def _here(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None, "what is counted together is counted while the process serves"
+        assert self._loop is not None, "the shared limiter is used only while the process serves"
         return self._loop
 
     def _say(self, event: LogEvent, **details: object) -> object:

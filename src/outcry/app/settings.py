@@ -134,23 +134,23 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     Raises `BadSettings`.
     """
     environment = os.environ if environment is None else environment
-    spoken = {name: value for name, value in given.items() if value is not None}
+    from_options = {name: value for name, value in given.items() if value is not None}
     names = {field.name for field in msgspec.structs.fields(Settings)}
-    said = {
+    from_environment = {
         key.removeprefix("OUTCRY_").lower(): value
         for key, value in environment.items()
         if key.startswith("OUTCRY_")
     }
     for other in ("url", "key", "databento_key", "config"):  # variables that are not settings
-        said.pop(other, None)
-    data = str(spoken.get("data") or said.get("data") or "")
+        from_environment.pop(other, None)
+    data = str(from_options.get("data") or from_environment.get("data") or "")
     folder = data or str(default_data_folder(environment))
     path = Path(environment.get("OUTCRY_CONFIG") or Path(folder) / "outcry.toml")
     if "OUTCRY_CONFIG" in environment and not path.is_file():
         raise BadSettings(
             f"OUTCRY_CONFIG: {path} does not exist or is not a file. Set it to the path of a TOML file."
         )
-    unknown = sorted(set(said) - names)
+    unknown = sorted(set(from_environment) - names)
     if unknown:
         raise BadSettings(
             f"OUTCRY_{unknown[0].upper()} is not a setting. Unset it, or use one of: {', '.join(sorted(names))}."
@@ -158,8 +158,8 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     file = _from_file(path)
     if secrets := [name for name in _SECRETS if _is_secret(name, file.get(name))]:
         _refuse_readable(path, secrets[0])
-    merged: dict[str, Any] = file | {name: _shaped(name, value) for name, value in said.items()}
-    merged |= spoken
+    merged: dict[str, Any] = file | {name: _shaped(name, value) for name, value in from_environment.items()}
+    merged |= from_options
     merged["data"] = data or merged.get("data") or folder
     try:
         settings = msgspec.convert(merged, Settings, strict=False)

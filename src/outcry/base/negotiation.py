@@ -27,12 +27,12 @@ def wishes(header: str) -> list[tuple[str, float]]:
 
 def most_wanted(accept: str, offered: Sequence[str]) -> str:
     """Return the offered media type that the client prefers, or the first one if none matches."""
-    asked = wishes(accept)
+    preferences = wishes(accept)
     best, best_rank = offered[0], 0.0
     for media_type in offered:
         kind = media_type.partition("/")[0] + "/*"
-        ranks = [quality for name, quality in asked if name == media_type] or [
-            quality for name, quality in asked if name in (kind, "*/*")
+        ranks = [quality for name, quality in preferences if name == media_type] or [
+            quality for name, quality in preferences if name in (kind, "*/*")
         ]
         if ranks and max(ranks) > best_rank:
             best, best_rank = media_type, max(ranks)
@@ -44,13 +44,13 @@ def best_language(accept_language: str, offered: Sequence[str]) -> str:
 
     `de` satisfies `de-AT` (lookup of RFC 4647).
     """
-    asked = wishes(accept_language)
-    refused = {name for name, quality in asked if quality == 0}
+    preferences = wishes(accept_language)
+    refused = {name for name, quality in preferences if quality == 0}
     any_other = [language for language in offered if language.lower() not in refused] or [offered[0]]
     preferred = [
         language
         for name, quality in sorted(
-            asked, key=lambda wish: -wish[1]
+            preferences, key=lambda wish: -wish[1]
         )  # stable: the header's order among equals
         if quality > 0
         for language in (any_other if name == "*" else [name])

@@ -50,4 +50,4 @@ class ThreadSafeLimiter:
             return verdict.result(_PATIENCE_S)
         except TimeoutError:
             verdict.cancel()
-            raise StoreBusy("what is counted together cannot be asked for now") from None
+            raise StoreBusy("the shared limiter did not respond in time") from None

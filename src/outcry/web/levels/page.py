@@ -82,8 +82,8 @@ class View:
             "sort": self.sort,
             "q": self.q,
         } | changed
-        said = {name: value for name, value in now.items() if value and (name, value) not in _USUAL}
-        return f"/?{urlencode(said)}" if said else "/"
+        parameters = {name: value for name, value in now.items() if value and (name, value) not in _USUAL}
+        return f"/?{urlencode(parameters)}" if parameters else "/"
 
     def shows(self, row: Row) -> bool:
         """Whether a product's row passes the filters."""
