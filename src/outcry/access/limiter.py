@@ -60,3 +60,8 @@ class PromptLimiter(Limiter, Protocol):
     def take(self, subject: str, limit: int) -> Verdict:
         """Count one request of a subject: at most `limit` pass in any 60 seconds that end now."""
         ...
+
+
+async def count_request(limiter: Limiter, subject: str, limit: int) -> Verdict:
+    """Count one request of a subject, asking other processes if needed; return the verdict."""
+    return limiter.take(subject, limit) or await limiter.ask(subject, limit)

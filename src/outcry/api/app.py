@@ -154,7 +154,7 @@ class Application:
             await background.stop()
         await self.edge.poller.stop()
         for dispatcher in self._dispatchers.values():
-            dispatcher.cache.close()
+            dispatcher.close()
         self.edge.access_log.flush()
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -57,11 +57,6 @@ class Endpoint:
     errors: tuple[str, ...]
     prepare: Callable[[Mapping[str, str]], Prepared]
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the endpoint's query parameters."""
-        return frozenset(parameter.name for parameter in self.parameters)
-
 
 def _levels(given: Mapping[str, str]) -> Prepared:
     symbol = symbol_of(given)
@@ -217,3 +212,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         _context,
     ),
 )
+
+ENDPOINTS_BY_PATH: Mapping[str, Endpoint] = {endpoint.path: endpoint for endpoint in ENDPOINTS}

@@ -11,11 +11,14 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from outcry.answers.live_answers import LiveAnswer, Rendered
+import msgspec
+
+from outcry.answers.live_answers import LiveAnswer, QueryResult, Rendered
 from outcry.base.errors import StoreUnavailable
 from outcry.http.limits import Headers, header_bytes
 from outcry.http.workers import Workers
@@ -126,7 +129,21 @@ class AnswerCache:
         self._workers = Workers(THREADS, "outcry-query", timeout_s)
         self.size_bytes = 0
 
-    def get(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
+    async def answer(
+        self, key: Hashable, revision: int, now_ns: int, ask: Callable[[], QueryResult[Answer]]
+    ) -> tuple[CacheEntry, Encoded]:
+        """Return a cache entry and its encoded answer; compute them if they are missing or outdated.
+
+        `revision`: as known before the computation. `ask`: the query, run in a thread. Raises `StoreUnavailable` if the
+        store does not respond in time.
+        """
+        entry = self._get(key, revision, now_ns)
+        encoded = entry and (entry.current() or await self._renew(entry, now_ns))
+        if entry and encoded:
+            return entry, encoded
+        return await self._fetch(key, revision, partial(_compute, ask, now_ns))
+
+    def _get(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
         """Return the valid entry of a key, if there is one."""
         found = self._kept.get(key)
         if found is None:
@@ -137,13 +154,12 @@ class AnswerCache:
         self._drop(key)
         return None
 
-    async def fetch(
+    async def _fetch(
         self, key: Hashable, revision: int, compute: Callable[[], Computed]
     ) -> tuple[CacheEntry, Encoded]:
         """Compute an answer in a thread, or wait for the computation in progress.
 
-        `revision`: as known before the computation. If it changes meanwhile, the entry is outdated at once. Raises
-        `StoreUnavailable` if the store does not respond in time.
+        If the revision changes meanwhile, the entry is outdated at once.
         """
         flight = self._computing.get((key, revision))
         if flight is None:
@@ -160,10 +176,10 @@ class AnswerCache:
             entry = CacheEntry(content, revision, computed.fresh_until_ns)
         return entry, content
 
-    async def renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
+    async def _renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
         """Render the current state of a live entry, or wait for the rendering in progress.
 
-        Return None if the live answer has ended. Raises `StoreUnavailable` like `fetch`.
+        Return None if the live answer has ended. Raises `StoreUnavailable` like `answer`.
         """
         shown = entry.content
         if isinstance(shown, Encoded):
@@ -219,6 +235,18 @@ class AnswerCache:
         found = self._kept.pop(key, None)
         if found is not None:
             self.size_bytes -= found.size_bytes
+
+
+def _compute(ask: Callable[[], QueryResult[Answer]], now_ns: int) -> Computed:
+    """Run a query and encode its result."""
+    found = ask()
+    live_answer = found.live_answer
+    if live_answer is None:
+        return Computed(Encoded.of(msgspec.json.encode(found.answer)), found.fresh_until_ns)
+    rendered = live_answer.render(now_ns)
+    if rendered is None:  # the session has just ended: send its last answer, and do not cache it
+        return Computed(Encoded.of(msgspec.json.encode(found.answer)), now_ns)
+    return Computed(LiveContent(live_answer, rendered), found.fresh_until_ns)
 
 
 def names_etag(if_none_match: str, etag: bytes) -> bool:

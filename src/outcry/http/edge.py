@@ -86,11 +86,6 @@ class Edge:
         )
         return Reply(problem.status, headers, body, route, caller, verdict)
 
-    async def count_request(self, caller: Caller) -> Verdict:
-        """Count a request against the caller's rate limit; return the verdict."""
-        limiter, subject, limit = self.limiter, caller.subject, caller.limit
-        return limiter.take(subject, limit) or await limiter.ask(subject, limit)
-
     def limit_state(self, caller: Caller) -> Verdict:
         """Return the state of a caller's rate limit, for a response that is not counted."""
         return self.limiter.peek(caller.subject, caller.limit)
