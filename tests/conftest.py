@@ -67,7 +67,7 @@ def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             template.backup(_driver(connection.connection))
         return True
 
-    with patch("outcry.app.installation.migrate", copy):
+    with patch("outcry.database.migrate.migrate", copy):
         yield
     template.close()
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from outcry.access.keys import ApiKeys
 from outcry.access.licences import Licences
@@ -24,8 +24,7 @@ from outcry.connections.vault import Vault
 from outcry.connections.vault_store import SqlVaultStore
 from outcry.database.database import DATABASE_FILE, Database, open_engine, sqlite_url
 from outcry.database.disk import Disk
-from outcry.database.errors import StoreBusy
-from outcry.database.migrate import migrate
+from outcry.database.migrate import prepare
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.sink import Sink
 from outcry.live.background_log import BackgroundLog
@@ -110,16 +109,16 @@ def open_installation(
     """
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    reference = load_reference(folder, variants=settings.session_variants)
-    if not settings.database_url:
-        _keep_private(folder / DATABASE_FILE)
     engine = _engine(settings)
     disk = Disk(folder, settings.disk_reserve_mib * 2**20)
     database = Database(engine, lambda: disk.stalled)
     store, alerts, registry = SqlStore(database), LiveStore(database, OutboxEntries()), Registry()
     clock = clock or SystemClock()
     try:
-        _prepare(engine)
+        reference = load_reference(folder, variants=settings.session_variants)
+        if not settings.database_url:
+            _keep_private(folder / DATABASE_FILE)
+        prepare(engine)
         tape = TapeFolder(folder / "tape")
         secret = server_secret(settings, SqlIdentityStore(database))
         yield Installation(
@@ -165,16 +164,3 @@ def _keep_private(path: Path) -> None:
     path.touch(mode=0o600)
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
-
-
-def _prepare(engine: Engine) -> None:
-    try:
-        migrate(engine)
-    except (DBAPIError, UnicodeDecodeError) as problem:
-        hint = (
-            "Check that it is an Outcry database and that its folder is writable, or restore it from a backup."
-            if engine.dialect.name == "sqlite"
-            else "Check OUTCRY_DATABASE_URL and that the server is running."
-        )
-        said = problem.orig if isinstance(problem, DBAPIError) else problem
-        raise StoreBusy(f"The database cannot be opened: {str(said).strip()}. {hint}") from problem

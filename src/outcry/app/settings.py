@@ -166,9 +166,9 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         for proxy in filter(None, settings.trusted_proxies.split(",")):
             ip_network(proxy.strip())
         _refuse_halves(settings)
-        read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
         _refuse_unread_roots(settings)
         _refuse_unread_addresses(settings)
+        read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
     except ValueError as problem:  # includes msgspec's errors
         raise BadSettings(f"Invalid settings (environment or {path}): {problem}") from problem
     return settings

@@ -7,8 +7,10 @@ wait. A migration only adds, so that running processes of the previous version k
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from outcry.database.database import be_patient
+from outcry.database.errors import StoreBusy
 from outcry.database.lock_order import lock_migration
 
 HEAD = "0010"
@@ -29,6 +31,20 @@ def current(engine: Engine) -> str | None:
     """Return the id of the migration that a database is at; None for an empty one."""
     with engine.connect() as connection:
         return _current(connection)
+
+
+def prepare(engine: Engine) -> None:
+    """Migrate a database that is being opened. Raises as `migrate` does, and `StoreBusy` if it cannot be opened."""
+    try:
+        migrate(engine)
+    except (DBAPIError, UnicodeDecodeError) as problem:
+        hint = (
+            "Check that it is an Outcry database and that its folder is writable, or restore it from a backup."
+            if engine.dialect.name == "sqlite"
+            else "Check OUTCRY_DATABASE_URL and that the server is running."
+        )
+        said = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise StoreBusy(f"The database cannot be opened: {str(said).strip()}. {hint}") from problem
 
 
 def migrate(engine: Engine) -> bool:

@@ -49,7 +49,6 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
         return (packaged / name).read_text(encoding="utf-8")
 
     products = with_activity(parse_products(ours("products.csv")), ours("activity.csv"))
-    hours = parse_hours(ours("sessions.csv"), products)
     days = [
         *parse_days(ours("holidays.csv"), products),
         *parse_days(ours("overrides.csv"), products, "overrides.csv"),
@@ -57,6 +56,7 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
     own = folder / "overrides.csv" if folder else None
     if own is not None and own.is_file():
         days += parse_days(_text(own), products, str(own))
+    hours = parse_hours(ours("sessions.csv"), products)
     for root, variant in (variants or {}).items():
         known = tuple(row.variant for row in hours if root in row.roots and row.variant)
         if variant not in {"", *known}:
