@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.recordings.file_model import FileRefused
 from outcry.trades.records import Quality
@@ -18,6 +19,32 @@ from outcry.trades.records import Quality
 #: Number of bars whose volume never falls, and the growth factor, from which the volume counts as a running total.
 RISING_BARS = 50
 RISING_FACTOR = 3
+
+
+class BarChecks:
+    """The checks of the bars of one table, batch by batch."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: dict[Contract, int] = {}
+
+    def check(
+        self, contract: Contract, bars: NDArray[Any], quality: Quality | None, place: Callable[[int], str]
+    ) -> Quality:
+        """Refuse bars that are inconsistent, repeated or have a running total as their volume.
+
+        Return the `quality` of the bars, or detect it if it is None.
+        """
+        stamps = bars["ts_event"]
+        refuse_broken_bars(bars, self._path, place)
+        _refuse_running_totals(bars["volume"], self._path, place)
+        refuse_repeats(stamps, self._last.get(contract), self._path, place)
+        self._last[contract] = int(stamps[-1])
+        if quality is not None:
+            return quality
+        name = self._path.name.lower()
+        hint = Quality.BARS_1M if "1min" in name or "_1m" in name or "minute" in name else None
+        return bar_length(stamps, self._path, "", hint=hint)
 
 
 def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
@@ -30,7 +57,7 @@ def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], st
                           "check the order of the columns; the file may be damaged")  # fmt: skip
 
 
-def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
+def _refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
     """Refuse a volume column that is a running total: it rises for 50 bars to three times its value."""
     if len(volumes) < RISING_BARS:
         return

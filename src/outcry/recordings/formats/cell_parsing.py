@@ -70,6 +70,11 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
     return decimal_e9(convert(cells, lambda a: pc.cast(a, DECIMAL), what), what)
 
 
+def prices(cells: Array, what: str, scale: int, *, fixed: bool) -> NDArray[np.int64]:
+    """Parse prices to units of 10⁻⁹. They are decimal numbers times `scale`, or already such units if `fixed`."""
+    return whole(cells, what) if fixed else price_e9(cells, what) * scale
+
+
 def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
     """Return decimals as int64 units of 10⁻⁹; raise `InvalidCell` for one that does not fit."""
     buffer = numbers.buffers()[1]

@@ -19,12 +19,7 @@ from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats import cell_parsing as cells
 from outcry.recordings.formats.archive import CountedFile, decompressed
 from outcry.recordings.formats.arrow import Array, RecordBatch, pa, pc
-from outcry.recordings.formats.bar_checks import (
-    bar_length,
-    refuse_broken_bars,
-    refuse_repeats,
-    refuse_running_totals,
-)
+from outcry.recordings.formats.bar_checks import BarChecks
 from outcry.recordings.formats.contract_filter import ContractFilter
 from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, read_head, sniff
@@ -109,7 +104,7 @@ class TableReader:
         self._local = ZonedTimes(dialect.zone or "UTC")
         self._quality = Quality.TICKS if not dialect.bars else dialect.quality
         self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
-        self._last: dict[Contract, int] = {}
+        self._bar_checks = BarChecks(table.path)
         self._lost: list[tuple[str, Rows]] = []
         self._numbers: set[str] = set()
 
@@ -125,11 +120,9 @@ class TableReader:
 
     def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
         cell = {role: block.column(index) for index, role in enumerate(self._roles)}
-        at = parse_timestamps([cell[role] for role in ("stamp", "clock") if role in cell],
-                         self._dialect.stamps, self._local, self._dialect.day_ns)  # fmt: skip
         self._lost = []
-        rows, keep = self._bars(cell, at) if self._dialect.bars else self._trades(cell, at)
-        for contract, mask in self._contracts(cell, at):
+        rows, keep = self._bars(cell) if self._dialect.bars else self._trades(cell)
+        for contract, mask in self._contracts(cell, int(rows["ts_event"][0])):
             yield from self._emit(contract, rows, mask, keep, before)
 
     def _emit(
@@ -149,7 +142,9 @@ class TableReader:
         if not len(chosen):
             return
         if self._dialect.bars:
-            self._check_bars(contract, chosen, numbers, before)
+            self._quality = self._bar_checks.check(
+                contract, chosen, self._quality, lambda row: self._table.place(before + int(numbers[row]))
+            )
         quality = self._quality or Quality.TICKS
         if self._dialect.bars and self._dialect.ends:
             chosen["ts_event"] -= quality.length_ns
@@ -157,27 +152,12 @@ class TableReader:
         self._progress.place = where
         yield Batch(contract, quality, chosen, where)
 
-    def _check_bars(self, contract: Contract, bars: Rows, numbers: Rows, before: int) -> None:
-        def place(row: int) -> str:
-            return self._table.place(before + int(numbers[row]))
+    def _times(self, cell: dict[str, Array]) -> NDArray[np.int64]:
+        stamps = [cell[role] for role in ("stamp", "clock") if role in cell]
+        return parse_timestamps(stamps, self._dialect.stamps, self._local, self._dialect.day_ns)
 
-        path = self._table.path
-        refuse_broken_bars(bars, path, place)
-        refuse_running_totals(bars["volume"], path, place)
-        refuse_repeats(bars["ts_event"], self._last.get(contract), path, place)
-        self._last[contract] = int(bars["ts_event"][-1])
-        if self._quality is None:
-            name = path.name.lower()
-            hint = Quality.BARS_1M if "1min" in name or "_1m" in name or "minute" in name else None
-            self._quality = bar_length(bars["ts_event"], path, "", hint=hint)
-
-    def _price(self, column: Array, what: str) -> NDArray[np.int64]:
-        if self._dialect.fixed:
-            return cells.whole(column, what)
-        numbers = cells.price_e9(column, what)
-        return numbers * self._dialect.scale if self._dialect.scale != 1 else numbers
-
-    def _trades(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def _trades(self, cell: dict[str, Array]) -> tuple[Rows, Rows]:
+        at = self._times(cell)
         rows = np.zeros(len(at), TRADE)
         keep = np.ones(len(at), dtype=bool)
         if "action" in cell:
@@ -203,11 +183,12 @@ class TableReader:
 
     def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
         """Return the prices of the rows that have one; the clear record of an order book has none."""
+        scale, fixed = self._dialect.scale, self._dialect.fixed
         if "action" not in self._dialect.columns:
-            return self._price(column, "price"), np.arange(len(column))
+            return cells.prices(column, "price", scale, fixed=fixed), np.arange(len(column))
         known = np.flatnonzero(keep)
         try:
-            prices = self._price(column.take(pa.array(known)), "price")
+            prices = cells.prices(column.take(pa.array(known)), "price", scale, fixed=fixed)
         except cells.InvalidCell as fault:
             raise cells.InvalidCell(int(known[fault.row]), fault.problem, fault.remedy) from fault
         defined = prices != UNDEFINED_PRICE_E9
@@ -216,11 +197,12 @@ class TableReader:
         self._lose(keep, mask, NO_PRICE)
         return prices[defined], known[defined]
 
-    def _bars(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def _bars(self, cell: dict[str, Array]) -> tuple[Rows, Rows]:
+        at = self._times(cell)
         rows = np.zeros(len(at), BAR)
         rows["ts_event"] = at
         for role in BAR_ROLES[:4]:
-            rows[role] = self._price(cell[role], role)
+            rows[role] = cells.prices(cell[role], role, self._dialect.scale, fixed=self._dialect.fixed)
         rows["volume"] = cells.lots(cell["volume"], "volume", 1 << 62)
         if "rtype" in cell:
             self._quality = self._schema_quality(cell["rtype"])
@@ -240,9 +222,9 @@ class TableReader:
         keep &= good
 
     def _contracts(
-        self, cell: dict[str, Array], at: NDArray[np.int64]
+        self, cell: dict[str, Array], first_ns: int
     ) -> Iterator[tuple[Contract | str, Rows | None]]:
-        near = _day(int(at[0]))
+        near = _day(first_ns)
         if self._contract is not None:
             yield self._contract, None
         elif "symbol" in cell:
