@@ -14,6 +14,6 @@ from outcry.recordings.file_model import ReadOptions
 def installation(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     settings = Settings(data=str(tmp_path_factory.mktemp("golden")))
     with open_installation(settings) as opened:
-        for path in opened.importer.files(shared / "data" / "lean"):
+        for path in opened.importer.library.expand(shared / "data" / "lean"):
             opened.importer.run(path, 0, ReadOptions(), opened.clock.now_ns())
         yield opened

@@ -33,7 +33,7 @@ def test_stored_sessions_have_the_kind_of_day_the_rule_gives_before_and_after_a_
 ) -> None:
     with open_installation(Settings(data=str(tmp_path))) as installation:
         for folder in ("cme/minute/es", "comex/minute/gc"):
-            for path in installation.importer.files(shared / "data" / "lean" / folder):
+            for path in installation.importer.library.expand(shared / "data" / "lean" / folder):
                 installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns())
         assert days(installation) == WANT
         assert sum(done.sessions for done in installation.importer.refold(installation.clock.now_ns())) > 0

@@ -120,7 +120,7 @@ def test_every_value_area_rule_of_the_vectors(
 def test_the_cash_variant_ends_at_sixteen(shared: Path, tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), session_variants={"ES": "cash"})
     with open_installation(settings) as installation:
-        for path in installation.importer.files(shared / "data" / "lean" / "cme"):
+        for path in installation.importer.library.expand(shared / "data" / "lean" / "cme"):
             installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns())
         for day in ("2013-10-07", "2013-10-08", "2013-10-09"):
             want, found = worked(shared, "ES_RTH_0930_1600_ET", day)["tpo"], answered(installation, "ES", day)

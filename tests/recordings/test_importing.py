@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.market.snapshot import load
-from outcry.recordings import file_import, importing
+from outcry.recordings import importing, session_folding
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape import TapeDamaged, TapeInUse
@@ -468,7 +468,7 @@ def test_trades_are_refused_once_their_sum_is_too_large(
     installation: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A billion trades of 2³² lots take too long to write: the bound is lowered to ten lots."""
-    monkeypatch.setattr(file_import, "MAX_VOLUME", 10)
+    monkeypatch.setattr(session_folding, "MAX_VOLUME", 10)
     path = ticks(DAY, ("13:31:00", "5500", 10), ("13:32:00", "5500", 1))
     with pytest.raises(FileRefused, match="ESU2024: the file has 11 lots in total"):
         take(installation, path)

@@ -222,7 +222,9 @@ def test_a_cut_day_carries_no_level(installation: Installation, shared: Path, tm
     no POC of the cut day is naked. Every other session that the files span is complete."""
     hour = 3_600_000
     folder = es_without(tmp_path / "cut", shared, 15 * hour, 20 * hour + hour // 4)
-    reports = [one for path in installation.importer.files(folder) for one in take(installation, path)]
+    reports = [
+        one for path in installation.importer.library.expand(folder) for one in take(installation, path)
+    ]
     regular = {(one.contract, one.trade_date): one.complete for one in reports if one.kind == "rth"}
     assert regular == {
         ("ESZ2013", "2013-10-07"): True, ("ESH2014", "2013-10-07"): True, ("ESM2014", "2013-10-07"): True,

@@ -78,7 +78,7 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
     files: list[Path] = []
     for path in paths:
         try:
-            files += installation.importer.files(path)
+            files += installation.importer.library.expand(path)
         except FileRefused as problem:
             refused += 1
             print(f"Rejected {problem}", file=sys.stderr)

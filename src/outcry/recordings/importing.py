@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
-from outcry.recordings.file_import import FileImport
+from outcry.recordings.file_import import import_file
 from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
 from outcry.recordings.import_report import FileReport, Progress, RefoldedContract
 from outcry.recordings.refolding import refold
-from outcry.recordings.session_selection import ImportContext
+from outcry.recordings.session_folding import ImportContext
 from outcry.recordings.tape import TapeDamaged, TapeFolder
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingId
@@ -39,12 +39,8 @@ class Importer:
         universe: Universe,
         calendar: Calendar,
     ) -> None:
-        self._library = library
+        self.library = library
         self._context = ImportContext(store, tape, universe, calendar)
-
-    def files(self, path: Path) -> list[Path]:
-        """Return the file itself, or the files of a folder that could hold market data. Raises `FileRefused`."""
-        return self._library.expand(path)
 
     def run(
         self, path: Path, owner: int, options: ReadOptions, now_ns: int, progress: Progress = lambda _done, _of: None
@@ -57,7 +53,7 @@ class Importer:
         with tape.exclusively():
             tape.sweep(store.tape_named)
             before = _identity(path)
-            reading = self._library.open(path, self._context.universe, options)
+            reading = self.library.open(path, self._context.universe, options)
             if reading is None:
                 return FileReport(path, "no trades")
             digest = _digest(path, options)
@@ -70,7 +66,7 @@ class Importer:
                         path, "", "the file changed while it was read", "import it again when it is complete"
                     )
 
-            return self._import(reading, owner, digest, now_ns, progress, refuse_changed)
+            return import_file(self._context, owner, reading, digest, now_ns, progress, refuse_changed)
 
     def _is_intact(self, owner: int, imported: Sequence[RecordingId]) -> bool:
         """Return whether everything that an earlier import of a file stored is undamaged; else it is imported again.
@@ -98,20 +94,7 @@ class Importer:
         """
         with self._context.tape.exclusively():
             self._context.tape.sweep(self._context.store.tape_named)
-            return self._import(reading, owner, "", settled_ns, lambda _done, _of: None, check)
-
-    def _import(
-        self, reading: Reading, owner: int, digest: str, now_ns: int, progress: Progress, check: Callable[[], None]
-    ) -> FileReport:  # fmt: skip
-        file_import = FileImport(self._context, owner, reading)
-        try:
-            report = file_import.run(digest, now_ns, progress, check)
-        except BaseException:
-            file_import.staging.abandon()
-            raise
-        report.damaged = file_import.staging.set_damaged_aside()
-        self._context.tape.sweep(self._context.store.tape_named)
-        return report
+            return import_file(self._context, owner, reading, "", settled_ns, lambda _done, _of: None, check)
 
     def refold(self, now_ns: int) -> Iterator[RefoldedContract]:
         """Compute every session again from the tape, after the session tables or the rules have changed.

@@ -1,18 +1,20 @@
 """Compute sessions again from stored recordings, after the session tables or the rules have changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
 
+from outcry.market.instruments import Contract
 from outcry.recordings.import_report import RefoldedContract
+from outcry.recordings.session_folding import ImportContext, SessionFold
 from outcry.recordings.session_selection import (
+    LONGEST_SESSION,
     CompletenessCheck,
     FoldedSession,
-    ImportContext,
     SessionBuilder,
-    best_of,
-    select_sessions,
-    touches,
+    minutes_by_recording,
+    rank,
+    touching,
 )
 from outcry.recordings.verification import verified
 from outcry.sessions.store_model import RecordingRow, SessionRow
@@ -48,12 +50,12 @@ def _refold_product(
         damaged = [row for row in recordings if checked[row.id][1]]
         readable = [row for row in recordings if not checked[row.id][1]]
         builder = SessionBuilder(context, owner, source, now_ns)
-        folded += builder.refold(context.universe.contract(key), readable, damaged)
+        folded += _refold_recordings(builder, context, context.universe.contract(key), readable, damaged)
     for row in of_product:
         digest, fault = checked[row.id]
         if not row.digest and not fault:
             context.store.add_digest(row, digest)
-    rows = select_sessions(folded, CompletenessCheck(context, owner, now_ns, stored=False))
+    rows = _select(folded, CompletenessCheck(context, owner, now_ns, stored=False))
     for key, of_contract in groupby(of_product, key=lambda r: r.contract):
         recordings = list(of_contract)
         damaged = [row for row in recordings if checked[row.id][1]]
@@ -62,9 +64,45 @@ def _refold_product(
             selected += _unfoldable(
                 context, owner, key, [one.row for one in folded], damaged, all_named=all_named
             )
-        best = best_of(selected)
+        best = _best_of(selected)
         context.store.replace_sessions(owner, key, best)
         yield RefoldedContract(key, len(best), [checked[row.id][1] for row in damaged])
+
+
+def _refold_recordings(
+    builder: SessionBuilder, context: ImportContext, contract: Contract, recordings: Sequence[RecordingRow],
+    damaged: Sequence[RecordingRow],
+) -> list[FoldedSession]:  # fmt: skip
+    """Compute all sessions of one contract's recordings from the tape, except those with a damaged recording.
+
+    All recordings are of one owner, source and quality, in order of trade date.
+    """
+    if not recordings:
+        return []
+    first, last = recordings[0], recordings[-1]
+    tick_e9 = context.universe.products[contract.root].tick_e9
+    folds: dict[int, SessionFold] = {}
+    for cell, rows in builder.session_rows(contract, first.quality, [row.file for row in recordings]):
+        if cell.session.open_ns not in folds:
+            folds[cell.session.open_ns] = SessionFold(contract, cell.session, first.quality)
+        folds[cell.session.open_ns].add(rows, tick_e9)
+    stored = context.store.sessions_of(
+        first.owner, contract.key, first.trade_date, last.trade_date + LONGEST_SESSION
+    )
+    set_aside = {
+        (row.trade_date, row.kind): (row.off_tick, row.out_of_order)
+        for row in stored
+        if (row.source, row.quality) == (first.source, first.quality)
+    }
+    for fold in folds.values():  # rows that were not written to the tape exist only during the import
+        known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
+        fold.counts.off_tick, fold.counts.out_of_order = known
+    found = (
+        builder.as_folded(fold, touching(recordings, fold.session))
+        for fold in folds.values()
+        if not touching(damaged, fold.session)
+    )
+    return [folded for folded in found if folded is not None]
 
 
 def _unfoldable(
@@ -77,5 +115,33 @@ def _unfoldable(
         row
         for row in context.store.sessions_of(owner, key, date.min, date.max)
         if (key, row.trade_date, row.kind, row.source, row.quality) not in known
-        and (not all_named or any(touches(one, row) for one in damaged))
+        and (not all_named or any(_touches(one, row) for one in damaged))
     ]
+
+
+def _select(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
+    """Determine completeness in order of time, and return the best row for each session of one product."""
+    recorded = minutes_by_recording(folded)
+    rows: list[SessionRow] = []
+    ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
+    for _, same in groupby(ordered, key=lambda one: (one.row.open_ns, one.row.contract)):
+        best = max((judge.judge(one, recorded[one.recording]) for one in same), key=rank)
+        judge.note(best)
+        rows.append(best)
+    return rows
+
+
+def _best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
+    """Return the best row for each session of one contract, among rows of several sources and qualities."""
+    best: dict[tuple[int, str], SessionRow] = {}
+    for row in rows:
+        key = (row.open_ns, row.kind)
+        if key not in best or rank(row) > rank(best[key]):
+            best[key] = row
+    return list(best.values())
+
+
+def _touches(recording: RecordingRow, row: SessionRow) -> bool:
+    """Return whether a recording overlaps a stored session of the same source and quality."""
+    same = (recording.source, recording.quality) == (row.source, row.quality)
+    return same and recording.first_ns < row.close_ns and recording.last_ns >= row.open_ns

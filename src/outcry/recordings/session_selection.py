@@ -5,80 +5,31 @@ volume. Sessions are processed in order of time, because completeness depends on
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import groupby
+from pathlib import Path
+from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from outcry.market.calendar import Calendar, Session
-from outcry.market.instruments import Contract, Universe
-from outcry.market.kernels import BulkFold
-from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract
+from outcry.market.ladder import RangeTooWide
 from outcry.market.snapshot import dump
-from outcry.market.units import NANOS_PER_MINUTE
-from outcry.recordings.staging import Counts, StagedDay
-from outcry.recordings.tape import TapeDamaged, TapeFolder
+from outcry.recordings.import_report import SessionReport
+from outcry.recordings.session_folding import ImportContext, SessionFold, too_wide
+from outcry.recordings.staging import StagedDay
+from outcry.recordings.tape import TapeDamaged
 from outcry.sessions.completeness import RECENT, Minutes, Usual, activity_of, by_minute, unexplained
-from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile, Traded
 from outcry.trades.coverage import GRACE_NS, Span, uncovered
 from outcry.trades.records import Quality, Rows
-from outcry.trades.rows import Column, fold_rows, on_tick, volume_of
-from outcry.trades.session_index import SessionIndex, SessionSlice
+from outcry.trades.session_index import SessionSlice
+
+Part = TypeVar("Part", RecordingRow, StagedDay)
 
 #: Open (ns UTC), source and quality of a session of one product, for any of its contracts.
 RecordingKey = tuple[int, str, Quality]
 
 LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over several holidays
-
-
-class ImportContext:
-    """What all imports share: the store, the tape, and the session index of each product."""
-
-    def __init__(self, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar) -> None:
-        self.store, self.tape, self.universe = store, tape, universe
-        self._calendar = calendar
-        self._indexes: dict[str, SessionIndex] = {}
-
-    def begin(self, root: str) -> date:
-        """Return the first day for which the session tables have hours of a product."""
-        return self._calendar.hours.begin(root)
-
-    def index(self, root: str) -> SessionIndex:
-        """Return the product's session index, which splits rows by session."""
-        if root not in self._indexes:
-            self._indexes[root] = SessionIndex(self._calendar, root)
-        return self._indexes[root]
-
-
-@dataclass(slots=True)
-class SessionFold:
-    """The profile of one session of one contract, while rows are added."""
-
-    contract: Contract
-    session: Session
-    quality: Quality
-    fold: BulkFold
-    counts: Counts = field(default_factory=Counts)
-    _minutes: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
-
-    def add(self, rows: Rows, ticks: list[Column], counts: Counts) -> None:
-        """Add rows to the profile and count them, in order of time, with their prices in ticks.
-
-        Raises `RangeTooWide`.
-        """
-        if len(rows):
-            fold_rows(self.fold, rows, ticks, self.quality)
-            lots = rows["size" if self.quality is Quality.TICKS else "volume"]
-            self._minutes.append(np.unique(rows["ts_event"][lots > 0] // NANOS_PER_MINUTE))
-        self.counts.add(counts, rows)
-
-    @property
-    def minutes(self) -> Minutes:
-        """Return the minutes since 1970 with at least one trade, ascending."""
-        return by_minute(self._minutes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +75,13 @@ class CompletenessCheck:
         if self._now_ns < session.close_ns + GRACE_NS:
             return row
         product = self._context.universe.products[row.root]
+        recent = self._of(row.root, row.trade_date)
         front = self._context.universe.front(row.root, row.trade_date)
         minutes = folded.minutes
         if front != folded.contract and front in recorded:
             minutes = by_minute(list(recorded.values()))
         gaps = unexplained(
-            minutes, session, product, Usual(product, session, self._of(row.root, row.trade_date)),
+            minutes, session, product, Usual(product, session, recent),
             front=front in {folded.contract, *recorded}, uncovered=folded.uncovered,
         )  # fmt: skip
         holes = _merged([*gaps, *(folded.uncovered if folded.from_feed else ())])
@@ -150,13 +102,6 @@ class CompletenessCheck:
         return self._recorded[root]
 
 
-def begin_fold(contract: Contract, session: Session, quality: Quality) -> SessionFold:
-    """Return an empty profile of a session, to which rows can be added."""
-    return SessionFold(
-        contract, session, quality, BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
-    )
-
-
 class SessionBuilder:
     """Builds session rows of one owner and source for one import; `now_ns` is its time (ns UTC)."""
 
@@ -165,69 +110,77 @@ class SessionBuilder:
         #: Sessions with a damaged recording, by contract and open (ns UTC).
         self._partly_damaged: set[tuple[str, int]] = set()
 
-    def folded(self, fold: SessionFold, days: Sequence[StagedDay]) -> FoldedSession | None:
-        """Return the session computed from all recordings of the source; None if no lots were traded.
+    def select(
+        self, path: Path, folds: Iterable[SessionFold], days: Sequence[StagedDay]
+    ) -> tuple[list[SessionRow], list[SessionReport]]:
+        """Decide for each session of a file whether it is complete, and whether it replaces the stored one.
 
-        `days` are the days just staged. If they contain the whole session, the profile computed while reading is used;
-        otherwise the session is computed from the tape. Raises `RangeTooWide`.
+        `path` is the path of the file, `days` are the days just staged from it. Return the rows to store, and a report
+        of each session. Raises `FileRefused`.
         """
-        others = self._others(fold, days)
-        parts = (*days, *others)
-        if others or not all(day.pure for day in days):
-            files = [part.file for part in parts]
-            again = begin_fold(fold.contract, fold.session, fold.quality)
-            again.counts.off_tick, again.counts.out_of_order = (
-                fold.counts.off_tick,
-                fold.counts.out_of_order,
+        rows: list[SessionRow] = []
+        reports: list[SessionReport] = []
+        completeness = CompletenessCheck(self._context, self._owner, self._now_ns, stored=True)
+        folded = list(self._folded(path, folds, days))
+        recorded = minutes_by_recording(one for _, _, one in folded)
+        for fold, staged, one in folded:
+            row, session, counts = completeness.judge(one, recorded[one.recording]), one.session, fold.counts
+            found = self._context.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
+            kept = next((stored for stored in found if stored.kind is row.kind), None)
+            best = (
+                kept is None
+                or rank(row) >= rank(kept)
+                or (
+                    (row.source, row.quality) == (kept.source, kept.quality)
+                    and (row.contract, row.open_ns) not in self._partly_damaged
+                )
             )
-            for cell, rows, ticks in self._session_rows(fold.contract, fold.quality, files):
-                if cell.session == fold.session:
-                    again.add(rows, ticks, Counts(len(rows), volume_of(rows, again.quality)))
-            fold = again
-        return self._as_folded(fold, parts)
+            changed = kept is None or any(day.changed for day in staged)
+            if best:
+                completeness.note(row)
+            if best and changed:
+                rows.append(row)
+            reports.append(SessionReport(
+                row.contract, str(row.trade_date), row.kind, row.quality, counts.rows, counts.volume, counts.off_tick,
+                sum(day.duplicates_in(session) for day in staged), counts.out_of_order, row.complete, row.holes,
+                self._context.universe.products[row.root].zone,
+                "unchanged" if not changed else "new" if best else "second best",
+            ))  # fmt: skip
+        return rows, reports
 
-    def is_best(self, row: SessionRow) -> bool:
-        """Return whether a row has precedence over the stored row of its session."""
-        kept = self.stored(row)
-        if kept is None or _rank(row) >= _rank(kept):
-            return True
-        return _same_source(row, kept) and (row.contract, row.open_ns) not in self._partly_damaged
+    def _folded(
+        self, path: Path, folds: Iterable[SessionFold], days: Sequence[StagedDay]
+    ) -> Iterator[tuple[SessionFold, list[StagedDay], FoldedSession]]:
+        """Yield each session of the file in order of time, computed from all recordings of the source.
 
-    def stored(self, row: SessionRow) -> SessionRow | None:
-        """Return the stored row of the same session; None if there is none, or a damaged one."""
-        found = self._context.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
-        return next((session for session in found if session.kind is row.kind), None)
-
-    def refold(
-        self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
-    ) -> list[FoldedSession]:
-        """Compute all sessions of one contract's recordings from the tape, except those with a damaged recording.
-
-        All recordings are of one source and quality, in order of trade date.
+        If the staged days contain the whole session, the profile computed while reading is used; otherwise the session
+        is computed from the tape. A session without traded lots is left out.
         """
-        if not recordings:
-            return []
-        quality = recordings[0].quality
-        folds: dict[int, SessionFold] = {}
-        for cell, rows, ticks in self._session_rows(contract, quality, [row.file for row in recordings]):
-            if cell.session.open_ns not in folds:
-                folds[cell.session.open_ns] = begin_fold(contract, cell.session, quality)
-            folds[cell.session.open_ns].add(rows, ticks, Counts(len(rows), volume_of(rows, quality)))
-        first, last = recordings[0].trade_date, recordings[-1].trade_date + LONGEST_SESSION
-        set_aside = {
-            (row.trade_date, row.kind): (row.off_tick, row.out_of_order)
-            for row in self._context.store.sessions_of(self._owner, contract.key, first, last)
-            if (row.source, row.quality) == (self._source, quality)
-        }
-        for fold in folds.values():  # rows that were not written to the tape exist only during the import
-            known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
-            fold.counts.off_tick, fold.counts.out_of_order = known
-        found = (
-            self._as_folded(fold, _touching(recordings, fold.session))
-            for fold in folds.values()
-            if not _touching(damaged, fold.session)
-        )
-        return [folded for folded in found if folded is not None]
+        for fold in sorted(folds, key=lambda f: (f.session.open_ns, f.contract)):
+            if not fold.counts.rows:
+                continue
+            contract, session, quality = fold.contract, fold.session, fold.quality
+            same = [day for day in days if (day.contract, day.quality) == (contract, quality)]
+            staged = touching(same, session)
+            others = self._others(fold, staged)
+            parts, whole = (*staged, *others), fold
+            if others or not all(day.pure for day in staged):
+                whole = SessionFold(contract, session, quality)
+                tick_e9 = self._context.universe.products[contract.root].tick_e9
+                try:
+                    for cell, rows in self.session_rows(contract, quality, [part.file for part in parts]):
+                        if cell.session == session:
+                            whole.add(rows, tick_e9)
+                except RangeTooWide as problem:
+                    place = f"{session.trade_date}, with the rows already on tape"
+                    raise too_wide(problem, contract, tick_e9, path, place) from problem
+                whole.counts.off_tick, whole.counts.out_of_order = (
+                    fold.counts.off_tick,
+                    fold.counts.out_of_order,
+                )
+            folded = self.as_folded(whole, parts)
+            if folded is not None:
+                yield fold, staged, folded
 
     def _others(self, fold: SessionFold, days: Sequence[StagedDay]) -> list[RecordingRow]:
         """Return recordings from earlier imports that contain the rest of a session.
@@ -238,9 +191,9 @@ class SessionBuilder:
         found = self._context.store.recordings(self._owner, fold.contract.key, last - LONGEST_SESSION, last)
         mine = {day.trade_date for day in days}
         same = [r for r in found if (r.source, r.quality) == (self._source, fold.quality)]
-        touching = [row for row in _touching(same, fold.session) if row.trade_date not in mine]
-        readable = [row for row in touching if self._is_readable(row)]
-        if len(readable) < len(touching):
+        overlapping = [row for row in touching(same, fold.session) if row.trade_date not in mine]
+        readable = [row for row in overlapping if self._is_readable(row)]
+        if len(readable) < len(overlapping):
             self._partly_damaged.add((fold.contract.key, fold.session.open_ns))
         return readable
 
@@ -255,26 +208,23 @@ class SessionBuilder:
             return False
         return row.digest in {"", found}
 
-    def _session_rows(
+    def session_rows(
         self, contract: Contract, quality: Quality, files: Iterable[TapeFile]
-    ) -> Iterator[tuple[SessionSlice, Rows, list[Column]]]:
-        index, tick_e9 = (
-            self._context.index(contract.root),
-            self._context.universe.products[contract.root].tick_e9,
-        )
+    ) -> Iterator[tuple[SessionSlice, Rows]]:
+        """Yield the rows of tape files, split by session."""
+        index = self._context.index(contract.root)
         for file in files:
             for chunk in self._context.tape.read(file, quality):
                 for cell, first, last in index.split(chunk["ts_event"])[0]:
-                    rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
-                    yield cell, rows, ticks
+                    yield cell, chunk[first:last]
 
-    def _as_folded(
-        self, fold: SessionFold, parts: Sequence[StagedDay | RecordingRow]
-    ) -> FoldedSession | None:
-        ladder, session, counts = fold.fold.ladder(), fold.session, fold.counts
+    def as_folded(self, fold: SessionFold, parts: Sequence[StagedDay | RecordingRow]) -> FoldedSession | None:
+        """Return the session of a profile computed from all its recordings; None if no lots were traded."""
+        session, counts, minutes = fold.session, fold.counts, by_minute(fold.minutes)
+        ladder = fold.fold.ladder()
         if ladder is None:  # only trades of size 0
             return None
-        minutes, zone = fold.minutes, self._context.universe.products[session.root].zone
+        zone = self._context.universe.products[session.root].zone
         row = SessionRow(
             owner=self._owner, root=session.root, contract=fold.contract.key, trade_date=session.trade_date,
             kind=session.kind, open_ns=session.open_ns, close_ns=session.close_ns, source=self._source,
@@ -287,28 +237,6 @@ class SessionBuilder:
         return FoldedSession(
             row, session, fold.contract, minutes, left, any(part.from_feed for part in parts)
         )
-
-
-def select_sessions(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
-    """Determine completeness in order of time, and return the best row for each session of one product."""
-    recorded = minutes_by_recording(folded)
-    rows: list[SessionRow] = []
-    ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
-    for _, same in groupby(ordered, key=lambda one: (one.row.open_ns, one.row.contract)):
-        best = max((judge.judge(one, recorded[one.recording]) for one in same), key=_rank)
-        judge.note(best)
-        rows.append(best)
-    return rows
-
-
-def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
-    """Return the best row for each session of one contract, among rows of several sources and qualities."""
-    best: dict[tuple[int, str], SessionRow] = {}
-    for row in rows:
-        key = (row.open_ns, row.kind)
-        if key not in best or _rank(row) > _rank(best[key]):
-            best[key] = row
-    return list(best.values())
 
 
 def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, dict[Contract, Minutes]]:
@@ -330,19 +258,11 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def touches(recording: RecordingRow, row: SessionRow) -> bool:
-    """Return whether a recording overlaps a stored session of the same source and quality."""
-    same = (recording.source, recording.quality) == (row.source, row.quality)
-    return same and recording.first_ns < row.close_ns and recording.last_ns >= row.open_ns
+def touching(parts: Iterable[Part], session: Session) -> list[Part]:
+    """Return the recordings or staged days that may contain rows of a session."""
+    return [row for row in parts if row.first_ns < session.close_ns and row.last_ns >= session.open_ns]
 
 
-def _touching(recordings: Iterable[RecordingRow], session: Session) -> list[RecordingRow]:
-    return [row for row in recordings if row.first_ns < session.close_ns and row.last_ns >= session.open_ns]
-
-
-def _rank(row: SessionRow) -> tuple[bool, int, int]:
+def rank(row: SessionRow) -> tuple[bool, int, int]:
+    """Return the precedence of a session's row: the best row has the highest."""
     return row.complete, -row.quality.rank, row.volume
-
-
-def _same_source(row: SessionRow, kept: SessionRow) -> bool:
-    return (row.source, row.quality) == (kept.source, kept.quality)

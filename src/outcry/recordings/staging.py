@@ -1,11 +1,12 @@
 """Write the rows of an import to new tape files, one per contract and trade date, joined with rows already there.
 
-Existing tape files stay untouched until the store has committed the new names; until then `abandon` undoes everything.
+Existing tape files stay untouched until the store has committed the new names; until then an error undoes everything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Self
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.recordings.tape import DbnWriter, TapeDamaged, TapeFolder
 from outcry.sessions.store import SqlStore
-from outcry.sessions.store_model import NO_FILE, RecordingId, RecordingRow, TapeFile
+from outcry.sessions.store_model import NO_FILE, RecordingId, RecordingRow, SessionRow, TapeFile
 from outcry.trades.coverage import Span, joined
 from outcry.trades.dedupe import Times, join
 from outcry.trades.records import Quality, Rows
@@ -75,9 +76,15 @@ class StagedDay:
         """Identity of the recording: contract, trade date, source and quality."""
         return self.contract.key, str(self.trade_date), self.source, self.quality.value
 
-    def overlaps(self, session: Session) -> bool:
-        """Return whether any of the rows may lie in a session."""
-        return self.counts.first_ns < session.close_ns and self.counts.last_ns >= session.open_ns
+    @property
+    def first_ns(self) -> int:
+        """Time of the first row (ns UTC)."""
+        return self.counts.first_ns
+
+    @property
+    def last_ns(self) -> int:
+        """Time of the last row (ns UTC)."""
+        return self.counts.last_ns
 
     def duplicates_in(self, session: Session) -> int:
         """Return how many rows of the file in a session were already on the tape."""
@@ -94,7 +101,10 @@ class StagedDay:
 
 
 class StagingArea:
-    """The new tape files of one import, until the database names them."""
+    """The new tape files of one import, until the database names them.
+
+    An error in its `with` block deletes them.
+    """
 
     def __init__(self, tape: TapeFolder, owner: int, source: str) -> None:
         self._tape, self._owner, self._source = tape, owner, source
@@ -148,7 +158,12 @@ class StagingArea:
             kept = next(
                 (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
             )
-            old = self._readable(day, kept) if kept and not replace else None
+            old: Rows | None = None
+            if kept and not replace:
+                try:
+                    old = self._tape.read_all([kept.file], day.quality)
+                except TapeDamaged:
+                    day.damaged = kept.path
             day.fresh = kept is None or bool(day.damaged)
             if old is None and len(day.parts) == 1 and not day.disordered:
                 day.file = day.parts[0]
@@ -158,20 +173,9 @@ class StagingArea:
                 day.replaced = kept.path
         return list(self._days.values())
 
-    def _readable(self, day: StagedDay, kept: RecordingRow) -> Rows | None:
-        """Return the rows of a day that are already on the tape.
-
-        Return None if their file is damaged, and mark it for renaming.
-        """
-        try:
-            return self._load([kept.file], day.quality)
-        except TapeDamaged:
-            day.damaged = kept.path
-            return None
-
     def _join(self, day: StagedDay, kept: RecordingRow | None, old: Rows | None) -> None:
         day.pure = False
-        new = self._load(day.parts, day.quality)
+        new = self._tape.read_all(day.parts, day.quality)
         if old is None:
             kept, old = None, new[:0]
         rows, day.duplicates = join(old, new, day.quality)
@@ -206,28 +210,41 @@ class StagingArea:
             len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         )
 
-    def _load(self, files: list[TapeFile], quality: Quality) -> Rows:
-        chunks = [chunk for file in files for chunk in self._tape.read(file, quality)]
-        return np.concatenate(chunks) if chunks else np.zeros(0, quality.dtype)
-
     def _remove(self, files: list[TapeFile]) -> None:
         for file in files:
             self._tape.remove(file.path)
 
-    def set_damaged_aside(self) -> list[str]:
-        """Rename damaged files that were replaced, and return their former paths."""
-        damaged = [day.damaged for day in self._days.values() if day.damaged]
-        for path in damaged:
-            self._tape.set_aside(path)
-        return damaged
+    def commit(
+        self, store: SqlStore, digest: str, name: str, sessions: Sequence[SessionRow], now_ns: int
+    ) -> tuple[bool, list[str]]:
+        """Store the recordings and sessions in one transaction, then clear the tape of the files they replace.
 
-    def retire(self) -> None:
-        """Mark replaced tape files for removal once the database no longer names them."""
-        for day in self._days.values():
+        Return whether any recording changed, and the former paths of damaged files, which are renamed.
+        """
+        days = list(self._days.values())
+        recordings = [day.recording(now_ns) for day in days if day.changed]
+        for day in days:
             if day.replaced:
                 self._tape.retire(day.replaced)
+        store.commit_import(
+            self._owner, digest, name, recordings, sessions, now_ns,
+            brought=[day.id for day in days], fresh=[day.id for day in days if day.fresh],
+        )  # fmt: skip
+        self._days.clear()  # the database names the files now, so an error no longer abandons them
+        damaged = [day.damaged for day in days if day.damaged]
+        for path in damaged:
+            self._tape.set_aside(path)
+        self._tape.sweep(store.tape_named)
+        return bool(recordings), damaged
 
-    def abandon(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_rest: object) -> None:
+        if error is not None:
+            self._abandon()
+
+    def _abandon(self) -> None:
         """Delete the new files, so that the tape is as before the import."""
         for day in self._days.values():
             if day.writer is not None:

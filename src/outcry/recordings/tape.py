@@ -11,7 +11,7 @@ import io
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -86,6 +86,11 @@ class TapeFolder:
                 _skip_metadata(stream)
                 while data := _fill(stream, record.itemsize * _CHUNK_RECORDS):
                     yield _rows(np.frombuffer(data, record), quality)
+
+    def read_all(self, files: Iterable[TapeFile], quality: Quality) -> Rows:
+        """Return the rows of several files at once. Raises `TapeDamaged`."""
+        chunks = [chunk for file in files for chunk in self.read(file, quality)]
+        return np.concatenate(chunks) if chunks else np.zeros(0, quality.dtype)
 
     def digest(self, path: str) -> str:
         """Return the SHA-256 of a file's bytes. Raises `TapeDamaged`."""

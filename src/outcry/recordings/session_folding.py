@@ -1,0 +1,201 @@
+"""Split the rows of a file by session: check them, add them to the profiles of their sessions and to the tape."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from outcry.base.timestamps import iso_timestamp
+from outcry.market.calendar import Calendar, Session
+from outcry.market.instruments import Contract, Universe
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import BRACKET_MINUTES, RangeTooWide, bracket_windows
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND, price_text
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.staging import Counts, StagingArea
+from outcry.recordings.tape import TapeFolder
+from outcry.sessions.completeness import Minutes
+from outcry.sessions.store import SqlStore
+from outcry.trades import contract_lifetime
+from outcry.trades.contract_lifetime import day_ns
+from outcry.trades.coverage import Span
+from outcry.trades.records import Batch, Quality, Rows
+from outcry.trades.rows import fold_rows, in_order, on_tick, volume_of
+from outcry.trades.session_index import SessionIndex
+from outcry.trades.validation import MOST_BAR_LOTS
+
+#: A file is refused if more than one row in this many is off-tick: its contract or price unit is wrong.
+MAX_OFF_TICK_SHARE = 10
+#: With this few off-tick rows, their share is no evidence of a wrong contract.
+FEW_ROWS = 10
+#: Lots in one file; sums stay within a signed 64-bit integer.
+MAX_VOLUME = 2**62
+
+
+class ImportContext:
+    """What all imports share: the store, the tape, and the session index of each product."""
+
+    def __init__(self, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar) -> None:
+        self.store, self.tape, self.universe = store, tape, universe
+        self.calendar = calendar
+        self._indexes: dict[str, SessionIndex] = {}
+
+    def index(self, root: str) -> SessionIndex:
+        """Return the product's session index, which splits rows by session."""
+        if root not in self._indexes:
+            self._indexes[root] = SessionIndex(self.calendar, root)
+        return self._indexes[root]
+
+
+class SessionFold:
+    """The profile of one session of one contract, while rows are added."""
+
+    def __init__(self, contract: Contract, session: Session, quality: Quality) -> None:
+        self.contract, self.session, self.quality = contract, session, quality
+        self.fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
+        self.counts = Counts()
+        #: The minutes since 1970 with at least one trade, of each batch of rows.
+        self.minutes: list[Minutes] = []
+
+    def add(self, rows: Rows, tick_e9: int, late: int = 0) -> tuple[Rows, Counts]:
+        """Add the rows with on-tick prices; return them, and the counts of all rows, of which `late` came late.
+
+        The rows are in order of time. Raises `RangeTooWide`.
+        """
+        good, ticks, off_tick = on_tick(rows, tick_e9, self.quality)
+        counts = Counts(len(good), volume_of(good, self.quality), off_tick, late)
+        if len(good):
+            fold_rows(self.fold, good, ticks, self.quality)
+            lots = good["size" if self.quality is Quality.TICKS else "volume"]
+            self.minutes.append(np.unique(good["ts_event"][lots > 0] // NANOS_PER_MINUTE))
+        self.counts.add(counts, good)
+        return good, counts
+
+
+class SessionSplitter:
+    """The rows of one file, split by session.
+
+    `outside` counts rows outside trading hours, `early` rows before the session tables of their product begin, by root.
+    `span` is the time of the first and of the last row (ns UTC), by root. Rows later than `latest_ns` are refused.
+    """
+
+    def __init__(self, context: ImportContext, staging: StagingArea, path: Path, latest_ns: int) -> None:
+        self._context, self._staging, self._path = context, staging, path
+        self._latest_possible_ns = latest_ns
+        self.folds: dict[tuple[Contract, Quality, int], SessionFold] = {}
+        self.outside = self._volume = 0
+        self.span: dict[str, Span] = {}
+        self.early: dict[str, int] = {}
+        self._latest: dict[tuple[Contract, Quality], int] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Split a batch of rows by session and trade date; write the rows to the tape and compute the sessions.
+
+        Rows with off-tick prices are dropped.
+        """
+        contract, quality = batch.contract, batch.quality
+        latest_ns = self._latest.get((contract, quality), -(2**63))
+        rows, late = in_order(batch.rows, latest_ns)
+        if not len(rows):
+            return
+        self._check_volume(batch)
+        index, tick_e9 = (
+            self._context.index(contract.root),
+            self._context.universe.products[contract.root].tick_e9,
+        )
+        times = rows["ts_event"]
+        first_ns, last_ns = int(times[0]), int(times[-1])
+        self._latest[contract, quality] = max(latest_ns, last_ns)
+        # before the calendar is computed, because a corrupt timestamp may be centuries off
+        for at_ns in (first_ns, last_ns):
+            self._check_lifetime(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
+        if last_ns > self._latest_possible_ns:
+            raise FileRefused(
+                self._path, batch.place, f"the timestamp {iso_timestamp(last_ns)} is in the future",
+                "check the dates, the time zone (--tz) and this machine's clock",
+            )  # fmt: skip
+        begin_ns = day_ns(self._context.calendar.hours.begin(contract.root))
+        if first_ns < begin_ns:
+            early = int(np.searchsorted(times, begin_ns))
+            self.early[contract.root] = self.early.get(contract.root, 0) + early
+            rows, times, late = rows[early:], times[early:], late[early:]
+            if not len(rows):
+                return
+            first_ns = int(times[0])
+        known = self.span.get(contract.root, (first_ns, last_ns))
+        self.span[contract.root] = (min(known[0], first_ns), max(known[1], last_ns))
+        slices, outside = index.split(times)
+        self.outside += outside
+        for cell, first, last in slices:
+            key = (contract, quality, cell.session.open_ns)
+            fold = self.folds.get(key) or self.folds.setdefault(
+                key, SessionFold(contract, cell.session, quality)
+            )
+            try:
+                good, counts = fold.add(rows[first:last], tick_e9, int(late[first:last].sum()))
+            except RangeTooWide as problem:
+                raise too_wide(problem, contract, tick_e9, self._path, batch.place) from problem
+            if len(good):
+                self._staging.add(contract, cell.trade_date, quality, good, counts)
+
+    def _check_lifetime(self, batch: Batch, trade_date: date) -> None:
+        """Refuse trades of a contract that had expired or was not listed yet, because its label or year is wrong."""
+        first, last = contract_lifetime.lifetime_days(self._context.universe, batch.contract)
+        if not first <= trade_date <= last:
+            end = self._context.universe.expiry(batch.contract)
+            raise FileRefused(
+                self._path, batch.place,
+                f"{batch.contract.key} did not trade on {trade_date}; its last trading day is {end}",
+                "name the contract with --contract and a four-digit year",
+            )  # fmt: skip
+
+    def _check_volume(self, batch: Batch) -> None:
+        """Refuse an impossible number of lots, because the column is wrong or the data is corrupt."""
+        self._volume += volume_of(batch.rows, batch.quality)
+        most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
+        if most <= MOST_BAR_LOTS and self._volume <= MAX_VOLUME:
+            return
+        found = (
+            f"a bar has {most:,} lots"
+            if most > MOST_BAR_LOTS
+            else f"the file has {self._volume:,} lots in total"
+        )
+        raise FileRefused(
+            self._path, batch.place, f"{batch.contract.key}: {found}", "check which column is the volume"
+        )  # fmt: skip
+
+    def check_labels(self, skipped: Mapping[str, int]) -> None:
+        """Refuse a file without usable rows, or whose prices do not fit its contract's tick.
+
+        `skipped` maps a reason to the number of rows skipped for it.
+        """
+        path = self._path
+        if not self.folds:
+            reasons = [f"{rows:,} {reason}" for reason, rows in skipped.items()]
+            if self.outside or not self.early:
+                reasons.append(f"{self.outside:,} outside the product's trading hours")
+            remedy = "check the time zone (--tz)" if self.outside else "import recordings of later days"
+            raise FileRefused(path, "", f"the file has no usable rows: {', '.join(reasons)}", remedy)
+        of_contract: dict[Contract, list[Counts]] = {}
+        for fold in self.folds.values():
+            of_contract.setdefault(fold.contract, []).append(fold.counts)
+        for contract, parts in of_contract.items():
+            rows, off_tick = sum(part.rows for part in parts), sum(part.off_tick for part in parts)
+            if not rows or off_tick > max(FEW_ROWS, (rows + off_tick) // MAX_OFF_TICK_SHARE):
+                tick = price_text(self._context.universe.products[contract.root].tick_e9)
+                raise FileRefused(
+                    path, "",
+                    f"{off_tick:,} of {rows + off_tick:,} rows of {contract.key} are not multiples of its tick {tick}",
+                    "check the contract and the unit of the prices",
+                )  # fmt: skip
+
+
+def too_wide(problem: RangeTooWide, contract: Contract, tick_e9: int, path: Path, place: str) -> FileRefused:
+    """Return the error of a file whose prices span too many ticks."""
+    return FileRefused(
+        path,
+        place,
+        f"{contract.key}: {problem.describe(tick_e9)}",
+        "check the contract and the unit of the prices",
+    )
