@@ -278,7 +278,7 @@ class StatePublisher:
             if runner is not None and runner.stream.position:
                 position = runner.stream.position
                 runner.log(entries.Taken(self._name))
-                await runner.persisted()
+                await runner.stream.persisted()
                 runner.channel.acquired_at, shown.first = position, max(position, there + 1)
             elif runner is None:  # released in the meantime
                 self._shown.pop(text, None)

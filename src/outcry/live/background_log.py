@@ -263,7 +263,12 @@ class BackgroundLog:
             while self._take(stream):
                 if stream.flying:
                     self._files.append_all(stream.key, stream.flying)
-                self._acknowledge(stream)
+                with self._turn:
+                    self._unwritten_bytes -= sum(len(frame.blob) + _FRAME_BYTES for frame in stream.flying)
+                    stream.flying, stream.since_s = [], self._now_s()
+                    done = stream.reached()
+                    self._turn.notify_all()
+                wake(done, None)
         except Exception as problem:  # noqa: BLE001 - a supervisor: after any error entries stay and are retried
             self._problem = (
                 problem.strerror or str(problem) if isinstance(problem, OSError) else repr(problem)
@@ -294,11 +299,3 @@ class BackgroundLog:
                 stream.writing = False
                 self._turn.notify_all()
             return stream.writing
-
-    def _acknowledge(self, stream: PendingWrites) -> None:
-        with self._turn:
-            self._unwritten_bytes -= sum(len(frame.blob) + _FRAME_BYTES for frame in stream.flying)
-            stream.flying, stream.since_s = [], self._now_s()
-            done = stream.reached()
-            self._turn.notify_all()
-        wake(done, None)

@@ -186,7 +186,7 @@ class Engine:
             )
         stream, barred_ns = runner.stream, await self._recovery.barred_minutes(runner)
         progress = StreamProgress(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
-        await runner.persisted()
+        await runner.stream.persisted()
         return progress
 
     def follows(self, key: StreamKey) -> bool:
@@ -213,7 +213,7 @@ class Engine:
         runner = self.runners.get(key.text)
         if runner is None:
             raise LogTakenOver(key.text)
-        await runner.persisted()
+        await runner.stream.persisted()
 
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
         """Return the feeds and contracts that an owner has streams of in this process."""

@@ -36,7 +36,15 @@ class GapTracker:
         """Note that the feed's history is complete, so it will not fill the remaining gaps."""
         self._fillable = []
 
-    def filled(self, until_ns: int) -> list[Mended]:
+    def before(self, first_ns: int, complete_ns: int, caps: ports.FeedCaps) -> list[Hole | Mended]:
+        """Return what to log before a row at `first_ns`, or before the history is complete at that time (ns UTC).
+
+        complete_ns: time up to which the feed has delivered everything.
+        """
+        hole = self._at_start(first_ns, caps)
+        return [*([] if hole is None else [hole]), *self._filled(complete_ns)]
+
+    def _filled(self, until_ns: int) -> list[Mended]:
         """Return the gaps that are filled once the feed has delivered everything up to a time (ns UTC).
 
         History arrives in order of time, and the feed has reported the parts it could not deliver.
@@ -61,7 +69,7 @@ class GapTracker:
         reach_ns = 0 if _has_no_history(caps) else caps.reach_ns
         return self.new(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
 
-    def at_start(self, first_ns: int, caps: ports.FeedCaps) -> Hole | None:
+    def _at_start(self, first_ns: int, caps: ports.FeedCaps) -> Hole | None:
         """Return the gap before the first time (ns UTC) that a new stream covers, unless its feed reports gaps."""
         if self._stream.covered_ns or _reports_gaps(caps):
             return None

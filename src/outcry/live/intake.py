@@ -100,9 +100,7 @@ class Intake:
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
         self.counts.repeated += len(plausible) - len(fresh)
-        rows, _, off_tick = on_tick(fresh, self._tick_e9, Quality.TICKS)
-        self.counts.off_tick += off_tick
-        yield from self._cut(rows)
+        yield from self._cut(fresh, Quality.TICKS)
 
     def plain(self, rows: Rows, until_ns: int) -> SessionRows | None:
         """Return the rows as one batch if they are valid and in order; otherwise None, and `trades` must process them.
@@ -130,9 +128,7 @@ class Intake:
         rows = rows[possible]
         fresh = self._overlap.bars(rows, bar_ns)
         self.counts.repeated += len(rows) - len(fresh)
-        fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
-        self.counts.off_tick += off_tick
-        yield from self._cut(fresh)
+        yield from self._cut(fresh, quality)
 
     def replaced(self, event: Replaced) -> Iterator[Replacement]:
         """Yield trades that replace bars, by session. A session without such trades keeps its bars."""
@@ -162,25 +158,24 @@ class Intake:
         first_ns = max(self._life[0], self._latest_ns - MAX_BEHIND_NS)
         return (times >= first_ns) & (times < self._life[1])
 
-    def _cut(self, rows: Rows) -> Iterator[SessionRows]:
-        """Split rows into runs of ascending time, and these by session."""
+    def _cut(self, rows: Rows, quality: Quality) -> Iterator[SessionRows]:
+        """Remove rows between two ticks, split the others into runs of ascending time, and these by session."""
+        rows, _, off_tick = on_tick(rows, self._tick_e9, quality)
+        self.counts.off_tick += off_tick
         times = rows["ts_event"]
         edges = [0, *(np.flatnonzero(times[1:] < times[:-1]) + 1).tolist(), len(rows)]
-        for first, last in pairwise(edges):
-            if first == last:
-                continue
-            yield from self._cut_run(rows[first:last])
-
-    def _cut_run(self, whole: Rows) -> Iterator[SessionRows]:
-        while len(whole):
-            times = whole["ts_event"]
-            run = whole[: int(np.searchsorted(times, times[0] + _STRETCH_NS, side="right"))]
-            whole = whole[len(run) :]
-            self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
-            self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
-            pieces, outside = self._index.split(run["ts_event"])
-            self.counts.outside += outside
-            for cell, begin, end in pieces:
-                self.counts.rows += end - begin
-                self._cell = cell
-                yield SessionRows(cell.session, self._day_of(cell.trade_date), run[begin:end])
+        for at, last in pairwise(edges):
+            first = at
+            while first < last:
+                end = first + int(
+                    np.searchsorted(times[first:last], times[first] + _STRETCH_NS, side="right")
+                )
+                run, first = rows[first:end], end
+                self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
+                self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
+                pieces, outside = self._index.split(run["ts_event"])
+                self.counts.outside += outside
+                for cell, begin, until in pieces:
+                    self.counts.rows += until - begin
+                    self._cell = cell
+                    yield SessionRows(cell.session, self._day_of(cell.trade_date), run[begin:until])

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import date
 
 from outcry.base.clock import Clock
 from outcry.live import entries
@@ -70,8 +69,6 @@ class LiveStream:
         self._beat_ns = 0
         self._drifts = self._unlogged = False
         self._store_lock = asyncio.Lock()
-        #: Trade dates used last.
-        self._days: dict[date, entries.Day] = {}
 
     # -- entries
 
@@ -83,10 +80,6 @@ class LiveStream:
         outcome = self.stream.log(entry)
         self._applied(outcome)
         return outcome.ended
-
-    async def persisted(self) -> None:
-        """Wait until the log has persisted every entry. Raises `LogTakenOver`."""
-        await self.stream.persisted()
 
     def _applied(self, outcome: Outcome) -> None:
         """Update the registry after an entry was applied, and queue the alerts that it fired."""
@@ -145,40 +138,39 @@ class LiveStream:
         return self.health.phase is Phase.ENDED
 
     def update_availability(self, now_s: float) -> None:
-        """Determine whether the stream can be answered live, and update the registry. now_s: time of the event loop."""
-        market_ns = self.market_ns
-        root = self.key.contract.root
-        current = self.stream.current
-        trade_date = self._services.calendar.trade_date_at(root, market_ns)
+        """Determine whether the stream can be answered live, and why not, and update the registry.
+
+        now_s: time of the event loop.
+        """
+        stream, calendar = self.stream, self._services.calendar
+        market_ns, current = self.market_ns, stream.current
+        trade_date = calendar.trade_date_at(self.key.contract.root, market_ns)
+        session = calendar.session_at(self.key.contract.root, market_ns)
+        trouble = self.health.trouble(now_s)
+        market_stale = self.health.market_stale(market_ns, stream.latest_ns)
         if trade_date is None and current is not None:
             trade_date = current.opening.trade_date
-        reason = self._reason(now_s, market_ns)
+        if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
+            reason = "log_stalled"
+        elif trouble:
+            reason = trouble
+        elif session is None:
+            reason = "closed"
+        elif current is None or current.empty or current.opening.open_ns != session.open_ns:
+            reason = "no_trades"
+        elif stream.degraded:
+            reason = "degraded"
+        elif stream.lacks_beginning(current.opening):
+            reason = "incomplete"
+        elif market_stale:
+            reason = "stale_market"
+        elif current.opening.prior is None:
+            reason = "no_prior"
+        else:
+            reason = "live" if current.opening.front else "not_front"
         self._services.registry.set_availability(
             self.channel, Availability(reason == "live", reason, market_ns, trade_date)
         )
-
-    def _reason(self, now_s: float, market_ns: int) -> str:
-        """Return the stable code of why the stream is not answered live; `live` if it is."""
-        trouble = self.health.trouble(now_s)
-        if trouble in _UNWRITTEN and self._services.log.stalled(self.name) is not None:
-            return "log_stalled"
-        if trouble:
-            return trouble
-        session = self._services.calendar.session_at(self.key.contract.root, market_ns)
-        current = self.stream.current
-        if session is None:
-            return "closed"
-        if current is None or current.empty or current.opening.open_ns != session.open_ns:
-            return "no_trades"
-        if self.stream.degraded:
-            return "degraded"
-        if self.stream.lacks_beginning(current.opening):
-            return "incomplete"
-        if self.health.market_stale(market_ns, self.stream.latest_ns):
-            return "stale_market"
-        if current.opening.prior is None:
-            return "no_prior"
-        return "live" if current.opening.front else "not_front"
 
     # -- sessions and trade dates
 
@@ -222,21 +214,6 @@ class LiveStream:
         """Store sessions and trade dates that could not be stored when they ended."""
         for what in list(self.stream.pending):
             await self._store(what)
-
-    def _day(self, trade_date: date) -> entries.Day:
-        if trade_date not in self._days:
-            (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
-            self._days = {
-                trade_date: entries.Day(str(trade_date), found.close_ns),
-                **dict(list(self._days.items())[:3]),
-            }
-        return self._days[trade_date]
-
-    def _begin_day(self, day: entries.Day) -> None:
-        """Start a new log file with the first row of a trade date."""
-        stream = self.stream
-        if stream.cut_before(day):
-            self.log(entries.Began(stream.run, stream.own_clock, stream.simulated, stream.lag_ns))
 
     # -- the feed's health
 

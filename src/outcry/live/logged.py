@@ -72,8 +72,11 @@ class LoggedStream(Stream):
     def log(self, entry: entries.LogEntry) -> Outcome:
         """Log an entry and apply it; return the alerts it fired and the sessions it ended.
 
-        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
+        The first row of a trade date starts a new log file. Raises `OSError` (a full disk) and `LogTakenOver`; the
+        entry is not applied then.
         """
+        if isinstance(entry, entries.TradeRows | entries.BarRows):
+            self._begin_day(entry.day)
         self._append(entry.count, entries.encode(entry))
         self.inconsistent = True
         with self._lock:
@@ -83,6 +86,8 @@ class LoggedStream(Stream):
 
     def log_trades(self, day: entries.Day, rows: Rows, columns: Columns) -> Outcome:
         """Log and apply trades of one session, as `log` does. columns: the same rows, as `columns_of` returns them."""
+        if not self.days or self.days[-1][0] is not day:
+            self._begin_day(day)
         entry = entries.TradeRows(day, rows.tobytes())
         self._append(len(rows), entries.encode(entry))
         outcome = Outcome()
@@ -92,16 +97,16 @@ class LoggedStream(Stream):
         self.inconsistent, self._past = False, None
         return outcome
 
-    def cut_before(self, day: entries.Day) -> bool:
-        """Start a log file if `day` is a new trade date; return whether it did.
+    def _begin_day(self, day: entries.Day) -> None:
+        """Start a log file with `Began` if `day` is a new trade date.
 
-        Files of older trade dates can then be dropped whole. The caller logs `Began` as the first entry of the file.
+        Files of older trade dates can then be dropped whole.
         """
-        new = all(day != known for known, _ in self.days)
-        if not new or self.begun_at == self.position - 1:  # a full disk let the file begin, but not the day
-            return False
-        self._log.cut(self.name)
-        return True
+        if any(day == known for known, _ in self.days):
+            return
+        if self.begun_at != self.position - 1:  # otherwise a full disk let the file begin, but not the day
+            self._log.cut(self.name)
+            self.log(entries.Began(self.run, self.own_clock, self.simulated, self.lag_ns))
 
     async def replay(self, thread: Executor) -> AsyncGenerator[Outcome]:
         """Apply the entries of the log from the current position on, and yield the outcome of each.

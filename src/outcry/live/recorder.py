@@ -127,7 +127,7 @@ class Recorder:
             taken: list[_Taken] = []
             for runner in moved:
                 one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
-                if not await is_persisted(runner.persisted()):
+                if not await is_persisted(runner.stream.persisted()):
                     continue
                 taken += [one] if one else []
                 await self.store_pending(runner)
@@ -155,7 +155,7 @@ class Recorder:
         """Store what streams have pending before they are released, as far as possible within `PATIENCE_S`."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                kept = [runner for runner in runners if await is_persisted(runner.persisted())]
+                kept = [runner for runner in runners if await is_persisted(runner.stream.persisted())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
             self._report(LogEvent.ALERTS_PENDING_AT_STOP)

@@ -140,7 +140,7 @@ class Recovery:
         if self._by and runner.stream.position:
             runner.channel.acquired_at = runner.stream.position
             runner.log(log.Taken(self._by))
-            await runner.persisted()
+            await runner.stream.persisted()
         return runner
 
     async def runner_or_empty(self, key: StreamKey, feed: Feed) -> Runner:

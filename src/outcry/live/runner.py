@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import date
 from typing import cast
 
 import numpy as np
@@ -46,6 +47,8 @@ class Runner(LiveStream):
         super().__init__(key, tick_e9, life, services)
         self._gaps = GapTracker(self.stream, services.calendar, key.contract.root)
         self.intake = Intake(tick_e9, index, self._day, life)
+        #: Trade dates used last.
+        self._days: dict[date, entries.Day] = {}
         #: Minutes known from bars alone, for a feed that is about to start.
         self.barred_ns: tuple[int, ...] = ()
         #: When this stream last let other tasks run (time of the event loop).
@@ -105,7 +108,7 @@ class Runner(LiveStream):
                     health.heard(loop.time())
                     unconfirmed = (unconfirmed + 1) % _EVENTS_PER_WAIT
                     if not unconfirmed:
-                        await self.persisted()
+                        await self.stream.persisted()
                     if self.stream.amended and not isinstance(event, _AMENDING):
                         await self.stream.load_history()
                     if isinstance(event, ports.Trades) and self._take_directly(event.rows):
@@ -136,15 +139,13 @@ class Runner(LiveStream):
         match event:
             case ports.Trades():
                 for batch in self.intake.trades(event.rows):
-                    self._log_gap(self._gaps.at_start(int(batch.rows["ts_event"][0]), caps))
-                    await self._enter(batch)
+                    await self._enter(batch, caps)
             case ports.Bars():
                 self._volume = (
                     VolumeGapCheck()
                 )  # the feed's volume counter includes their lots, ours does not
                 for batch in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
-                    self._log_gap(self._gaps.at_start(int(batch.rows["ts_event"][0]), caps))
-                    await self._enter_bars(batch, event)
+                    await self._enter_bars(batch, event, caps)
             case ports.Replaced():
                 for batch in self.intake.replaced(event):
                     self.log(batch)
@@ -201,30 +202,39 @@ class Runner(LiveStream):
             await asyncio.sleep(0)
             self._since_s = loop.time()
 
-    async def _enter(self, batch: SessionRows) -> None:
+    def _day(self, trade_date: date) -> entries.Day:
+        if trade_date not in self._days:
+            (found,) = self._services.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
+            self._days = {
+                trade_date: entries.Day(str(trade_date), found.close_ns),
+                **dict(list(self._days.items())[:3]),
+            }
+        return self._days[trade_date]
+
+    async def _enter(self, batch: SessionRows, caps: ports.FeedCaps) -> None:
         """Log and apply trades of one session, in batches that end where another session must be stored."""
         rows = batch.rows
         while len(rows):
             await self._yield_to_others()
-            self._log_filled(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
-            await self._pass_deadlines(int(rows["ts_event"][0]))
+            first_ns = int(rows["ts_event"][0])
+            self._log_gaps_before(first_ns, first_ns - ports.OVERLAP_NS, caps)
+            await self._pass_deadlines(first_ns)
             await self._open(batch.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
-            self._begin_day(batch.day)
             self._log_trades(batch.day, part)
             rows = rows[len(part) :]
 
-    async def _enter_bars(self, batch: SessionRows, event: ports.Bars) -> None:
+    async def _enter_bars(self, batch: SessionRows, event: ports.Bars, caps: ports.FeedCaps) -> None:
         """Log and apply bars of one session, each as a separate entry."""
         for at in range(len(batch.rows)):
             await self._yield_to_others()
             row = batch.rows[at : at + 1]
-            self._log_filled(int(row["ts_event"][0]))
-            await self._pass_deadlines(int(row["ts_event"][0]))
+            first_ns = int(row["ts_event"][0])
+            self._log_gaps_before(first_ns, first_ns, caps)
+            await self._pass_deadlines(first_ns)
             await self._open(batch.session)
             bar_ns = event.quality.length_ns
-            self._begin_day(batch.day)
             self.log(entries.BarRows(batch.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _advance_time(self, at_ns: int) -> None:
@@ -237,18 +247,17 @@ class Runner(LiveStream):
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
             self._log_gap(self._gaps.after_interruption(caps, before_ns, event.at_ns))
-        self._log_gap(self._gaps.at_start(event.at_ns, caps))
+        self._log_gaps_before(event.at_ns, event.at_ns, caps)
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
-        self._log_filled(event.at_ns)
         self._gaps.caught_up()
         if not self.stream.warm:
             self.log(entries.Caught(event.at_ns, event.quality))
         await self._advance_time(event.at_ns)
 
-    def _log_filled(self, until_ns: int) -> None:
-        """Log the gaps that the feed has filled up to a time (ns UTC), before a session of that time is stored."""
-        for entry in self._gaps.filled(until_ns):
+    def _log_gaps_before(self, first_ns: int, complete_ns: int, caps: ports.FeedCaps) -> None:
+        """Log a new gap, and the gaps that the feed has filled, before a session of that time (ns UTC) is stored."""
+        for entry in self._gaps.before(first_ns, complete_ns, caps):
             self.log(entry)
 
     def _log_gap(self, gap: entries.Hole | None) -> None:

@@ -40,7 +40,7 @@ class SessionWriter:
         stream = live.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
         days = {day for day, _ in stream.days}
-        await live.persisted()
+        await live.stream.persisted()
 
         def work() -> None:
             frames = self._log.read(live.name, 0)

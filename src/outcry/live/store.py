@@ -114,8 +114,16 @@ class LiveStore:
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]
+        written = {"written_ns": fan_out.now_ns if fan_out else None}
+        rows = [_plain(alert) | written for alert in alerts]
+        recorded: list[AlertRow] = []
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
-            recorded = _record(connection, alerts, fan_out.now_ns if fan_out else None) if alerts else []
+            if rows:
+                lock_recording(connection)
+                inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
+                seqs = {(owner, feed, key): seq for seq, owner, feed, key in inserted}
+                found = ((alert, seqs.pop((alert.owner, alert.feed, alert.key), None)) for alert in alerts)
+                recorded = [replace(alert, seq=seq) for alert, seq in found if seq is not None]
             if fan_out is not None:
                 self._entries.enter(connection, recorded, fan_out)
             _advance(connection, schema.positions, reached)
@@ -159,16 +167,6 @@ class LiveStore:
         """Return the `seq` of the newest alert; 0 if there is none."""
         with self._database.reading() as connection:
             return connection.execute(select(func.max(schema.alerts.c.seq))).scalar() or 0
-
-
-def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int | None) -> list[AlertRow]:
-    """Insert alerts; return the new ones with `seq`, in the order given. written_ns: the machine's clock."""
-    lock_recording(connection)
-    rows = [_plain(alert) | {"written_ns": written_ns} for alert in alerts]
-    inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
-    seqs = {(owner, feed, key): seq for seq, owner, feed, key in inserted}
-    found = ((alert, seqs.pop((alert.owner, alert.feed, alert.key), None)) for alert in alerts)
-    return [replace(alert, seq=seq) for alert, seq in found if seq is not None]
 
 
 def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:

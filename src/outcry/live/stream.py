@@ -38,6 +38,11 @@ class Outcome:
     fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
     ended: list[str] = field(default_factory=list[str])
 
+    def add(self, opening: Opening, fired: Sequence[Fired]) -> None:
+        """Add the alerts of a session, unless its contract is not the front one."""
+        if opening.front:
+            self.fired += [(opening, alert) for alert in fired]
+
 
 class Stream(StreamState):
     """The fold of one contract of one feed.
@@ -163,9 +168,8 @@ class Stream(StreamState):
             return
         try:
             if columns.old is None:
-                done.fired += self._alerts_of(
-                    session, session.trades(columns.at_ns, columns.ticks, columns.sizes)
-                )
+                fired = session.trades(columns.at_ns, columns.ticks, columns.sizes)
+                done.add(session.opening, fired)
                 return
             for first, last, watched in _stretches(columns.old):
                 fired = session.trades(
@@ -174,7 +178,7 @@ class Stream(StreamState):
                     columns.sizes[first:last],
                     watched=watched,
                 )
-                done.fired += self._alerts_of(session, fired)
+                done.add(session.opening, fired)
         except RangeTooWide as problem:
             self.degraded = str(problem)
 
@@ -200,19 +204,14 @@ class Stream(StreamState):
         try:
             for at_ns, opened, high, low, close, lots in zip(times, *columns, volumes, strict=True):
                 end_ns = min(at_ns + entry.bar_ns, session.opening.close_ns)
-                done.fired += self._alerts_of(
-                    session, session.bar(at_ns, end_ns, opened, high, low, close, lots)
-                )
+                done.add(session.opening, session.bar(at_ns, end_ns, opened, high, low, close, lots))
         except RangeTooWide as problem:
             self.degraded = str(problem)
-
-    def _alerts_of(self, session: LiveSession, fired: Sequence[Fired]) -> list[tuple[Opening, Fired]]:
-        return [(session.opening, alert) for alert in fired] if session.opening.front else []
 
     def _advance(self, at_ns: int, done: Outcome) -> None:
         self.time_ns = max(self.time_ns, at_ns)
         for session in self.sessions:
-            done.fired += self._alerts_of(session, session.advance(at_ns))
+            done.add(session.opening, session.advance(at_ns))
         while self.sessions and self.sessions[0].opening.close_ns + GRACE_NS <= at_ns:
             over = self.sessions.pop(0)
             opening = over.opening
