@@ -169,26 +169,27 @@ def _gather() -> Any:
 def _read(
     connection: Connection, chosen: Mapping[str, int], candidates: Mapping[int, RowMapping], lease: str
 ) -> list[Message]:
+    """Return messages with their alerts. Alerts can be deleted meanwhile; then there is nothing to send."""
     reporting = [number for number in chosen.values() if candidates[number]["target"] != Target.HTTPS.value]
     missed: dict[int, int] = dict(_rows(connection, _missed(), reporting)) if reporting else {}
-    alerts: dict[int, AlertRow] = {}
-    found: dict[str, _Contents] = {}
-    for number, place, message_id, tries, attempts, asked_ns, seq, *rest in _rows(
-        connection, _contents(), list(chosen)
-    ):
-        if seq not in alerts:
-            alerts[seq] = read_alert(dict(zip(_ALERT_FIELDS, rest, strict=True)))
-        contents = found.get(message_id)
-        if contents is None:
-            contents = found[message_id] = _Contents([], tries, attempts, asked_ns)
-        contents.entries.append(Entry(number, place, alerts[seq]))
-        contents.asked_ns = min(contents.asked_ns, asked_ns)
-    # Alerts can be deleted meanwhile; then there is nothing to send.
-    return [
-        _message(candidates[number], message_id, found[message_id], missed.get(number, 0), lease)
-        for message_id, number in chosen.items()
-        if message_id in found
-    ]
+    messages: list[Message] = []
+    for message_id, contents in _read_contents(connection, list(chosen)).items():
+        row = candidates[chosen[message_id]]
+        messages.append(
+            Message(
+                message_id=message_id,
+                subscription=read_subscription(row),
+                reader=Reader(*(row[name] for name in _READER_FIELDS)),
+                queue=Queue(*(row[name] for name in QUEUE_FIELDS)),
+                entries=tuple(contents.entries),
+                missed=missed.get(row["id"], 0),
+                tries=contents.tries,
+                created_ns=contents.asked_ns,
+                attempts=contents.attempts,
+                lease=lease,
+            )
+        )
+    return messages
 
 
 @dataclass(slots=True)
@@ -201,28 +202,25 @@ class _Contents:
     asked_ns: int
 
 
+def _read_contents(connection: Connection, message_ids: Sequence[str]) -> Mapping[str, _Contents]:
+    """Return the waiting entries of messages, by message, in the order of `message_ids`."""
+    alerts: dict[int, AlertRow] = {}
+    found: dict[str, _Contents] = {}
+    for number, place, message_id, tries, attempts, asked_ns, seq, *rest in _rows(
+        connection, _contents(), message_ids
+    ):
+        if seq not in alerts:
+            alerts[seq] = read_alert(dict(zip(_ALERT_FIELDS, rest, strict=True)))
+        contents = found.get(message_id)
+        if contents is None:
+            contents = found[message_id] = _Contents([], tries, attempts, asked_ns)
+        contents.entries.append(Entry(number, place, alerts[seq]))
+        contents.asked_ns = min(contents.asked_ns, asked_ns)
+    return {message_id: found[message_id] for message_id in message_ids if message_id in found}
+
+
 def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Sequence[Any]:
     return connection.execute(query, {"ids": ids}).all()
-
-
-def _message(row: RowMapping, message_id: str, contents: _Contents, missed: int, lease: str) -> Message:
-    return Message(
-        message_id=message_id,
-        subscription=read_subscription(row),
-        reader=Reader(*(row[name] for name in _READER_FIELDS)),
-        queue=read_queue(row),
-        entries=tuple(contents.entries),
-        missed=missed,
-        tries=contents.tries,
-        created_ns=contents.asked_ns,
-        attempts=contents.attempts,
-        lease=lease,
-    )
-
-
-def read_queue(row: RowMapping) -> Queue:
-    """Build a queue from the columns of a row; other columns are ignored."""
-    return Queue(*(row[name] for name in QUEUE_FIELDS))
 
 
 @cache

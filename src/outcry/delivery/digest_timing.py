@@ -7,6 +7,7 @@ Neither do alerts of a message that was attempted before.
 from outcry.delivery.digest_windows import window_end_ns
 from outcry.delivery.model import Target
 from outcry.delivery.outbox_model import Entry, Message
+from outcry.delivery.schedule import patience_ns
 
 
 def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
@@ -22,9 +23,14 @@ def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
     return at_once, end_ns if len(at_once) < len(message.entries) else None
 
 
-def wanted_ns(message: Message) -> int:
-    """Return when a message should be sent: at the end of its window for a digest, else when written or resent."""
-    return _end_ns(message) if message.subscription.target is Target.EMAIL else message.created_ns
+def is_expired(message: Message, now_ns: int) -> bool:
+    """Return whether a message should have been sent so long ago that it is not sent any more.
+
+    A digest should be sent at the end of its window, any other message when it was written or resent.
+    """
+    target = message.subscription.target
+    wanted_ns = _end_ns(message) if target is Target.EMAIL else message.created_ns
+    return now_ns - wanted_ns >= patience_ns(target)
 
 
 def _end_ns(message: Message) -> int:

@@ -20,12 +20,12 @@ from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements
-from outcry.delivery.digest_timing import due_now
+from outcry.delivery.digest_timing import due_now, is_expired
 from outcry.delivery.model import Target
 from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Message
-from outcry.delivery.outcomes import became, expired
+from outcry.delivery.outcomes import became
 from outcry.delivery.result_writer import ResultWriter
 from outcry.delivery.sender import Sender, SendResult, Verdict
 from outcry.delivery.signing_secrets import opened
@@ -202,16 +202,14 @@ class Dispatcher:
     async def _attempt(self, message: Message) -> None:
         clock, target = self._parts.clock, message.subscription.target
         began_ns = clock.now_ns()
-        result = expired(message, began_ns)
-        if result is None:
-            sent = await self._send(message)
-            self.counts[target, sent.code] += 1
-            result = became(message, sent, began_ns, clock.now_ns(), self._chance)
-        else:
-            self.counts[target, "expired"] += 1
-        self._recording.keep(result)
+        sent = await self._send(message, began_ns)
+        self.counts[target, sent.code] += 1
+        self._recording.keep(became(message, sent, began_ns, clock.now_ns(), self._chance))
 
-    async def _send(self, message: Message) -> SendResult:
+    async def _send(self, message: Message, now_ns: int) -> SendResult:
+        """Send a message, unless its queue was closed, paused or overloaded for so long that it expired."""
+        if is_expired(message, now_ns):
+            return SendResult(Verdict.EXPIRED, "expired")
         target = message.subscription.target
         sender = self._parts.senders.get(target)
         if sender is None:

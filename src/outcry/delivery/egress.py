@@ -110,13 +110,9 @@ class Egress:
             return Reply(read)
         begun_s = time.perf_counter()
         try:
-            await self._all.acquire(("",), self._limits.slot_wait_s)
+            reply, phases_ms = await self._request(*read, body, headers)
         except NoSlotFree:
             return Reply("too_busy")
-        try:
-            reply, phases_ms = await self._request(*read, body, headers)
-        finally:
-            self._all.release("")
         took_ms = round((time.perf_counter() - begun_s) * 1000)
         return Reply(reply.code, reply.status, reply.headers, bytes(reply.body), took_ms, phases_ms)
 
@@ -150,7 +146,11 @@ class Egress:
     async def _request(
         self, destination: Destination, url: URL, body: bytes, headers: Mapping[str, str]
     ) -> tuple[_PartialReply, tuple[tuple[str, int], ...]]:
-        """Send an HTTP request; return the response and the durations of its stages."""
+        """Send an HTTP request once a slot is free; return the response and the durations of its stages.
+
+        Raises `NoSlotFree` if too many requests run in all.
+        """
+        await self._all.acquire(("",), self._limits.slot_wait_s)
         reply = _PartialReply()
         limits, allows = self._limits, self._resolver.may_connect
         end_s = asyncio.get_running_loop().time() + limits.total_s
@@ -161,8 +161,6 @@ class Egress:
         token = CURRENT_REQUEST.set(request)  # callbacks of its connection see it too
         try:
             async with deadline:
-                if destination.ip is not None:  # aiohttp does not resolve IP addresses
-                    await request.acquire((str(destination.ip),))
                 await self._exchange(request, url, body, headers, reply)
         except NoSlotFree:
             reply.code = "too_busy"
@@ -170,6 +168,7 @@ class Egress:
             reply.code = request.code or _code(problem, request.stage, answered=reply.status is not None)
         finally:
             CURRENT_REQUEST.reset(token)
+            self._all.release("")
             request.finish()
             request.release()
         return reply, tuple(request.phases_ms)
@@ -182,6 +181,8 @@ class Egress:
         headers: Mapping[str, str],
         reply: _PartialReply,
     ) -> None:
+        if request.destination.ip is not None:  # aiohttp does not resolve IP addresses
+            await request.acquire((str(request.destination.ip),))
         trust = self._private_trust if request.destination.admitted else self._trust
         async with self._client().post(
             url, data=body, headers={**headers, **_OUR_HEADERS}, ssl=trust, allow_redirects=False

@@ -6,7 +6,7 @@ Only a 2xx status means delivered. After any other response the message is retri
 from collections.abc import Sequence
 
 from outcry.base.clock import Clock
-from outcry.delivery.egress import Egress, Reply
+from outcry.delivery.egress import Egress
 from outcry.delivery.outbox_model import Message
 from outcry.delivery.payload import body_of, encoded
 from outcry.delivery.replies import ordinary, sent_of, unanswered
@@ -35,16 +35,12 @@ class HttpsSender:
                 f"{entry.alert.symbol}={entry.number}" for entry in message.entries
             )
         reply = await self._egress.post(address, body, headers)
-        return unanswered(reply, address, body, secrets) or _judged(
-            reply, address, body, self._clock.now_ns(), secrets
-        )
-
-
-def _judged(reply: Reply, address: str, body: bytes, now_ns: int, secrets: Sequence[str]) -> SendResult:
-    wishes = {wish.strip().lower() for wish in reply.headers.get(WISH_HEADER, "").split(",")}
-    if "disable" in wishes:  # at any status; the outbox retains the messages
-        return sent_of(reply, Verdict.GONE, "gone", address, body, secrets=secrets)
-    sent = ordinary(reply, address, body, now_ns, secrets)
-    if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:
-        return sent_of(reply, Verdict.REFUSED, "aborted", address, body, secrets=secrets)
-    return sent
+        if (failed := unanswered(reply, address, body, secrets)) is not None:
+            return failed
+        wishes = {wish.strip().lower() for wish in reply.headers.get(WISH_HEADER, "").split(",")}
+        if "disable" in wishes:  # at any status; the outbox retains the messages
+            return sent_of(reply, Verdict.GONE, "gone", address, body, secrets=secrets)
+        sent = ordinary(reply, address, body, self._clock.now_ns(), secrets)
+        if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:
+            return sent_of(reply, Verdict.REFUSED, "aborted", address, body, secrets=secrets)
+        return sent

@@ -13,7 +13,7 @@ from outcry.access.licences import Scope
 from outcry.database import schema
 from outcry.database.database import Database
 from outcry.database.lock_order import lock_queues, lock_recording
-from outcry.delivery.claiming import ClaimLimits, claim, read_queue
+from outcry.delivery.claiming import QUEUE_FIELDS, ClaimLimits, claim
 from outcry.delivery.fan_out import enter_missing, seen_by
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import (
@@ -123,7 +123,7 @@ class SqlOutbox:
         query = select(schema.lanes).where(_QUEUES.subscription_id == subscription_id)
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
-        return Queue() if row is None else read_queue(row)
+        return Queue() if row is None else Queue(*(row[name] for name in QUEUE_FIELDS))
 
     # -- for owners
 

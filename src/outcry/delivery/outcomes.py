@@ -8,10 +8,10 @@ message id. Expired messages are not sent.
 from dataclasses import dataclass, replace
 
 from outcry.delivery import queue_breaker
-from outcry.delivery.digest_timing import wanted_ns
+from outcry.delivery.digest_timing import is_expired
 from outcry.delivery.model import AttemptRow, Outcome, Target
 from outcry.delivery.outbox_model import TRANSITIONS, DeliveryResult, EntryPhase, Message, Queue, Sign
-from outcry.delivery.schedule import Chance, asked_ns, patience_ns, pause_ns
+from outcry.delivery.schedule import Chance, asked_ns, pause_ns
 from outcry.delivery.sender import SendResult, Verdict
 from outcry.market.alerts.machine import move
 from outcry.market.units import NANOS_PER_SECOND
@@ -40,6 +40,8 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
     """
     queue = queue_breaker.began(message.queue, began_ns, sent.took_ms)
     match sent.verdict:
+        case Verdict.EXPIRED:
+            return _ended(message, sent, Sign.GIVEN_UP, message.queue, began_ns)
         case Verdict.BUSY:
             due_ns = now_ns + max(_BUSY_NS, sent.wait_ns or 0)
             waits = queue_breaker.slowed(message.queue, due_ns) if sent.wait_ns else message.queue
@@ -63,16 +65,6 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
         case Verdict.BOUNCED:
             after = _left_alone(queue_breaker.bounced(queue, now_ns), sent, now_ns)
     return _came_to_nothing(message, sent, after, now_ns, chance)
-
-
-def expired(message: Message, now_ns: int) -> Decision | None:
-    """Return the decision for a message that expired before it was sent; None if it has not.
-
-    That happens when its queue was closed, paused or overloaded for too long.
-    """
-    if now_ns - wanted_ns(message) < patience_ns(message.subscription.target):
-        return None
-    return _ended(message, SendResult(Verdict.LATER, "expired"), Sign.GIVEN_UP, message.queue, now_ns)
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
@@ -101,7 +93,7 @@ def _next(message: Message, sent: SendResult, queue: Queue, now_ns: int, chance:
     else:
         tries += 1
         pause = pause_ns(target, tries, chance)
-    if pause is None or now_ns - wanted_ns(message) >= patience_ns(target):
+    if pause is None or is_expired(message, now_ns):
         return _ended(message, sent, Sign.GIVEN_UP, queue, now_ns)
     due_ns = now_ns + max(pause, wait_ns)
     if message.subscription.ordered:

@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     ARRIVED = "arrived"
     LATER = "later"  # failed, and may succeed later
     SLOWER = "slower"  # rate limited: not a failure of the endpoint
+    EXPIRED = "expired"  # too old to be sent: not an attempt
     BUSY = "busy"  # no free slot on our side: not an attempt
     REFUSED = "refused"  # the receiver will never accept this message, but may accept others
     GONE = "gone"  # the endpoint no longer exists
