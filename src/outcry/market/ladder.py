@@ -7,6 +7,7 @@ so they do not move as the range grows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from outcry.market.units import NANOS_PER_MINUTE, price_text
@@ -104,12 +105,7 @@ class Ladder:
         for bracket in self.brackets:
             steps[bracket.low_ticks - self.low_ticks] += 1
             steps[bracket.high_ticks - self.low_ticks + 1] -= 1
-        count = 0
-        counts: list[int] = []
-        for step in steps[:-1]:
-            count += step
-            counts.append(count)
-        return counts
+        return list(accumulate(steps[:-1]))
 
     def letters(self) -> list[str]:
         """Return the bracket letters at each row, in order, index 0 = `low_ticks`."""

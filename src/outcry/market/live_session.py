@@ -105,7 +105,9 @@ class LiveSession:
             return fired
         self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
-            fired += self._look(Observation(end_ns, opened, low, high, close, start_ns))
+            seen = Observation(end_ns, opened, low, high, close, start_ns)
+            bracket = self._bar_closes.bracket_at(start_ns)
+            fired += self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
         return fired
 
     def advance(self, at_ns: int) -> list[Fired]:
@@ -271,16 +273,13 @@ class LiveSession:
         if not watched:
             self._monitor.settle(at_ns, self._fold)
             return []
-        return self._look(Observation(at_ns, price, price, price, price, at_ns))
+        seen = Observation(at_ns, price, price, price, price, at_ns)
+        bracket = self._bar_closes.bracket_at(at_ns)
+        return self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
 
     def _opened(self, price: int) -> None:
         self.empty = False
         self._monitor.opened(price)
-
-    def _look(self, seen: Observation) -> list[Fired]:
-        """Evaluate a trade or bar already in the ladder; return the alerts it fires."""
-        bracket = self._bar_closes.bracket_at(seen.slot_ns)
-        return self._monitor.traded(seen, bracket, self._fold, (self._high, self._low))
 
     def _reach(self, low: int, high: int, *, first: bool) -> None:
         self._low = low if first else min(self._low, low)

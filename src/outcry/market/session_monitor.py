@@ -127,23 +127,18 @@ class SessionMonitor:
         return self._alerts.bar_closed(end_ns, close, bracket)
 
     def bracket_closed(self, index: int, end_ns: int, fold: SessionFold) -> list[Fired]:
-        """Evaluate a final bracket: alerts and scenarios see its close, and the bias counts its votes."""
+        """Evaluate a final bracket: the bias counts its votes, and scenarios and alerts see its close."""
         self.calm = None
-        bracket = fold.bracket(index)
+        bracket, whole = fold.bracket(index), fold.ladder()
+        # Leave out trades of the next bracket, folded in the last two seconds.
+        if whole is not None and (ladder := whole.until(index)) is not None:
+            profile, complete = profile_of(ladder, IB_BRACKETS), end_ns >= self.hour_ends_ns
+            both = complete and profile.high > profile.ib_high and profile.low < profile.ib_low
+            counted = votes(profile, self._opening.prior, ladder.brackets, ib_complete=complete)
+            self._bias.bracket_closed(counted, both_sides_broken=both)
         close = bracket.close_ticks if bracket else None
-        fired = self._alerts.bracket_closed(index, end_ns, close) if self._alerts else []
         self._scenarios.bracket_closed(index, end_ns, close)
-        whole = fold.ladder()
-        ladder = whole and whole.until(
-            index
-        )  # leave out trades of the next bracket, folded in the last two seconds
-        if ladder is None:
-            return fired
-        profile, complete = profile_of(ladder, IB_BRACKETS), end_ns >= self.hour_ends_ns
-        both = complete and profile.high > profile.ib_high and profile.low < profile.ib_low
-        counted = votes(profile, self._opening.prior, ladder.brackets, ib_complete=complete)
-        self._bias.bracket_closed(counted, both_sides_broken=both)
-        return fired
+        return self._alerts.bracket_closed(index, end_ns, close) if self._alerts else []
 
     def _bounded(self, quiet: QuietBand, due_ns: int) -> QuietBand:
         """Limit a price band to the time before the next bar, bracket or initial balance change."""
