@@ -13,7 +13,7 @@ from outcry.trades.records import Quality
 class TestIbkrFaults(FaultSuite):
     peer = IbkrPeer
 
-    def test_a_login_that_ends(self, tmp_path: Path) -> None:
+    def test_a_refused_login(self, tmp_path: Path) -> None:
         """A TWS without its user hangs up, which it does each night too: it is tried until it greets, by itself."""
 
         async def work(harness: BrokerHarness) -> None:
