@@ -158,7 +158,7 @@ class Owners:
         """Mark the pusher as idle: its link is stale, and another may take its place."""
         for inlet in self.pushes._inlets.values():
             with inlet.lock:
-                inlet.heard_s -= SILENCE_S + 1
+                inlet.received_at_s -= SILENCE_S + 1
                 inlet.bell.ring()
         await asyncio.sleep(0.002)
 

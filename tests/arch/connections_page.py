@@ -19,7 +19,7 @@ _PHASES = {
     ConnectionPhase.PAUSED: "The user has paused it.",
 }
 _SIGNS = {
-    Sign.ASKED: "the user connects it, resumes it, or enters new credentials",
+    Sign.REQUESTED: "the user connects it, resumes it, or enters new credentials",
     Sign.PAUSED: "the user pauses it",
     Sign.BROKE: "no contract has a connection",
     Sign.OPENED: "the vendor sends history",
@@ -88,7 +88,7 @@ def diagram() -> Iterator[str]:
         if to in RESTING:
             yield f"    tried --> {to}: {sign}\n"
     for phase in RESTING:
-        yield f"    {phase} --> {TRANSITIONS[phase, Sign.ASKED]}: {Sign.ASKED}\n"
+        yield f"    {phase} --> {TRANSITIONS[phase, Sign.REQUESTED]}: {Sign.REQUESTED}\n"
     yield "```\n"
 
 

@@ -233,7 +233,7 @@ def test_what_cannot_be_told_is_not_shown_as_live(
 ) -> None:
     """The log keeps nothing more: the process lives, and says of which stream it cannot tell."""
     monkeypatch.setattr(state_publisher, "_LATE_S", 0.1)
-    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "HEARTBEAT_INTERVAL_S", 0.05)
 
     async def work(harness: EngineHarness) -> None:
         async with paired(harness) as pair:
@@ -256,7 +256,7 @@ def test_what_cannot_be_told_is_not_shown_as_live(
 def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "HEARTBEAT_INTERVAL_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 0.5)
 
     async def work(harness: EngineHarness) -> None:
@@ -322,7 +322,7 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
 ) -> None:
     """A bus that lost its memory has them back; of an engine that is gone for good nothing stays for ever."""
     monkeypatch.setattr(state_publisher, "AGAIN_S", 0.2)
-    monkeypatch.setattr(mirror, "KEPT_S", 1.0)
+    monkeypatch.setattr(mirror, "RETENTION_S", 1.0)
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
 
     async def work(harness: EngineHarness) -> None:

@@ -131,7 +131,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
     """Where a log began anew, a process that lost it before and does not know may show its old state once more; the
     owner finds out when it puts its own again, moved or not."""
     monkeypatch.setattr(state_publisher, "AGAIN_S", 1.0)
-    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "HEARTBEAT_INTERVAL_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 1.0)
     chance = random.Random(seed)
 

@@ -27,8 +27,8 @@ def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None
 
 def test_only_a_person_wakes_what_rests() -> None:
     for phase in RESTING:
-        assert {sign for of, sign in TRANSITIONS if of is phase} == {Sign.ASKED, Sign.PAUSED}
-        assert moved(phase, Sign.ASKED) is Phase.CONNECTING
+        assert {sign for of, sign in TRANSITIONS if of is phase} == {Sign.REQUESTED, Sign.PAUSED}
+        assert moved(phase, Sign.REQUESTED) is Phase.CONNECTING
 
 
 def test_every_phase_is_reached_from_a_new_connection() -> None:

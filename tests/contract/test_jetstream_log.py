@@ -254,7 +254,7 @@ def test_forgetting_that_was_interrupted_is_finished_by_the_next(jetstream: JetS
 
 def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetStream) -> None:
     """100 entries of 16 + 100 bytes, of 5000 that may wait: 43 of them do."""
-    with Between(jetstream.ports[0]) as line, reached_by(line.url, most_unkept_bytes=5000) as (log, thread):
+    with Between(jetstream.ports[0]) as line, reached_by(line.url, max_pending_bytes=5000) as (log, thread):
         log.append(KEY, 0, 1, b"x" * 100)
         kept(log)
         assert log.pending_write(KEY) is None
@@ -310,16 +310,16 @@ def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again
         log = JetStreamLog(thread, lambda event, **_: told.append(event))
         log.append(KEY, 0, 1, b"a")
         kept(log)
-        usual = log._kept.add
+        usual = log._store.add
 
         async def refuse(*_: object) -> int:
             raise BusDown("no leader")
 
-        log._kept.add = refuse  # type: ignore[method-assign]
+        log._store.add = refuse  # type: ignore[method-assign]
         log.append(KEY, 1, 1, b"b")
         while not log.stuck:
             time.sleep(0.01)
-        log._kept.add = usual  # type: ignore[method-assign]
+        log._store.add = usual  # type: ignore[method-assign]
         kept(log)
         assert not log.stuck
         assert told == ["nats_log_stalled", "nats_log_resumed"]

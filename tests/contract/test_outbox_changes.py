@@ -16,7 +16,7 @@ from outcry.access.licences import Grant, resolve
 from outcry.database import schema
 from outcry.database.database import Database
 from outcry.delivery.model import SubscriptionPhase, Target
-from outcry.delivery.outbox_model import GATHER_NS, KEPT_NS, SLOW_MS, Backlog, EntryPhase, Queue
+from outcry.delivery.outbox_model import GATHER_NS, RETENTION_NS, SLOW_MS, Backlog, EntryPhase, Queue
 from outcry.live.model import StreamKey
 from outcry.market.instruments import Contract
 from outcry.sessions.store import SqlStore
@@ -132,9 +132,10 @@ def test_what_was_forgotten_as_delivered_is_not_missing(harness: Harness) -> Non
         harness.fire()
         harness.finish(harness.claim_one())
         harness.now_ns += 2 * S
-    harness.now_ns += KEPT_NS + HOUR
-    harness.outbox.forget_old(harness.now_ns - KEPT_NS)
-    assert harness.outbox.resend_missing(SEES_LIVE, number, harness.now_ns - 2 * KEPT_NS, harness.now_ns) == 0
+    harness.now_ns += RETENTION_NS + HOUR
+    harness.outbox.forget_old(harness.now_ns - RETENTION_NS)
+    since_ns = harness.now_ns - 2 * RETENTION_NS
+    assert harness.outbox.resend_missing(SEES_LIVE, number, since_ns, harness.now_ns) == 0
 
 
 # -- another address, other wishes

@@ -16,10 +16,10 @@ def harness(place: Place) -> Harness:
 
 
 def test_subscriptions_are_counted_by_phase_whoever_has_them(harness: Harness) -> None:
-    assert harness.outbox.standing(harness.now_ns) == DeliveryStatus({}, failing=0, late=0)
+    assert harness.outbox.status(harness.now_ns) == DeliveryStatus({}, failing=0, late=0)
     for user_id, phase in ((1, "active"), (2, "active"), (2, "paused"), (1, "disabled"), (2, "unconfirmed")):
         harness.subscribe(user_id=user_id, phase=SubscriptionPhase(phase))
-    phases = harness.outbox.standing(harness.now_ns).phases
+    phases = harness.outbox.status(harness.now_ns).phases
     assert phases == {phase: 2 if phase is SubscriptionPhase.ACTIVE else 1 for phase in SubscriptionPhase}
 
 
@@ -29,9 +29,9 @@ def test_what_has_been_due_for_a_minute_is_late(harness: Harness) -> None:
     harness.fire()
     harness.change(paused, phase=SubscriptionPhase.PAUSED)
     for seconds, late in ((0, 0), (60, 0), (61, 1)):
-        assert harness.outbox.standing(harness.now_ns + seconds * S).late == late
+        assert harness.outbox.status(harness.now_ns + seconds * S).late == late
     harness.finish(harness.claim_one())
-    assert harness.outbox.standing(harness.now_ns + 61 * S).late == 0
+    assert harness.outbox.status(harness.now_ns + 61 * S).late == 0
 
 
 def test_a_lane_that_fails_counts_while_its_subscription_is_active(harness: Harness) -> None:
@@ -40,6 +40,6 @@ def test_a_lane_that_fails_counts_while_its_subscription_is_active(harness: Harn
     message = harness.claim_one()
     failing = replace(message.queue, failing_since_ns=harness.now_ns, failures=1)
     harness.outbox.record([replace(harness.done(message), queue=failing)])
-    assert harness.outbox.standing(harness.now_ns).failing == 1
+    assert harness.outbox.status(harness.now_ns).failing == 1
     harness.change(number, phase=SubscriptionPhase.DISABLED)
-    assert harness.outbox.standing(harness.now_ns).failing == 0
+    assert harness.outbox.status(harness.now_ns).failing == 0

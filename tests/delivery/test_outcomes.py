@@ -277,7 +277,7 @@ def test_a_digest_of_yesterday_is_not_past_its_use_before_its_window_ends(harnes
 
 
 def test_what_is_done_to_many_at_once_is_done_to_those_the_table_names() -> None:
-    assert moved_by(Sign.TOLD) == {EntryPhase.MISSED, EntryPhase.HELD}
+    assert moved_by(Sign.COUNTED) == {EntryPhase.MISSED, EntryPhase.HELD}
     assert moved_by(Sign.SWITCHED_OFF) == {EntryPhase.WAITING}
     assert moved_by(Sign.ASKED_FOR) == set(EntryPhase) - {EntryPhase.WAITING}
     assert moved_by(Sign.FORGOTTEN) == {EntryPhase.WAITING, EntryPhase.HELD}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outcry.app.settings import Settings
-from outcry.cli.whereabouts import address, say, service, site, unsay
+from outcry.cli.whereabouts import address, remove_address, service, site, write_address
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +41,10 @@ def test_what_was_said_with_the_command_comes_first(monkeypatch: pytest.MonkeyPa
 
 def test_a_running_service_is_found_by_its_folder_and_forgotten_when_it_stops(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    say(folder, "http://localhost:9111")
+    write_address(folder, "http://localhost:9111")
     assert service(None) == "http://localhost:9111"
     assert site(Settings(data=str(folder))) == "http://localhost:9111"
-    unsay(folder)
+    remove_address(folder)
     assert service(None) == "http://localhost:8000"
     assert list(folder.iterdir()) == []
 
@@ -52,7 +52,7 @@ def test_a_running_service_is_found_by_its_folder_and_forgotten_when_it_stops(tm
 def test_a_demonstration_beside_it_is_found_where_the_service_itself_does_not_run(tmp_path: Path) -> None:
     demo = tmp_path / "data-demo"
     demo.mkdir()
-    say(demo, "http://localhost:9222")
+    write_address(demo, "http://localhost:9222")
     assert service(None) == "http://localhost:9222"
 
 

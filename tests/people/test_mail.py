@@ -109,7 +109,7 @@ def test_user_and_password_are_given_over_starttls(made: Certificate) -> None:
 
 def test_a_server_elsewhere_without_starttls_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """`here` decides whether an open line will do; taken as elsewhere, this machine's server without TLS is refused."""
-    monkeypatch.setattr(SmtpServer, "here", False)
+    monkeypatch.setattr(SmtpServer, "is_local", False)
     taken = Taken()
     with server(taken) as port, pytest.raises(MailFailed):
         mailer(f"smtp://127.0.0.1:{port}").send(MAIL)
@@ -119,7 +119,7 @@ def test_a_server_elsewhere_without_starttls_gets_nothing(monkeypatch: pytest.Mo
 def test_a_certificate_nobody_vouches_for_is_refused_elsewhere(
     made: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SmtpServer, "here", False)
+    monkeypatch.setattr(SmtpServer, "is_local", False)
     taken = Taken()
     with server(taken, tls_context=made.server) as port, pytest.raises(MailFailed):
         mailer(f"smtp://127.0.0.1:{port}").send(MAIL)

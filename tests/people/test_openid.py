@@ -16,7 +16,7 @@ from tests.people.sign_in_harness import HERE, MEMBER, OWNER, PASSWORD, SITE, Id
 
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.openid import OpenIdOutcome
-from outcry.people.openid_provider import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
+from outcry.people.openid_provider import CACHE_NS, LONGEST_ANSWER, WebOpenIdProvider
 from outcry.people.refusals import Reason
 from outcry.people.service import SecondFactorRequired
 
@@ -86,7 +86,7 @@ def test_the_code_is_redeemed_with_our_secret_and_the_verifier(
     assert "client_secret" not in there.forms[0]
     assert len(there.forms[0]["code_verifier"]) >= 43
     there.about = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    harness.clock.at_ns += KEPT_NS
+    harness.clock.at_ns += CACHE_NS
     there.now_s = harness.clock.at_ns // 10**9
     come(harness, there)
     assert (there.forms[1]["client_id"], there.forms[1]["client_secret"]) == (CLIENT, SECRET)

@@ -61,7 +61,7 @@ def test_a_session_is_folded_and_reported(installation: Installation, ticks: Wri
     assert (session.contract, session.trade_date) == ("ESU2024", "2024-07-02")
     # two lots at 13:30:00, then 10 to 23 in fourteen brackets, then five
     assert (session.rows, session.volume) == (16, 2 + sum(range(10, 24)) + 5)
-    assert (session.complete, session.kept, session.quality) == (True, "new", "ticks")
+    assert (session.complete, session.outcome, session.quality) == (True, "new", "ticks")
     ladder = load(rth(installation).profile)
     assert (ladder.low_ticks, ladder.high_ticks) == (5500 * 4, 5500 * 4 + 26)
     assert len(ladder.brackets) == 14

@@ -58,7 +58,7 @@ class SlidingWindowLog(_Stamps):
             del self[place:]
         self.extend(at_ns)
 
-    def told(self) -> bytes:
+    def encoded(self) -> bytes:
         """Encode the timestamps in the window, to send them to other processes."""
         return self[self.head :].tobytes()
 
@@ -67,10 +67,10 @@ class SlidingWindowLog(_Stamps):
         return len(self) - bisect_right(self, now_ns - WINDOW_NS, self.head)
 
 
-def heard(told: bytes, later_ns: int) -> Sequence[int]:
+def decode_entries(encoded: bytes, later_ns: int) -> Sequence[int]:
     """Decode the timestamps of another process. `later_ns` is added to translate them to this machine's clock."""
     stamps = _Stamps("q")
-    stamps.frombytes(told)
+    stamps.frombytes(encoded)
     return [at_ns + later_ns for at_ns in stamps]
 
 

@@ -30,7 +30,7 @@ from outcry.trades.feed import (
     Replaced,
     Trades,
 )
-from outcry.trades.push_format import KEPT_NS, SILENCE_S, Again, Push
+from outcry.trades.push_format import RECENT_NS, SILENCE_S, Again, Push
 
 #: Approximate size of a push: far below the service's limit, so that the service parses and validates it quickly.
 BATCH_BYTES = 512 * 1024
@@ -222,4 +222,4 @@ def time_of(event: Event) -> int:
 
 def is_recent(event: Event, now_ns: int) -> bool:
     """Return whether an event contains trades of the last seconds, which a restarted service receives again."""
-    return isinstance(event, Trades) and int(event.rows["ts_event"].max()) >= now_ns - KEPT_NS
+    return isinstance(event, Trades) and int(event.rows["ts_event"].max()) >= now_ns - RECENT_NS

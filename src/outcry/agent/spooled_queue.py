@@ -33,7 +33,7 @@ from outcry.trades.feed import (
     Status,
     Trades,
 )
-from outcry.trades.push_format import KEPT_NS, Again, Push, read_event, write_event
+from outcry.trades.push_format import RECENT_NS, Again, Push, read_event, write_event
 from outcry.trades.records import Rows
 
 #: Approximate size of a segment, the unit in which the spool is deleted.
@@ -301,7 +301,7 @@ class SpooledQueue:
             self.caught_up = event
         elif isinstance(event, Trades) and number >= self._first:
             self._retained.append((number, time_of(event)))
-        while self._retained and self._retained[0][1] < self._accepted_ns - KEPT_NS:
+        while self._retained and self._retained[0][1] < self._accepted_ns - RECENT_NS:
             self._retained.popleft()
 
     def _drop_accepted(self) -> None:

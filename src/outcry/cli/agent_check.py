@@ -27,12 +27,12 @@ def _service(service: ServiceEndpoint) -> Row:
     """Push an empty body: a service that accepts the key rejects the body as invalid."""
     sender = Sender(service.url, service.key, timeout_s=_TIMEOUT_S, trust=service.trust)
     try:
-        status, said = sender.ask("check", b"")
+        status, reply = sender.ask("check", b"")
     except Unreachable as problem:
         return "service", "", "reached", False, str(problem)
     finally:
         sender.close()
-    problem = error_from(status, said)
+    problem = error_from(status, reply)
     if isinstance(problem, ApiError) and problem.code == "invalid_request":
         return "service", "", "key", True, "ok"
     if isinstance(problem, ApiError):

@@ -37,8 +37,8 @@ def _table(broker: Broker) -> str:
         '# symbols = ["ES", "NQ"]',
     ]
     for field in broker.fields:
-        said = [field.label, field.hint, f"one of: {', '.join(field.options)}" if field.options else ""]
+        comments = [field.label, field.hint, f"one of: {', '.join(field.options)}" if field.options else ""]
         if field.optional:
-            said.append("optional")
-        lines.append(f'# {field.name} = "{field.usual}"    # {"; ".join(filter(None, said))}')
+            comments.append("optional")
+        lines.append(f'# {field.name} = "{field.usual}"    # {"; ".join(filter(None, comments))}')
     return "\n".join(lines) + "\n"

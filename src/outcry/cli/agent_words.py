@@ -78,14 +78,14 @@ def as_lines(clock: Clock) -> Callable[..., None]:
         code = str(details.pop("code", ""))
         problem = str(details.pop("problem", ""))
         phase = str(details.pop("phase", "")).replace("_", " ")
-        said = [
+        parts = [
             whose,
             phase or event.meaning,
             words_of(code) if code else "",
             problem if not code or code not in WORDS else "",
         ]
-        said += [f"{name} {value}" for name, value in details.items()]
-        print(f"{at:%H:%M:%S} " + ": ".join(filter(None, said)), file=sys.stderr, flush=True)
+        parts += [f"{name} {value}" for name, value in details.items()]
+        print(f"{at:%H:%M:%S} " + ": ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
     return report
 
@@ -99,7 +99,7 @@ def table(agent: Agent) -> Table:
         status, queue = follower.status, follower.queue
         refused = agent.sender.refused.get(key, "")
         newest = f"{_time(queue.latest_ns)} UTC" if queue.latest_ns else ""
-        said = words_of(refused or status.code) if refused or status.code else ""
+        parts = words_of(refused or status.code) if refused or status.code else ""
         found.add_row(
             key.feed,
             key.contract.key,
@@ -107,12 +107,12 @@ def table(agent: Agent) -> Table:
             f"{status.rows:,}",
             newest,
             f"{queue.waiting:,}",
-            _plain(said),
+            _plain(parts),
         )
     service = agent.sender.service
-    said = "" if service.code == "ok" else words_of(service.code) if service.code in WORDS else service.text
+    parts = "" if service.code == "ok" else words_of(service.code) if service.code in WORDS else service.text
     how = "connected" if service.code == "ok" else service.code
-    found.add_row("service", "", _plain(how), "", "", "", _plain(said))
+    found.add_row("service", "", _plain(how), "", "", "", _plain(parts))
     if agent.disk_problem:
         found.add_row("spool", "", "not writable", "", "", "", _plain(agent.disk_problem))
     return found
@@ -134,6 +134,6 @@ def print_findings(rows: Sequence[tuple[str, str, str, bool | None, str]]) -> No
         found.add_column(column, overflow="fold")
     marks = {True: "ok", False: "failed", None: "not tried"}
     for feed, contract, step, passed, code in rows:
-        said = "" if code in {"ok", "not_tried"} else words_of(code)
-        found.add_row(feed, contract, step.replace("_", " "), marks[passed], _plain(said))
+        parts = "" if code in {"ok", "not_tried"} else words_of(code)
+        found.add_row(feed, contract, step.replace("_", " "), marks[passed], _plain(parts))
     Console(width=None if sys.stdout.isatty() else _WIDE).print(found)

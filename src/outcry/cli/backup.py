@@ -66,7 +66,7 @@ def backup(folder: Path, *, data: str | None = None) -> int:
         with _private(folder):
             faults = list(_copied(settings, folder))
     except (OSError, sqlite3.Error, _Changed) as problem:
-        print(f"outcry: Backup failed: {_said(problem, folder)}", file=sys.stderr)
+        print(f"outcry: Backup failed: {_message(problem, folder)}", file=sys.stderr)
         return 1
     for fault in faults:
         print(f"outcry: {fault}", file=sys.stderr)
@@ -106,17 +106,17 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     """
     source = settings.folder
     missing: list[str] = []
-    gone: list[Path] = []
+    missing_logs: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="outcry-") as spare, readable(source, Path(spare)) as uri:
         for _ in range(_TRIES):
             logs, before = _log_files(source), missing
             _copy_database(uri, folder / DATABASE_FILE)
             missing = list(_copy_tape(source, folder))
-            gone = [path for path in logs if not _copy_log(path, folder / path.relative_to(source))]
-            if not gone and missing == before:
+            missing_logs = [path for path in logs if not _copy_log(path, folder / path.relative_to(source))]
+            if not missing_logs and missing == before:
                 break
-    if gone:
-        raise _Changed(f"The service deleted {gone[0]} during the copy. Run `outcry backup` again.")
+    if missing_logs:
+        raise _Changed(f"The service deleted {missing_logs[0]} during the copy. Run `outcry backup` again.")
     _copy_newer_logs(source, folder)
     for name in _PLAIN:
         if (source / name).is_file():
@@ -214,7 +214,7 @@ def _copy_newer_logs(source: Path, folder: Path) -> None:
             _copy_log(path, target)
 
 
-def _said(problem: Exception, folder: Path) -> str:
+def _message(problem: Exception, folder: Path) -> str:
     full = isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}
     full = full or (isinstance(problem, sqlite3.Error) and "disk is full" in str(problem))
     if not full:

@@ -10,7 +10,7 @@ from outcry.app.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspe
 from outcry.app.installation import LOG_FOLDER
 from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
-from outcry.cli.vaulting import told
+from outcry.cli.vaulting import report
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import HEAD, SchemaTooNew
 from outcry.database.schema import metadata
@@ -99,7 +99,7 @@ def _database(found: Inspection) -> Iterator[str]:
                 "database from a backup."
                 for row in broken[:_MOST_LINES]
             )
-    yield from (f"{_FAULT}{fault}" for fault in told(found.settings, found.database))
+    yield from (f"{_FAULT}{fault}" for fault in report(found.settings, found.database))
     with found.engine.connect() as connection:
         for table in metadata.sorted_tables:  # the integrity check ignores column names
             connection.execute(select(table).limit(0))

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
-from outcry.cli.importing import COLUMNS, tell
+from outcry.cli.importing import COLUMNS, print_report
 from outcry.connections.broker_adapter import InvalidCredential
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import UnknownName
@@ -175,7 +175,7 @@ def _fetch_all(
                 refused += 1
                 print(f"Rejected {problem}", file=sys.stderr)
             else:
-                tell(report, console)
+                print_report(report, console)
             path.unlink()
             bar.advance(task)
     return 1 if refused else 0

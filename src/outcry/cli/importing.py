@@ -23,7 +23,7 @@ from outcry.sessions.completeness import hole_text
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
            "complete", "kept", "holes")  # fmt: skip
 #: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
-_MOST_TOLD = 5
+_MAX_SHOWN = 5
 
 
 def import_files(
@@ -107,7 +107,7 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
                 console.print(f"Rejected {said}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
                 known += report.state != "no trades"
-                tell(report, console)
+                print_report(report, console)
             bar.remove_task(task)
     if not known and not refused:
         print(
@@ -117,17 +117,17 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
     return 0 if known and not refused else 1
 
 
-def tell(report: FileReport, console: Console) -> None:
+def print_report(report: FileReport, console: Console) -> None:
     """Print the result of a file: a line per session, and a summary on the console."""
     for session in report.sessions:
         values = (
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
             session.volume, session.off_tick, session.duplicates, session.out_of_order,
-            "yes" if session.complete else "no", session.kept,
+            "yes" if session.complete else "no", session.outcome,
             " ".join(f"{iso_timestamp(first)}/{iso_timestamp(last)}" for first, last in session.holes),
         )  # fmt: skip
         print("\t".join(str(value) for value in values), flush=True)
-    _tell_holes(report, console)
+    _print_holes(report, console)
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
     for path in report.damaged:
         console.print(
@@ -153,7 +153,7 @@ def tell(report: FileReport, console: Console) -> None:
     )
 
 
-def _tell_holes(report: FileReport, console: Console) -> None:
+def _print_holes(report: FileReport, console: Console) -> None:
     """Print the first few gaps of regular sessions, in the exchange's time zone."""
     holes = [
         f"{session.contract} {session.trade_date} is incomplete: no trades from {hole_text(hole, session.zone)}"
@@ -161,9 +161,9 @@ def _tell_holes(report: FileReport, console: Console) -> None:
         if session.kind is SessionKind.RTH
         for hole in session.holes
     ]
-    more = len(holes) - _MOST_TOLD
+    more = len(holes) - _MAX_SHOWN
     if more > 0:
-        holes[_MOST_TOLD:] = [f"{more:,} more gaps: see the column `holes`."]
+        holes[_MAX_SHOWN:] = [f"{more:,} more gaps: see the column `holes`."]
     for line in holes:
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 

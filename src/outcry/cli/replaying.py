@@ -140,7 +140,7 @@ def _play(player: Player, url: str, key: str) -> int:
     except asyncio.CancelledError:
         return _TERMINATED
     finally:
-        _tell(player.played)
+        _print_summary(player.played)
     return 0
 
 
@@ -152,7 +152,7 @@ async def _until_told(player: Player, url: str, key: str) -> None:
     await player.run(url, key)
 
 
-def _tell(played: Played) -> None:
+def _print_summary(played: Played) -> None:
     if played.rows:
         contracts = ", ".join(sorted(contract.key for contract in played.contracts))
         first, last = _instant(played.first_ns), _instant(played.last_ns)

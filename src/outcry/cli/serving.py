@@ -14,7 +14,7 @@ from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.warming import warm_up
-from outcry.cli.whereabouts import address, say, unsay
+from outcry.cli.whereabouts import address, remove_address, write_address
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import current
 from outcry.recordings.verification import add_digests
@@ -79,12 +79,12 @@ def serve(
 
         def started(host: str, port: int) -> None:
             if alone:
-                say(settings.folder, address(host, port))
+                write_address(settings.folder, address(host, port))
             greet(host, port, served.people)
 
         def stopping() -> None:
             if alone:
-                unsay(settings.folder)
+                remove_address(settings.folder)
 
         served = build_application(installation, feeds)
         if settings.roles & {"api", "web"}:

@@ -47,7 +47,7 @@ def status(*, data: str | None = None) -> int:
     """
     settings = read_settings(data=data)
     with open_installation(settings) as installation:
-        said = told(settings, installation.database)
+        lines = report(settings, installation.database)
         store = SqlVaultStore(installation.database)
         uses = store.uses()
         try:
@@ -57,21 +57,21 @@ def status(*, data: str | None = None) -> int:
         for row in store.vault_keys():
             state = "retired" if row.retired_ns is not None else "newest" if row.kid == newest else "older"
             print(f"{row.kid}\t{uses.get(row.kid, 0)}\t{state}")
-    for fault in said:
+    for fault in lines:
         print(f"outcry: {fault}", file=sys.stderr)
-    return 1 if said else 0
+    return 1 if lines else 0
 
 
-def told(settings: Settings, database: Database) -> list[str]:
+def report(settings: Settings, database: Database) -> list[str]:
     """Return the problems of the vault keys. A vault without keys and without credentials has none."""
     store = SqlVaultStore(database)
-    said: list[str] = []
+    lines: list[str] = []
     if path := readable_by_others(settings):
-        said.append(f"{path} is readable by other users. Run: chmod 600 {path}")
+        lines.append(f"{path} is readable by other users. Run: chmod 600 {path}")
     try:
-        return said + faults(settings, store, VaultKeys(read_keys(settings)))
+        return lines + faults(settings, store, VaultKeys(read_keys(settings)))
     except BadVaultKeys as problem:
-        return said + ([str(problem)] if store.uses() else [])
+        return lines + ([str(problem)] if store.uses() else [])
 
 
 @vault.command
@@ -90,21 +90,21 @@ def rotate(*, data: str | None = None) -> int:
     with open_installation(settings) as installation, exchanging(settings):
         store = SqlVaultStore(installation.database)
         vault_of(settings, store, installation.clock)  # raises for invalid keys before anything changes
-        kept = read_keys(settings)
-        if not _older(store, kept):
+        known_keys = read_keys(settings)
+        if not _older(store, known_keys):
             if settings.vault_keys:
                 print(
                     f"outcry: {VARIABLE} has no new key. Put one at the front, restart the service and run this again.",
                     file=sys.stderr,
                 )
                 return 1
-            put_first(settings, store, kept, installation.clock.now_ns())
+            put_first(settings, store, known_keys, installation.clock.now_ns())
         return _finish(installation, settings, store)
 
 
-def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
+def _older(store: SqlVaultStore, known_keys: Mapping[str, bytes]) -> list[str]:
     """Return the keys that are neither the newest nor retired."""
-    newest = next(iter(kept))
+    newest = next(iter(known_keys))
     return [row.kid for row in store.vault_keys() if row.retired_ns is None and row.kid != newest]
 
 
@@ -114,11 +114,12 @@ def _finish(installation: Installation, settings: Settings, store: SqlVaultStore
     for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
         text = _ENGLISH.ngettext("%d connection now uses key %s.", "%d connections now use key %s.", brought)
         print(text % (brought, newest.keys.newest), file=sys.stderr)
-    kept = read_keys(settings)
-    used = [kid for kid in _older(store, kept) if not store.retire(kid, installation.clock.now_ns())]
+    known_keys = read_keys(settings)
+    used = [kid for kid in _older(store, known_keys) if not store.retire(kid, installation.clock.now_ns())]
     if not settings.vault_keys:
         write_keys(
-            settings, {kid: key for kid, key in kept.items() if kid == newest.keys.newest or kid in used}
+            settings,
+            {kid: key for kid, key in known_keys.items() if kid == newest.keys.newest or kid in used},
         )
     if used:
         why = (
@@ -148,34 +149,34 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
     settings = read_settings(data=data)
     with open_installation(settings) as installation, exchanging(settings):
         store = SqlVaultStore(installation.database)
-        kept: Mapping[str, bytes] = {}
+        known_keys: Mapping[str, bytes] = {}
         try:
-            kept = read_keys(settings)
+            known_keys = read_keys(settings)
         except BadVaultKeys as problem:
             print(f"outcry: {problem}", file=sys.stderr)
             if settings.vault_keys:
                 return 1
-        gone = lost_keys(store, VaultKeys(kept) if kept else None)
+        lost_names = lost_keys(store, VaultKeys(known_keys) if known_keys else None)
         uses = store.uses()
-        count = sum(uses.get(kid, 0) for kid in gone)
-        if not yes or not gone:
+        count = sum(uses.get(kid, 0) for kid in lost_names)
+        if not yes or not lost_names:
             text = _ENGLISH.ngettext(
                 "%d connection would lose its credentials.",
                 "%d connections would lose their credentials.",
                 count,
             )
-            print(text % count + (" To delete them, add --yes." if gone else ""))
+            print(text % count + (" To delete them, add --yes." if lost_names else ""))
             return 0
-        lost = store.forget_under(gone, ENTRIES_LOST, installation.clock.now_ns())
+        lost = store.forget_under(lost_names, ENTRIES_LOST, installation.clock.now_ns())
         text = _ENGLISH.ngettext(
             "Deleted the credentials of %d connection.", "Deleted the credentials of %d connections.", lost
         )
         print(text % lost)
-        if not settings.vault_keys and (not kept or next(iter(kept)) in gone):
+        if not settings.vault_keys and (not known_keys or next(iter(known_keys)) in lost_names):
             set_aside(settings)
-            good = {kid: key for kid, key in kept.items() if kid not in gone}
+            good = {kid: key for kid, key in known_keys.items() if kid not in lost_names}
             put_first(settings, store, good, installation.clock.now_ns())
-        elif settings.vault_keys and next(iter(kept)) in gone:
+        elif settings.vault_keys and next(iter(known_keys)) in lost_names:
             print(
                 f"outcry: The first key in {VARIABLE} is one that was lost. Put a new key with a new name before it.",
                 file=sys.stderr,

@@ -26,12 +26,12 @@ def demo_folder(folder: Path) -> Path:
     return folder.with_name(folder.name + _DEMO)
 
 
-def say(folder: Path, at: str) -> None:
+def write_address(folder: Path, at: str) -> None:
     """Write the URL of the running service into a file in its data folder."""
     (folder / ADDRESS_FILE).write_text(at + "\n")
 
 
-def unsay(folder: Path) -> None:
+def remove_address(folder: Path) -> None:
     """Delete the file with the URL of a stopping service."""
     (folder / ADDRESS_FILE).unlink(missing_ok=True)
 

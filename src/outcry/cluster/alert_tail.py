@@ -37,7 +37,7 @@ class AlertTail:
         self._seq = 0
         self._busy = False
         #: Streams that left the registry, and streams that returned. The registry drops alerts of absent streams.
-        self._gone: set[StreamKey] = set()
+        self._removed: set[StreamKey] = set()
         self._back: set[StreamKey] = set()
         registry.on_channels(self._moved)
 
@@ -81,9 +81,9 @@ class AlertTail:
     def _moved(self, key: StreamKey) -> None:
         """Note that the registry has removed a stream's channel or added it again. Runs on the event loop."""
         if not self._registry.shows(key):
-            self._gone.add(key)
-        elif key in self._gone:
-            self._gone.discard(key)
+            self._removed.add(key)
+        elif key in self._removed:
+            self._removed.discard(key)
             self._back.add(key)
             self._some.set()
 

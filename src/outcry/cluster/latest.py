@@ -7,7 +7,7 @@ regardless of its sender and delay.
 from dataclasses import dataclass
 
 #: Time (s) after which a state that was not published again expires.
-KEPT_S = 600.0
+RETENTION_S = 600.0
 
 #: The log position at which the owner acquired the stream, and the state's number since then. The greater is newer.
 Order = tuple[int, int]

@@ -36,7 +36,7 @@ class PartitionWorker:
         self._served: dict[int, AsyncExitStack] = {}
         self._turns: dict[int, asyncio.Lock] = {}
         self._renewals = BackgroundTasks(engine.report)
-        self._telling: asyncio.TimerHandle | None = None
+        self._report_timer: asyncio.TimerHandle | None = None
         engine.on_taken_over = self._taken_over
 
     async def run(self) -> None:
@@ -46,8 +46,8 @@ class PartitionWorker:
             await self._partitions.run(self._gained, self._lost)
         finally:
             await self._renewals.stop()
-            if self._telling is not None:
-                self._telling.cancel()
+            if self._report_timer is not None:
+                self._report_timer.cancel()
             await self._engine.stop()
 
     @property
@@ -70,7 +70,7 @@ class PartitionWorker:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._serve(partition))
             self._served[partition] = stack.pop_all()
-        self._tell_soon()
+        self._report_soon()
 
     async def _end(self, partition: int) -> None:
         try:
@@ -79,13 +79,13 @@ class PartitionWorker:
         finally:  # after an error too: another process owns the partition
             self._publisher.let_go(partition)  # or it would publish that these streams are gone
             await self._engine.release(self._streams(partition))
-            self._tell_soon()
+            self._report_soon()
 
-    def _tell_soon(self) -> None:
+    def _report_soon(self) -> None:
         """Log the number of served partitions once it has not changed for a second."""
-        if self._telling is not None:
-            self._telling.cancel()
-        self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)
+        if self._report_timer is not None:
+            self._report_timer.cancel()
+        self._report_timer = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)
 
     def _report(self) -> None:
         self._engine.report(

@@ -29,7 +29,7 @@ FLUSH_S = 1.0
 #: Attempts to ask a stream's owner for its position before a feed without history starts anyway, and their interval.
 _TRIES, _RETRY_S = 6, 0.5
 #: Attempts to report a stream without a feed. After five minutes its owner detects that itself.
-_SAY_TRIES = 600
+_NOTIFY_TRIES = 600
 _LINKS = {
     "connecting": Phase.CONNECTING, "catching_up": Phase.CATCHING_UP, "live": Phase.CURRENT, "ended": Phase.ENDED,
     "refused": Phase.REFUSED, "needs_sign_in": Phase.REFUSED,
@@ -53,7 +53,7 @@ class RemoteStreams(FeedRunner):
         #: Last status of streams whose feed has ended.
         self._last: dict[StreamKey, StreamStatus] = {}
         #: Reports in progress on streams without a feed.
-        self._saying: dict[StreamKey, asyncio.Task[None]] = {}
+        self._notifying: dict[StreamKey, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Write the queue of unsent pushes to disk until cancelled; then end every feed."""
@@ -69,8 +69,8 @@ class RemoteStreams(FeedRunner):
         """Run a feed in a task, which ends with the feed."""
         for key in [key for key in self._last if (key.owner, key.feed) == (owner, feed.name)]:
             del self._last[key]
-        for key in [key for key in self._saying if (key.owner, key.feed) == (owner, feed.name)]:
-            self._saying.pop(key).cancel()
+        for key in [key for key in self._notifying if (key.owner, key.feed) == (owner, feed.name)]:
+            self._notifying.pop(key).cancel()
         return self._tasks.start(f"{owner}/{feed.name}", self._attached_to(owner, feed))
 
     async def _attached_to(self, owner: int, feed: Feed) -> None:
@@ -78,7 +78,7 @@ class RemoteStreams(FeedRunner):
             await self.follow(owner, feed.name, feed)
         finally:
             keys = [key for key, follower in self.followers.items() if follower.feed is feed]
-            self._last |= {key: told for key in keys if (told := self.status(key)) is not None}
+            self._last |= {key: last for key in keys if (last := self.status(key)) is not None}
             sessions = {key: self.followers[key].queue.session for key in keys}
             await self.flush(keys, FLUSH_S / self._speedup)
             for key in keys:
@@ -136,11 +136,11 @@ class RemoteStreams(FeedRunner):
             case Phase.LOST:
                 return StreamStatus(link, link.value, seen.code)
             case Phase.CURRENT:
-                return StreamStatus(link, self._standing(key, follower))
+                return StreamStatus(link, self._current_reason(key, follower))
             case _:
                 return StreamStatus(link, link.value)
 
-    def _standing(self, key: StreamKey, follower: ContractFollower) -> str:
+    def _current_reason(self, key: StreamKey, follower: ContractFollower) -> str:
         if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
             return "stale_link"
         channel = self._registry.channel(key)
@@ -168,25 +168,25 @@ class RemoteStreams(FeedRunner):
         """Report to a stream's owner why no feed delivers it, unless its status shows that already."""
         channel = self._registry.channel(key)
         if channel is not None and channel.availability.reason != code:
-            self._say(key, lambda: self._owners.refuse(key, code))
+            self._notify(key, lambda: self._owners.refuse(key, code))
 
     def retire(self, key: StreamKey) -> None:
         """Ask a stream's owner to remove it from display."""
         if self._registry.channel(key) is not None:
-            self._say(key, lambda: self._owners.retire(key))
+            self._notify(key, lambda: self._owners.retire(key))
 
-    def _say(self, key: StreamKey, say: Callable[[], Awaitable[None]]) -> None:
-        if key not in self._saying:
-            task = self._saying[key] = self._tasks.start(key.text, self._say_it(say))
-            task.add_done_callback(lambda done: self._said(key, done))
+    def _notify(self, key: StreamKey, send: Callable[[], Awaitable[None]]) -> None:
+        if key not in self._notifying:
+            task = self._notifying[key] = self._tasks.start(key.text, self._send_until_received(send))
+            task.add_done_callback(lambda done: self._notified(key, done))
 
-    def _said(self, key: StreamKey, done: asyncio.Task[None]) -> None:
-        if self._saying.get(key) is done:
-            del self._saying[key]
+    def _notified(self, key: StreamKey, done: asyncio.Task[None]) -> None:
+        if self._notifying.get(key) is done:
+            del self._notifying[key]
 
-    async def _say_it(self, say: Callable[[], Awaitable[None]]) -> None:
-        for _ in range(_SAY_TRIES):
+    async def _send_until_received(self, send: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(_NOTIFY_TRIES):
             with suppress(ServiceError):
-                await say()
+                await send()
                 return
             await asyncio.sleep(_RETRY_S / self._speedup)

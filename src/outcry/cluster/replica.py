@@ -16,7 +16,7 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import repeat
 from outcry.cluster.calls import BusDown
-from outcry.cluster.latest import KEPT_S, Latest, Order
+from outcry.cluster.latest import RETENTION_S, Latest, Order
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, State, read_state
@@ -47,7 +47,7 @@ class _ReplicatedStream:
     def __init__(self, key: StreamKey, order: Order, state: State) -> None:
         self.order, self.state, self.at_s = order, state, monotonic()
         self.channel = Channel(key, simulated=state.invented, peek=self._view)
-        self.channel.feed_code = state.told
+        self.channel.feed_code = state.feed_code
 
     def _view(self) -> LiveView | None:
         return self.state.view()
@@ -72,10 +72,10 @@ class StateReplica:
         self._known: dict[str, _ReplicatedStream] = {}
         self._sources: dict[_Source, dict[str, _ReplicatedStream]] = {}
         #: Sources with a valid heartbeat, and its time by the monotonic clock.
-        self._heard_s: dict[_Source, float] = {}
+        self._heartbeat_at_s: dict[_Source, float] = {}
         #: Streams that each process reports as out of date.
         self._late: dict[str, frozenset[str]] = {}
-        self._puzzled: set[str] = set()
+        self._unreadable: set[str] = set()
         #: Sources that this round of `_keep_time` has not reached.
         self._unchecked: list[_Source] = []
         #: Whether every state has been received since NATS was last unavailable.
@@ -89,7 +89,7 @@ class StateReplica:
                 group.create_task(repeat(self._keep_time, _TICK_S))
         finally:
             self.complete = False
-            self._heard_s.clear()
+            self._heartbeat_at_s.clear()
             for reflected in self._known.values():
                 self._judge(reflected)
 
@@ -127,20 +127,20 @@ class StateReplica:
             state = read_state(latest.body)
             key = known.channel.key if known else self._key_of(latest.key)
         except (ValueError, LookupError) as problem:
-            self._wonder(latest, problem)
+            self._handle_unreadable(latest, problem)
             return
         if known is None:
             self._show(key, latest.order, state)
         else:
             self._change(latest.key, known, latest.order, state)
 
-    def _wonder(self, latest: Latest, problem: Exception) -> None:
+    def _handle_unreadable(self, latest: Latest, problem: Exception) -> None:
         """Mark a stream's stored state invalid, because its newer state is in a format this version cannot read.
 
         This happens during a rolling upgrade.
         """
-        if latest.key not in self._puzzled:
-            self._puzzled.add(latest.key)
+        if latest.key not in self._unreadable:
+            self._unreadable.add(latest.key)
             self._report(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
         if (known := self._known.get(latest.key)) is not None:
             self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
@@ -154,7 +154,7 @@ class StateReplica:
     def _change(self, text: str, reflected: _ReplicatedStream, order: Order, state: State) -> None:
         before, channel = reflected.source, reflected.channel
         reflected.order, reflected.state, reflected.at_s = order, state, monotonic()
-        channel.simulated, channel.feed_code = state.invented, state.told
+        channel.simulated, channel.feed_code = state.invented, state.feed_code
         channel.version += 1
         if reflected.source != before:
             self._leave(before, text)
@@ -183,7 +183,7 @@ class StateReplica:
         now_s = monotonic()
         for partition in alive.partitions:
             source = (alive.by, partition)
-            known, self._heard_s[source] = source in self._heard_s, now_s
+            known, self._heartbeat_at_s[source] = source in self._heartbeat_at_s, now_s
             if not known:
                 self._judge_all(source)
         late, before = frozenset(alive.but), self._late.pop(alive.by, frozenset())
@@ -196,10 +196,12 @@ class StateReplica:
     async def _keep_time(self) -> None:
         """Detect missing heartbeats, set the current market time of streams, and remove streams without updates."""
         now_s = monotonic()
-        for source in [one for one, at_s in self._heard_s.items() if now_s - at_s > SILENT_S]:
-            del self._heard_s[source]
+        for source in [one for one, at_s in self._heartbeat_at_s.items() if now_s - at_s > SILENT_S]:
+            del self._heartbeat_at_s[source]
             self._judge_all(source)
-        self._late = {by: late for by, late in self._late.items() if any(by == s[0] for s in self._heard_s)}
+        self._late = {
+            by: late for by, late in self._late.items() if any(by == s[0] for s in self._heartbeat_at_s)
+        }
         rest = self._unchecked = self._unchecked or [*self._sources]
         for _ in range(min(len(rest), len(self._sources) // _TICKS_A_ROUND + 1)):
             source = rest.pop()
@@ -209,7 +211,7 @@ class StateReplica:
     def _let_go(self, source: _Source, now_s: float) -> None:
         if self.complete:
             for text, reflected in [*self._sources.get(source, {}).items()]:
-                if now_s - reflected.at_s > KEPT_S:
+                if now_s - reflected.at_s > RETENTION_S:
                     self._forget(text)
 
     def _judge_all(self, source: _Source) -> None:
@@ -226,7 +228,7 @@ class StateReplica:
             reflected.source,
             reflected.channel.key.text,
         )
-        if source not in self._heard_s or text in self._late.get(source[0], ()):
+        if source not in self._heartbeat_at_s or text in self._late.get(source[0], ()):
             if availability.listed:
                 availability = replace(availability, live=False, reason="stale_link")
         elif not reflected.state.own_clock:

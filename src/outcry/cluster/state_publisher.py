@@ -16,7 +16,7 @@ import msgspec
 from outcry.base.log_events import Report, discard
 from outcry.base.tasks import BackgroundTasks, is_set_within, repeat
 from outcry.cluster.calls import BusDown
-from outcry.cluster.latest import KEPT_S, Latest
+from outcry.cluster.latest import RETENTION_S, Latest
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
@@ -30,9 +30,9 @@ from outcry.market.units import NANOS_PER_SECOND
 
 #: The name of the notification that alerts were recorded.
 ALERTS = "alerts"
-BEAT_S = 1.0
+HEARTBEAT_INTERVAL_S = 1.0
 #: Every state is published again at this interval, because NATS keeps states in memory and may lose them.
-AGAIN_S = KEPT_S / 10
+AGAIN_S = RETENTION_S / 10
 _SHORTEST_PAUSE_S = 0.05
 #: Ratio of the pause to the round before it: rounds take a fifth of the time, and publishing about as much.
 _PAUSES_A_LOOK = 4
@@ -64,7 +64,7 @@ class _PublishedStream:
     since_s: float = 0.0
     busy: bool = False
     dropped: bool = False
-    gone: bool = False
+    removed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -105,14 +105,14 @@ class StatePublisher:
     async def run(self) -> None:
         """Publish changed states and heartbeats until cancelled."""
         async with self._pending, asyncio.TaskGroup() as group:
-            heartbeats = repeat(self._say_alive, BEAT_S)
-            for work in (self._look(), self._put(), heartbeats, self._tell_alerts()):
+            heartbeats = repeat(self._send_heartbeat, HEARTBEAT_INTERVAL_S)
+            for work in (self._look(), self._put(), heartbeats, self._publish_alerts()):
                 group.create_task(work)
 
     async def take_up(self, partition: int) -> None:
         """Publish the streams of a partition from now on. Call it before they enter the registry."""
         self._partitions.add(partition)
-        await self._say_alive()
+        await self._send_heartbeat()
 
     def let_go(self, partition: int) -> None:
         """Stop publishing a partition that another process will own.
@@ -120,8 +120,8 @@ class StatePublisher:
         Call it before the streams leave the registry, so that their removal is not published either.
         """
         self._partitions.discard(partition)
-        kept = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
-        self._shown = kept
+        remaining = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
+        self._shown = remaining
 
     # -- changes
 
@@ -134,7 +134,7 @@ class StatePublisher:
             shown = self._shown[key.text] = _PublishedStream(key)
         if (runner := self._runners.get(key.text)) is not None:
             shown.first = max(shown.first, runner.channel.acquired_at)
-        shown.gone = False
+        shown.removed = False
         shown.dropped = shown.dropped or not self._registry.shows(key)
         self._hurried.add(key.text)
         self._hurry.set()
@@ -179,9 +179,9 @@ class StatePublisher:
         runner = self._runners.get(text) if self._registry.shows(shown.key) else None
         if runner is not None and not shown.dropped:
             return self._is_due(shown, runner, now_s) and self._take(shown, runner, now_s)
-        if not shown.gone:
+        if not shown.removed:
             self._send(_PendingState(shown, self._ordered(shown, b"")))
-        elif now_s - shown.at_s > KEPT_S:  # its last state has expired on the bus
+        elif now_s - shown.at_s > RETENTION_S:  # its last state has expired on the bus
             del self._shown[text]
         return False
 
@@ -216,7 +216,7 @@ class StatePublisher:
             self._send(taken)
         else:
             shown.busy = True
-            self._pending.start("state to publish", self._when_kept(taken, keeping))
+            self._pending.start("state to publish", self._when_stored(taken, keeping))
         return True
 
     @staticmethod
@@ -224,7 +224,7 @@ class StatePublisher:
         shown.count += 1
         return Latest(shown.key.text, (shown.first, shown.count), body)
 
-    async def _when_kept(self, taken: _PendingState, keeping: Awaitable[None]) -> None:
+    async def _when_stored(self, taken: _PendingState, keeping: Awaitable[None]) -> None:
         try:
             await keeping
         except LogTakenOver:  # the writer of these entries receives the same error
@@ -264,7 +264,7 @@ class StatePublisher:
         shown.at_s, shown.since_s = asyncio.get_running_loop().time(), 0.0
         shown.channel, shown.version, shown.market_ns = one.channel, one.version, one.market_ns
         if not one.state.body:
-            shown.dropped, shown.gone = False, not self._registry.shows(shown.key)
+            shown.dropped, shown.removed = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _PublishedStream, there: int) -> None:
         """Check with the log whether this process still owns a stream, after another has published a newer state.
@@ -297,22 +297,22 @@ class StatePublisher:
 
     # -- heartbeats and notifications
 
-    async def _say_alive(self) -> None:
+    async def _send_heartbeat(self) -> None:
         now_s = asyncio.get_running_loop().time()
         late = [
             text for text, shown in self._shown.items() if shown.since_s and now_s - shown.since_s > _LATE_S
         ]
         if len(late) <= _MOST_LATE:
             alive = ProcessHeartbeat(self._name, sorted(self._partitions), late)
-            await self._told(ALIVE, msgspec.msgpack.encode(alive))
+            await self._notify(ALIVE, msgspec.msgpack.encode(alive))
 
-    async def _tell_alerts(self) -> None:
+    async def _publish_alerts(self) -> None:
         """Notify replicas that alerts were recorded, so that they read them at once."""
         while True:
             await self._alerted.wait()
             self._alerted.clear()
-            await self._told(ALERTS, b"")
+            await self._notify(ALERTS, b"")
 
-    async def _told(self, name: str, body: bytes) -> None:
+    async def _notify(self, name: str, body: bytes) -> None:
         with suppress(BusDown):
             await self._calls.tell(name, body)

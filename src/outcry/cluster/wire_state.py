@@ -26,7 +26,7 @@ class State(msgspec.Struct, array_like=True, frozen=True):
     """A stream as its owner publishes it. The order of fields is the wire format: change the edition with it.
 
     by: the process that owns the stream. invented: whether the market is simulated. own_clock: whether the feed
-    has its own clock. told: the feed's code. reason, market_ns, trade_date: see `Availability`. capture:
+    has its own clock. feed_code: the feed's code. reason, market_ns, trade_date: see `Availability`. capture:
     compressed; empty before the session's first trade.
     """
 
@@ -34,7 +34,7 @@ class State(msgspec.Struct, array_like=True, frozen=True):
     by: str
     invented: bool
     own_clock: bool
-    told: str
+    feed_code: str
     reason: str
     market_ns: int
     trade_date: date | None

@@ -70,10 +70,10 @@ class FeedFactory:
         refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
         if adapter is None or refusal:
             raise ConnectionNotAllowed(refusal)
-        kept = self.store.entries(row.id)
-        if kept is None:
+        sealed_entries = self.store.entries(row.id)
+        if sealed_entries is None:
             raise VaultBroken(f"connection {row.id} has no stored credentials")
-        return adapter.feed(self.vault.open(row, kept), self.context(row))
+        return adapter.feed(self.vault.open(row, sealed_entries), self.context(row))
 
 
 def partition_of_feed(owner: int, feed: str) -> int:

@@ -13,7 +13,7 @@ from outcry.market.alerts.machine import move
 class Sign(StrEnum):
     """Event that moves a connection to another phase, such as a lost feed or a user's request."""
 
-    ASKED = "asked"  # the user created it, resumed it or changed its credentials
+    REQUESTED = "asked"  # the user created it, resumed it or changed its credentials
     PAUSED = "paused"  # the user paused it
     BROKE = "broke"  # none of its streams is connected
     OPENED = "opened"  # history is being received
@@ -25,7 +25,7 @@ class Sign(StrEnum):
 
 #: Next phase of a running connection, whatever its current phase.
 _TRIED = {
-    Sign.ASKED: Phase.CONNECTING,
+    Sign.REQUESTED: Phase.CONNECTING,
     Sign.PAUSED: Phase.PAUSED,
     Sign.BROKE: Phase.CONNECTING,
     Sign.OPENED: Phase.CATCHING_UP,
@@ -36,7 +36,7 @@ _TRIED = {
 }
 RUNNING = (Phase.CONNECTING, Phase.CATCHING_UP, Phase.LIVE, Phase.DEGRADED)
 RESTING = (Phase.NEEDS_SIGN_IN, Phase.FAILED, Phase.PAUSED)
-_BY_PERSONS = (Sign.ASKED, Sign.PAUSED)
+_BY_PERSONS = (Sign.REQUESTED, Sign.PAUSED)
 
 TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
     **{(phase, sign): after for phase in RUNNING for sign, after in _TRIED.items()},

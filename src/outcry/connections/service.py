@@ -107,7 +107,7 @@ class BrokerConnections:
         seal = self._parts.vault.seal(user_id, row.broker, given)
         if not self._store.renew(connection_id, _hint(broker, given), seal):
             return False
-        return self._sign(row, Sign.ASKED, "connecting", now_ns)
+        return self._sign(row, Sign.REQUESTED, "connecting", now_ns)
 
     def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
         """Change products and label; return False if there is no such connection. Raises `ConnectionRefused`."""
@@ -131,7 +131,7 @@ class BrokerConnections:
         if row is None:
             return False
         self._count(row, now_ns)
-        return self._sign(row, Sign.ASKED, "connecting", now_ns)
+        return self._sign(row, Sign.REQUESTED, "connecting", now_ns)
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
         """Remove a connection and its credentials, and keep the data it received.
@@ -153,7 +153,7 @@ class BrokerConnections:
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
         """Apply a user's action to a connection, whatever its phase by now; return False if it was removed."""
-        anew = sign is Sign.ASKED
+        anew = sign is Sign.REQUESTED
         while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, anew=anew):
             again = self._own(row.user_id, row.id)
             if again is None:

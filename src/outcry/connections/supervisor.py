@@ -172,7 +172,7 @@ class ConnectionSupervisor:
                 row is None
                 or row.phase in RESTING
                 or row.symbols != run.row.symbols
-                or _asked(before.get(number), row)
+                or _needs_restart(before.get(number), row)
             ):
                 await self._end(number)
         self._retire(before, unswept)
@@ -307,7 +307,7 @@ class ConnectionSupervisor:
             self._rest(self._rows[row.id])
 
 
-def _asked(before: ConnectionRow | None, row: ConnectionRow) -> bool:
+def _needs_restart(before: ConnectionRow | None, row: ConnectionRow) -> bool:
     """Return whether the user asked for a restart of a running connection, by comparing its rows."""
     return (
         before is not None

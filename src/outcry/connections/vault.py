@@ -114,23 +114,23 @@ class Vault:
 
         return sealed
 
-    def open(self, row: ConnectionRow, kept: SealedEntries) -> Mapping[str, str]:
+    def open(self, row: ConnectionRow, sealed_entries: SealedEntries) -> Mapping[str, str]:
         """Decrypt the credentials of a connection. Raises `VaultBroken`."""
-        place = _place_of(row, kept)
-        own = self._holding(kept.kid).unwrap(kept.kid, kept.wrapped, place)
+        place = _place_of(row, sealed_entries)
+        own = self._holding(sealed_entries.kid).unwrap(sealed_entries.kid, sealed_entries.wrapped, place)
         try:
-            return json.loads(_open(AESGCM(own), kept.sealed, place))
+            return json.loads(_open(AESGCM(own), sealed_entries.sealed, place))
         except InvalidTag:
             raise VaultBroken(f"the stored credentials of connection {row.id} were altered") from None
 
-    def rewrap(self, row: ConnectionRow, kept: SealedEntries) -> SealedEntries:
+    def rewrap(self, row: ConnectionRow, sealed_entries: SealedEntries) -> SealedEntries:
         """Return the same credentials, with their key encrypted by the newest key-encryption key.
 
         Raises `VaultBroken`.
         """
-        keys, place = self._holding(kept.kid), _place_of(row, kept)
-        own = keys.unwrap(kept.kid, kept.wrapped, place)
-        return replace(kept, kid=keys.newest, wrapped=keys.wrap(keys.newest, own, place))
+        keys, place = self._holding(sealed_entries.kid), _place_of(row, sealed_entries)
+        own = keys.unwrap(sealed_entries.kid, sealed_entries.wrapped, place)
+        return replace(sealed_entries, kid=keys.newest, wrapped=keys.wrap(keys.newest, own, place))
 
     @property
     def keys(self) -> VaultKeys:
@@ -157,19 +157,19 @@ def rewrapped(vault: Vault, store: SqlVaultStore) -> Iterator[tuple[int, int]]:
     newest = vault.keys.newest
     brought = broken = after_id = 0
     while batch := store.not_under(newest, after_id, BATCH):
-        for row, kept in batch:
+        for row, sealed_entries in batch:
             try:
-                brought += store.rewrap(kept, vault.rewrap(row, kept))
+                brought += store.rewrap(sealed_entries, vault.rewrap(row, sealed_entries))
             except VaultBroken:
                 broken += 1
         after_id = batch[-1][0].id
         yield brought, broken
 
 
-def _place_of(row: ConnectionRow, kept: SealedEntries) -> str:
-    if kept.connection_id != row.id:
+def _place_of(row: ConnectionRow, sealed_entries: SealedEntries) -> str:
+    if sealed_entries.connection_id != row.id:
         raise VaultBroken(f"the stored credentials do not belong to connection {row.id}")
-    return _place(row.user_id, row.id, row.broker, kept.version)
+    return _place(row.user_id, row.id, row.broker, sealed_entries.version)
 
 
 def _place(user_id: int, connection_id: int, broker: str, version: int) -> str:

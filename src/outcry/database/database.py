@@ -128,7 +128,7 @@ class Database:
         if self._is_sqlite and self._stalled():
             raise StoreBusy("the disk of the database does not respond")
 
-    def kept_open(self, patience_s: float) -> Connection | None:
+    def persistent_connection(self, patience_s: float) -> Connection | None:
         """Open a dedicated connection that the caller closes; None on SQLite.
 
         While it is open, PostgreSQL knows that the process is alive. It waits up to `patience_s` for a server that does
@@ -178,5 +178,5 @@ def new_id(done: Any) -> int:
 
 def busy(problem: SQLAlchemyError | UnicodeDecodeError) -> StoreBusy:
     """Translate a driver's error into `StoreBusy`."""
-    said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
-    return StoreBusy(f"the database did not do as asked: {said}")
+    cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
+    return StoreBusy(f"the database failed: {cause}")

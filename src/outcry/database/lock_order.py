@@ -56,8 +56,8 @@ def lock_queues_of(
     """Lock the delivery queues of all subscriptions that a query selects."""
     if connection.dialect.name == "postgresql":
         number = schema.lanes.c.subscription_id
-        held = select(number).where(number.in_(subscription_ids)).order_by(number).with_for_update()
-        connection.execute(select(func.count()).select_from(held.subquery()), values or {})
+        locked = select(number).where(number.in_(subscription_ids)).order_by(number).with_for_update()
+        connection.execute(select(func.count()).select_from(locked.subquery()), values or {})
 
 
 def _take(connection: Connection, which: int) -> None:

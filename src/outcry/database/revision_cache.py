@@ -17,7 +17,7 @@ class RevisionCache:
         self._revision_of = revision_of
         self._lock = Lock()
         self._revision: int | None = None
-        self._asked_ns: int | None = None
+        self._checked_ns: int | None = None
         #: Increments only when the cached data has changed, not with every import.
         self.generation = 0
 
@@ -30,7 +30,7 @@ class RevisionCache:
             if self._lapse():
                 self.generation += 1
             # The absolute difference, so that setting the clock back does not stop the checks.
-            if not force and self._asked_ns is not None and abs(now_ns - self._asked_ns) < REFRESH_NS:
+            if not force and self._checked_ns is not None and abs(now_ns - self._checked_ns) < REFRESH_NS:
                 return
             revision = (
                 self._revision_of()
@@ -39,7 +39,7 @@ class RevisionCache:
                 if self._load():
                     self.generation += 1
                 self._revision = revision
-            self._asked_ns = now_ns
+            self._checked_ns = now_ns
 
     def _lapse(self) -> bool:
         """Drop cached entries that have expired; return whether there were any."""

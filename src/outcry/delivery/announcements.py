@@ -25,7 +25,7 @@ class Announcements:
         self._notices, self._report = notices, report
         self._waiting: deque[Callable[[], None]] = deque()
         self._change = Condition()
-        self._telling = self._closed = False
+        self._announcing = self._closed = False
         self._thread: Thread | None = None
 
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
@@ -45,7 +45,7 @@ class Announcements:
     def settle(self, patience_s: float) -> None:
         """Wait until all notices are sent, up to `patience_s`."""
         with self._change:
-            self._change.wait_for(lambda: not self._waiting and not self._telling, patience_s)
+            self._change.wait_for(lambda: not self._waiting and not self._announcing, patience_s)
 
     def close(self) -> None:
         """Drop all waiting notices and end the thread."""
@@ -54,14 +54,14 @@ class Announcements:
             self._waiting.clear()
             self._change.notify_all()
 
-    def _add(self, telling: Callable[[], None]) -> None:
+    def _add(self, announce: Callable[[], None]) -> None:
         with self._change:
             if self._closed:
                 return
             dropped = len(self._waiting) >= MOST_WAITING
             if dropped:
                 self._waiting.popleft()
-            self._waiting.append(telling)
+            self._waiting.append(announce)
             if self._thread is None:
                 # a daemon: it must not keep the process alive
                 self._thread = Thread(target=self._run, name="outcry-notices", daemon=True)
@@ -73,13 +73,13 @@ class Announcements:
     def _run(self) -> None:
         while True:
             with self._change:
-                self._telling = False
+                self._announcing = False
                 self._change.notify_all()
                 self._change.wait_for(lambda: self._waiting or self._closed)
                 if self._closed:
                     return
-                telling, self._telling = self._waiting.popleft(), True
+                announce, self._announcing = self._waiting.popleft(), True
             try:
-                telling()
+                announce()
             except Exception as problem:  # noqa: BLE001 - a supervisor: the other notices follow
                 self._report(LogEvent.OWNER_NOTICE_FAILED, problem=repr(problem))

@@ -102,9 +102,9 @@ def one_line(text: str) -> str:
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-def plain(said: ChatContent, escape: Callable[[str], str]) -> str:
+def plain(chat: ChatContent, escape: Callable[[str], str]) -> str:
     """Return the content as lines of plain text. `escape` neutralises the chat's markup in a line."""
-    lines = [said.headline] if len(said.shown) > 1 else []
-    lines += [f"{alert.title}: {alert.sentence}" for alert in said.shown]
-    notes = [f"{note}: {said.url}" for note in said.notes]
+    lines = [chat.headline] if len(chat.shown) > 1 else []
+    lines += [f"{alert.title}: {alert.sentence}" for alert in chat.shown]
+    notes = [f"{note}: {chat.url}" for note in chat.notes]
     return "\n".join([*map(escape, lines), *notes, NOT_ADVICE])

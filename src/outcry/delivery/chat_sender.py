@@ -36,18 +36,18 @@ class ChatSender(ABC):
         self._egress, self._pages, self._clock = egress, pages, clock
 
     @abstractmethod
-    def payload(self, said: ChatContent) -> dict[str, object]:
+    def payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON to post to the chat, formatted for it."""
 
     @abstractmethod
-    def plain_payload(self, said: ChatContent) -> dict[str, object]:
+    def plain_payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON of the same content as plain text."""
 
     @abstractmethod
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """Interpret the chat's HTTP response to `body`; the code is `our_message` if the chat calls it malformed."""
 
-    def held_ns(self, now_ns: int) -> int:
+    def delay_ns(self, now_ns: int) -> int:
         """Return how long (ns) the chat's rate limit forbids sending; 0 if sending is allowed."""
         return 0
 
@@ -60,15 +60,15 @@ class ChatSender(ABC):
         if form_fault(self.target, address):
             return SendResult(Verdict.GONE, "endpoint_invalid")
         now_ns = self._clock.now_ns()
-        held_ns = self.held_ns(now_ns)
-        if held_ns > 0:
-            return SendResult(Verdict.BUSY, "too_busy", wait_ns=held_ns)
-        said = build_content(message, body_of(message, self._pages, now_ns), now_ns)
-        sent = await self._post(address, self.payload(said))
+        delay_ns = self.delay_ns(now_ns)
+        if delay_ns > 0:
+            return SendResult(Verdict.BUSY, "too_busy", wait_ns=delay_ns)
+        chat = build_content(message, body_of(message, self._pages, now_ns), now_ns)
+        sent = await self._post(address, self.payload(chat))
         if sent.code == OUR_MESSAGE:
             if sent.took_ms > _TIME_FOR_TWO_MS:
                 return replace(sent, verdict=Verdict.LATER)
-            sent = _both(sent, await self._post(address, self.plain_payload(said)))
+            sent = _both(sent, await self._post(address, self.plain_payload(chat)))
         return replace(sent, reported_missed=message.missed > 0 and sent.verdict is Verdict.ARRIVED)
 
     async def _post(self, address: str, payload: dict[str, object]) -> SendResult:

@@ -34,7 +34,7 @@ _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subsc
 _NOW = bindparam("now_ns")
 _IDS = bindparam("ids", expanding=True)
 #: Entries that the next chat message or email reports as missed.
-MISSED_PHASES = sorted(phase.value for phase in moved_by(Sign.TOLD))
+MISSED_PHASES = sorted(phase.value for phase in moved_by(Sign.COUNTED))
 _NO_TRY_TAKES_SO_LONG_MS = 2**31 - 1
 QUEUE_FIELDS = tuple(field.name for field in fields(Queue))
 _READER_FIELDS = tuple(field.name for field in fields(Reader))

@@ -18,7 +18,7 @@ from outcry.people.tickets import Tickets
 Purpose = Literal["confirm", "unsubscribe"]
 PAGES = {"confirm": "/digest/confirm", "unsubscribe": "/digest/unsubscribe"}
 #: How long a link to agree is valid. A link to unsubscribe does not expire.
-ASKED_FOR_NS = 7 * NANOS_PER_DAY
+CONFIRM_WITHIN_NS = 7 * NANOS_PER_DAY
 
 
 class ConsentLinks:
@@ -30,7 +30,7 @@ class ConsentLinks:
 
     def confirm(self, row: SubscriptionRow) -> str:
         """Return the link by which the reader of a subscription agrees to receive it; it expires in seven days."""
-        return self._link("confirm", row, ASKED_FOR_NS)
+        return self._link("confirm", row, CONFIRM_WITHIN_NS)
 
     def unsubscribe(self, row: SubscriptionRow) -> str:
         """Return the link by which the reader of a subscription unsubscribes."""

@@ -49,7 +49,7 @@ class Restraint:
 
     def __init__(self, most_invalid: int = MOST_INVALID) -> None:
         self._invalid_ns: deque[int] = deque(maxlen=most_invalid)
-        self._asked_until_ns = 0
+        self._limited_until_ns = 0
 
     def count(self, now_ns: int) -> None:
         """Count a response that indicates abuse; after too many of them Discord blocks the machine."""
@@ -57,13 +57,13 @@ class Restraint:
 
     def pause(self, until_ns: int) -> None:
         """Send nothing from this machine before a time, because Discord asked for it."""
-        self._asked_until_ns = max(self._asked_until_ns, until_ns)
+        self._limited_until_ns = max(self._limited_until_ns, until_ns)
 
-    def held_ns(self, now_ns: int) -> int:
+    def delay_ns(self, now_ns: int) -> int:
         """Return how long (ns) to wait before sending; 0 if sending is allowed."""
         invalid = self._invalid_ns
         full_until_ns = invalid[0] + INVALID_WINDOW_NS if len(invalid) == invalid.maxlen else 0
-        return max(full_until_ns, self._asked_until_ns, now_ns) - now_ns
+        return max(full_until_ns, self._limited_until_ns, now_ns) - now_ns
 
 
 class DiscordSender(ChatSender):
@@ -75,9 +75,9 @@ class DiscordSender(ChatSender):
         super().__init__(egress, pages, clock)
         self._restraint = restraint or Restraint()
 
-    def held_ns(self, now_ns: int) -> int:
+    def delay_ns(self, now_ns: int) -> int:
         """Return how long (ns) Discord's rate limits forbid sending; 0 if sending is allowed."""
-        return self._restraint.held_ns(now_ns)
+        return self._restraint.delay_ns(now_ns)
 
     def posted_to(self, address: str) -> str:
         """Return the URL to post to, given the URL stored in the subscription.
@@ -86,25 +86,25 @@ class DiscordSender(ChatSender):
         """
         return f"{address}?wait=true"
 
-    def payload(self, said: ChatContent) -> dict[str, object]:
+    def payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON of a Discord message: a line shown in notifications, then an embed for each alert."""
         embeds: list[dict[str, object]] = [
             {
                 "title": _escaped(alert.title, _TITLE),
                 "description": _escaped(alert.sentence, _DESCRIPTION),
-                "url": said.url,
+                "url": chat.url,
                 "color": COLOURS[alert.severity],
             }
-            for alert in said.shown
+            for alert in chat.shown
         ]
         embeds[-1]["footer"] = {"text": NOT_ADVICE}
-        notes = [f"{note}: <{said.url}>" for note in said.notes]  # brackets prevent a link preview
-        content = "\n".join([_escaped(said.headline, LONGEST_CONTENT // 2), *notes])
+        notes = [f"{note}: <{chat.url}>" for note in chat.notes]  # brackets prevent a link preview
+        content = "\n".join([_escaped(chat.headline, LONGEST_CONTENT // 2), *notes])
         return {**_content(content), "embeds": embeds}
 
-    def plain_payload(self, said: ChatContent) -> dict[str, object]:
+    def plain_payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON of a Discord message with the same content as plain text."""
-        return _content(plain(said, lambda line: _escaped(line, _LINE)))
+        return _content(plain(chat, lambda line: _escaped(line, _LINE)))
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """Interpret Discord's HTTP response to `body`; the code is `our_message` if it calls it malformed."""

@@ -24,7 +24,7 @@ from outcry.delivery.digest_timing import due_now, is_expired
 from outcry.delivery.model import Target
 from outcry.delivery.notices import OwnerNotices
 from outcry.delivery.outbox import SqlOutbox
-from outcry.delivery.outbox_model import KEPT_NS, SLOW_MS, Entry, Message
+from outcry.delivery.outbox_model import RETENTION_NS, SLOW_MS, Entry, Message
 from outcry.delivery.outcomes import became
 from outcry.delivery.result_writer import ResultWriter
 from outcry.delivery.sender import Sender, SendResult, Verdict
@@ -235,7 +235,7 @@ class Dispatcher:
 
     async def _sweep(self) -> None:
         """Delete expired outbox rows, in another thread."""
-        before_ns = self._parts.clock.now_ns() - KEPT_NS
+        before_ns = self._parts.clock.now_ns() - RETENTION_NS
         await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
 
     def _not_cleaned(self, problem: Exception) -> None:

@@ -16,7 +16,7 @@ from outcry.delivery.digest_message import DigestMessage, Links, render_digest
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.outbox_model import Message
 from outcry.delivery.sender import SendResult, Verdict
-from outcry.people.smtp import HandedOver, Outcome, SmtpServer, hand_over, new_message
+from outcry.people.smtp import MailResult, Outcome, SmtpServer, new_message, send_once
 
 #: Concurrent connections to the mail server. Many digests are due at the full hour, and servers limit clients that
 #: open more.
@@ -71,7 +71,7 @@ class MailSender:
             ValueError,
         ):  # an email address that would inject a header; stored ones are validated
             return SendResult(Verdict.REFUSED, "email_form")
-        done = await hand_over(self._server, email, _WITHIN_S)
+        done = await send_once(self._server, email, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]
         if verdict is Verdict.LATER:
             self._report(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
@@ -91,5 +91,5 @@ class MailSender:
         return email
 
 
-def _excerpt(done: HandedOver) -> str:
+def _excerpt(done: MailResult) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in done.answer[:_LONGEST_EXCERPT])

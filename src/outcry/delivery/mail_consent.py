@@ -18,7 +18,7 @@ from outcry.people.messages import build_message
 from outcry.people.smtp import MailFailed, SmtpMailer
 
 #: Result of a request. `often`: too many requests lately.
-Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
+ConsentRequest = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
 
 #: Requests an hour to one mailbox and by one user; requests a week to a mailbox whose reader has unsubscribed.
 TO_ONE_ADDRESS, BY_ONE_USER, AFTER_A_NO = 3, 10, 1
@@ -50,7 +50,7 @@ class MailConsent:
         """Return whether this service sends email."""
         return self._mailer is not None and bool(self._links.site)
 
-    def ask(self, row: SubscriptionRow, language: str) -> Asked:
+    def ask(self, row: SubscriptionRow, language: str) -> ConsentRequest:
         """Email the request for consent to a subscription's email address; takes up to ten seconds."""
         if self._mailer is None or not self._links.site:
             return "mail_not_set_up"
@@ -110,13 +110,13 @@ class MailConsent:
             return not (
                 self._hourly.take(f"by:{row.user_id}", BY_ONE_USER).allowed
                 and self._hourly.take(f"to:{mailbox}", TO_ONE_ADDRESS).allowed
-                and not self._asked_since_no(row, mailbox)
+                and not self._requested_since_refusal(row, mailbox)
             )
 
-    def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
+    def _requested_since_refusal(self, row: SubscriptionRow, mailbox: str) -> bool:
         """Return whether a mailbox that unsubscribed was sent another request for consent within the week.
 
         The database records this for this subscription; for others it is in memory only.
         """
-        said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
-        return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed
+        refused = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
+        return refused and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

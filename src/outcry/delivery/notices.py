@@ -58,9 +58,9 @@ class OwnerNotices:
 
     def _note(self, message: Message, event: Event, **details: str) -> None:
         row = message.subscription
-        kept = {"label": row.label, "target": row.target.value, "shown": row.shown, **details}
+        fields = {"label": row.label, "target": row.target.value, "shown": row.shown, **details}
         try:
-            self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
+            self._store.note(row.user_id, event.value, fields, "", "", self._clock.now_ns())
         except StoreBusy as problem:
             self._report(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
 

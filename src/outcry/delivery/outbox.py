@@ -17,7 +17,7 @@ from outcry.delivery.claiming import QUEUE_FIELDS, ClaimLimits, claim
 from outcry.delivery.fan_out import enter_missing, seen_by
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import (
-    KEPT_NS,
+    RETENTION_NS,
     Backlog,
     DeliveryResult,
     DeliveryStatus,
@@ -114,8 +114,8 @@ class SqlOutbox:
         with self._database.write("nothing") as connection:
             keep_attempts(connection, [attempt])
             if queue is not None:
-                stands = update(schema.lanes).where(_QUEUES.subscription_id == number)
-                connection.execute(stands.values(asdict(queue)))
+                reset = update(schema.lanes).where(_QUEUES.subscription_id == number)
+                connection.execute(reset.values(asdict(queue)))
                 look_again(connection, [number], attempt.at_ns)
 
     def queue(self, subscription_id: int) -> Queue:
@@ -180,19 +180,19 @@ class SqlOutbox:
         """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
 
         They are missing because the subscription was paused or created later. Only alerts that `scope` sees, none
-        older than `KEPT_NS`.
+        older than `RETENTION_NS`.
         """
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
             lock_queues(connection, [subscription_id])
-            since_ns = max(since_ns, now_ns - KEPT_NS)
+            since_ns = max(since_ns, now_ns - RETENTION_NS)
             count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
             look_again(connection, [subscription_id], now_ns)
             return count
 
     # -- for the operator and maintenance
 
-    def standing(self, now_ns: int) -> DeliveryStatus:
+    def status(self, now_ns: int) -> DeliveryStatus:
         """Return how many subscriptions are in each phase, failing, or late."""
         phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
         active = (

@@ -22,7 +22,7 @@ GATHER_NS = NANOS_PER_SECOND
 #: A subscription is slow if its last attempt took at least this long. Slow subscriptions share a part of the slots.
 SLOW_MS = 1_000
 #: Retention of completed entries. Older entries cannot be resent, because their results are deleted.
-KEPT_NS = 30 * NANOS_PER_DAY
+RETENTION_NS = 30 * NANOS_PER_DAY
 
 
 class EntryPhase(StrEnum):
@@ -46,7 +46,7 @@ class Sign(StrEnum):
     GIVEN_UP = "given up"
     REFUSED = "refused"  # the receiver will never accept it
     SWITCHED_OFF = "switched off"  # the subscription was disabled
-    TOLD = "told"  # a later message counted it as missed
+    COUNTED = "told"  # a later message counted it as missed
     ASKED_FOR = "asked for"  # the owner asked to send it, or to resend it
     FORGOTTEN = "forgotten"  # the alert was deleted, so it cannot be sent
 
@@ -59,8 +59,8 @@ TRANSITIONS: Mapping[tuple[EntryPhase, Sign], EntryPhase] = {
     (_P.WAITING, Sign.REFUSED): _P.DEAD,
     (_P.WAITING, Sign.SWITCHED_OFF): _P.HELD,
     (_P.WAITING, Sign.ASKED_FOR): _P.WAITING,
-    (_P.MISSED, Sign.TOLD): _P.DEAD,
-    (_P.HELD, Sign.TOLD): _P.DEAD,  # by a chat that was enabled again
+    (_P.MISSED, Sign.COUNTED): _P.DEAD,
+    (_P.HELD, Sign.COUNTED): _P.DEAD,  # by a chat that was enabled again
     **{(phase, Sign.ASKED_FOR): _P.WAITING for phase in (_P.DELIVERED, _P.HELD, _P.MISSED, _P.DEAD)},
     **{(phase, Sign.FORGOTTEN): _P.DEAD for phase in (_P.WAITING, _P.HELD)},
     **{(phase, Sign.FORGOTTEN): phase for phase in (_P.DELIVERED, _P.MISSED, _P.DEAD)},
@@ -73,7 +73,7 @@ NEVER = frozenset(
         for phase in (_P.DELIVERED, _P.HELD, _P.MISSED, _P.DEAD)
         for sign in (Sign.ARRIVED, Sign.AGAIN, Sign.GIVEN_UP, Sign.REFUSED, Sign.SWITCHED_OFF)
     }
-    | {(phase, Sign.TOLD) for phase in (_P.WAITING, _P.DELIVERED, _P.DEAD)}
+    | {(phase, Sign.COUNTED) for phase in (_P.WAITING, _P.DELIVERED, _P.DEAD)}
 )
 
 

@@ -22,7 +22,7 @@ _BUSY_NS = NANOS_PER_SECOND
 
 _P = EntryPhase
 #: The next chat message reports missed alerts, so they are not dead yet.
-_TOLD_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
+_COUNTED_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _next(message: Message, sent: SendResult, queue: Queue, now_ns: int, chance:
 
 def _ended(message: Message, sent: SendResult, sign: Sign, queue: Queue, now_ns: int) -> Decision:
     chat = message.subscription.target is not Target.HTTPS
-    phase = move({**TRANSITIONS, **_TOLD_LATER} if chat else TRANSITIONS, _P.WAITING, sign)
+    phase = move({**TRANSITIONS, **_COUNTED_LATER} if chat else TRANSITIONS, _P.WAITING, sign)
     outcome: Outcome = "delivered" if sign is Sign.ARRIVED else "dead"
     attempt = attempt_of(message, sent, outcome, now_ns)
     reported = sign is Sign.ARRIVED and sent.reported_missed

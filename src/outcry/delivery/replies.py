@@ -53,8 +53,8 @@ def ordinary(
 ) -> SendResult:
     """Return the result of an attempt by the status of its HTTP response alone."""
     verdict, code = _meaning(reply.status or 0)
-    asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
-    return sent_of(reply, verdict, code, address, request, asked_ns, secrets)
+    requested_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
+    return sent_of(reply, verdict, code, address, request, requested_ns, secrets)
 
 
 def _meaning(status: int) -> tuple[Verdict, str]:
@@ -69,21 +69,21 @@ def _meaning(status: int) -> tuple[Verdict, str]:
 
 def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
     """Return the pause that the header `Retry-After` asks for (RFC 9110 §10.2.3); None if missing or invalid."""
-    said = headers.get("retry-after", "").strip()
-    wait_ns = seconds_ns(said)
+    value = headers.get("retry-after", "").strip()
+    wait_ns = seconds_ns(value)
     if wait_ns is not None:
         return wait_ns
     try:
-        until = parsedate_to_datetime(said)
+        until = parsedate_to_datetime(value)
         until_s = (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
     return waited_ns(until_s - now_ns / NANOS_PER_SECOND)
 
 
-def seconds_ns(said: str) -> int | None:
+def seconds_ns(value: str) -> int | None:
     """Parse a header's number of seconds; None if invalid."""
-    return waited_ns(float(said[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(said) else None
+    return waited_ns(float(value[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(value) else None
 
 
 def waited_ns(seconds: float) -> int:

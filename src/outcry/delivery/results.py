@@ -20,16 +20,16 @@ from outcry.delivery.subscription_store import write_attempt
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
-_HELD_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
+_DISABLED_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
 
 
 def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[DeliveryResult]:
     """Write delivery results; return those that disabled their subscription."""
-    kept = _kept(connection, [one.message.subscription.id for one in done])
+    kept = _read_stored(connection, [one.message.subscription.id for one in done])
     mine = [one for one in done if _is_mine(one.message, kept)]
     off = [one for one in mine if one.disable and _switch_off(connection, one)]
     switched_off = {one.message.subscription.id for one in off}
-    _settle_entries(connection, [_as_it_stands(one, kept, switched_off) for one in mine])
+    _settle_entries(connection, [_current(one, kept, switched_off) for one in mine])
     _hold(connection, switched_off)
     _free_queues(connection, [one for one in mine if not _has_moved(one.message, kept)])
     _let_go(connection, [one.message.subscription.id for one in mine if _has_moved(one.message, kept)])
@@ -40,7 +40,7 @@ def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[D
 def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
     """Return claimed entries to their queue, due at `due_ns`. If they are all of their message, release the queue."""
     number, ids = message.subscription.id, {entry.id for entry in entries}
-    if not entries or not _is_mine(message, _kept(connection, [number])):
+    if not entries or not _is_mine(message, _read_stored(connection, [number])):
         return
     rows = [{"entry": entry_id, "message": message.message_id, "due": due_ns} for entry_id in ids]
     connection.execute(_put_back(), rows)
@@ -49,7 +49,7 @@ def return_entries(connection: Connection, message: Message, entries: Sequence[E
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stored:
     """What is stored now for a subscription: the claim on its queue, its encrypted URL and its phase."""
 
     lease: str
@@ -57,11 +57,11 @@ class _Kept:
     phase: str
 
 
-def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
+def _read_stored(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Stored]:
     """Lock the queues of subscriptions, and return what is stored for each."""
     lock_queues(connection, subscription_ids)
     rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
-    return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
+    return {number: _Stored(lease, address, phase) for number, lease, address, phase in rows}
 
 
 @cache
@@ -71,19 +71,19 @@ def _as_they_are() -> Any:
     return query.where(_QUEUES.subscription_id.in_(bindparam("ids", expanding=True)))
 
 
-def _is_mine(message: Message, kept: Mapping[int, _Kept]) -> bool:
+def _is_mine(message: Message, kept: Mapping[int, _Stored]) -> bool:
     """Return whether the claim that returned this message still leases its queue."""
     now = kept.get(message.subscription.id)
     return now is not None and now.lease == message.lease != ""
 
 
-def _has_moved(message: Message, kept: Mapping[int, _Kept]) -> bool:
+def _has_moved(message: Message, kept: Mapping[int, _Stored]) -> bool:
     """Return whether the subscription's URL changed since the message was claimed."""
     return kept[message.subscription.id].sealed_address != message.subscription.sealed_address
 
 
-def _as_it_stands(
-    done: DeliveryResult, kept: Mapping[int, _Kept], switched_off: Collection[int]
+def _current(
+    done: DeliveryResult, kept: Mapping[int, _Stored], switched_off: Collection[int]
 ) -> DeliveryResult:
     """Return a delivery result adjusted to what changed in its subscription during the attempt.
 
@@ -164,7 +164,7 @@ def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
 def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
     """Put the waiting entries of disabled subscriptions on hold, so that they are not sent."""
     if subscription_ids:
-        waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_HELD_FROM))
+        waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_DISABLED_FROM))
         connection.execute(update(schema.outbox).where(*waits).values(phase=EntryPhase.HELD.value))
 
 
@@ -200,11 +200,13 @@ def _free() -> Any:
 
 def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:
     """Add attempts to the delivery log, except those of deleted subscriptions."""
-    _keep_attempts(connection, attempts, _kept(connection, [attempt.subscription_id for attempt in attempts]))
+    _keep_attempts(
+        connection, attempts, _read_stored(connection, [attempt.subscription_id for attempt in attempts])
+    )
 
 
 def _keep_attempts(
-    connection: Connection, attempts: Sequence[AttemptRow], there: Mapping[int, _Kept]
+    connection: Connection, attempts: Sequence[AttemptRow], there: Mapping[int, _Stored]
 ) -> None:
     rows = [write_attempt(attempt) for attempt in attempts if attempt.subscription_id in there]
     if rows:

@@ -20,11 +20,11 @@ def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) ->
     stamp = str(now_ns // NANOS_PER_SECOND)
     headers = {"webhook-id": message_id, "webhook-timestamp": stamp}
     if secrets:
-        said = f"{message_id}.{stamp}.".encode() + body
-        headers["webhook-signature"] = " ".join(_signature(said, secret) for secret in secrets)
+        content = f"{message_id}.{stamp}.".encode() + body
+        headers["webhook-signature"] = " ".join(_signature(content, secret) for secret in secrets)
     return headers
 
 
-def _signature(said: bytes, secret: str) -> str:
+def _signature(content: bytes, secret: str) -> str:
     key = base64.b64decode(secret.removeprefix(MARK))
-    return "v1," + base64.b64encode(hmac.digest(key, said, "sha256")).decode()
+    return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode()

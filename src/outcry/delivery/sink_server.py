@@ -67,15 +67,15 @@ def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Re
             yield Receiver(sink, host, folder / AUTHORITY_FILE)
 
 
-def _bind(bound: socket, kept: Path) -> None:
+def _bind(bound: socket, socket_path: Path) -> None:
     """Bind the port of the previous run, so that existing webhooks stay valid, or a free port if it is in use."""
-    before = kept.read_text() if kept.is_file() else ""
+    before = socket_path.read_text() if socket_path.is_file() else ""
     bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections in TIME_WAIT do not block it
     try:
         bound.bind((_LOOPBACK, int(before)))
     except (OSError, OverflowError, ValueError):
         bound.bind((_LOOPBACK, 0))
-    kept.write_text(str(bound.getsockname()[1]))
+    socket_path.write_text(str(bound.getsockname()[1]))
 
 
 class _Listener:

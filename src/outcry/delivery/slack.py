@@ -37,21 +37,21 @@ class SlackSender(ChatSender):
 
     target = Target.SLACK
 
-    def payload(self, said: ChatContent) -> dict[str, object]:
+    def payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON of a Slack message: blocks, and a text for notifications and clients without blocks."""
-        headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
+        headline = {"type": "plain_text", "text": _escaped(chat.headline, LONGEST_HEADER), "emoji": False}
         blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
-        for alert in said.shown:
-            name = f"*{_escaped(alert.title)}*\n" if len(said.shown) > 1 else ""
+        for alert in chat.shown:
+            name = f"*{_escaped(alert.title)}*\n" if len(chat.shown) > 1 else ""
             blocks.append(_section(name + _escaped(alert.sentence, LONGEST_SECTION // 2)))
-        link = f"<{said.url.replace('&', '&amp;')}|All alerts>"
-        blocks += [_section(f"{note}: {link}") for note in said.notes]
+        link = f"<{chat.url.replace('&', '&amp;')}|All alerts>"
+        blocks += [_section(f"{note}: {link}") for note in chat.notes]
         blocks.append({"type": "context", "elements": [_text(f"{NOT_ADVICE} {link}")]})
-        return {**self.plain_payload(said), "blocks": blocks}
+        return {**self.plain_payload(chat), "blocks": blocks}
 
-    def plain_payload(self, said: ChatContent) -> dict[str, object]:
+    def plain_payload(self, chat: ChatContent) -> dict[str, object]:
         """Return the JSON of a Slack message with the same content as plain text."""
-        return {"text": plain(said, _escaped), "unfurl_links": False}
+        return {"text": plain(chat, _escaped), "unfurl_links": False}
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """Interpret Slack's HTTP response. Slack refuses with one word in the body."""

@@ -66,12 +66,12 @@ class SqlSubscriptionStore:
         own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
             # Read under the write lock: the later of two changes is based on the earlier.
-            kept = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
-            if kept is None:
+            stored = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
+            if stored is None:
                 return None
-            row = change(read_subscription(kept))
+            row = change(read_subscription(stored))
             connection.execute(update(schema.subscriptions).where(*own).values(_plain(row)))
-            _follow(connection, read_subscription(kept), row)
+            _follow(connection, read_subscription(stored), row)
             return row
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:

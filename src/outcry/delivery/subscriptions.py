@@ -149,7 +149,7 @@ class Subscriptions:
         An empty URL or email address keeps the current one. The target cannot change. Raises `SubscriptionRefused`.
         """
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
-        verdict = self._check(wish, address_kept=not wish.address)
+        verdict = self._check(wish, same_address=not wish.address)
 
         def changed(row: SubscriptionRow) -> SubscriptionRow:
             row = replace(
@@ -257,9 +257,9 @@ class Subscriptions:
         """Return how many alerts wait, are on hold because the subscription is disabled, or failed."""
         return self._outbox.backlog(user_id, subscription_id)
 
-    def standing(self, now_ns: int) -> DeliveryStatus:
+    def status(self, now_ns: int) -> DeliveryStatus:
         """Return how many subscriptions are in each phase, failing, or late, for the operator."""
-        return self._outbox.standing(now_ns)
+        return self._outbox.status(now_ns)
 
     def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:
         """Resend the alerts of a message under its id; return their number.
@@ -267,7 +267,7 @@ class Subscriptions:
         Only alerts that the owner may see now are included (`scope`).
         """
         count = self._outbox.resend_one(scope.user_id, subscription_id, message_id, now_ns, scope)
-        return self._woken(count)
+        return self._wake_queues(count)
 
     def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """Resend alerts that were on hold or failed since `since_ns`; return their number.
@@ -275,16 +275,16 @@ class Subscriptions:
         Only alerts that the owner may see now are included (`scope`).
         """
         count = self._outbox.resend_failed(scope.user_id, subscription_id, since_ns, now_ns, scope)
-        return self._woken(count)
+        return self._wake_queues(count)
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """Send alerts since `since_ns` that the subscription missed while paused or not yet created.
 
         Return their number. Only alerts that the owner may see now are included (`scope`).
         """
-        return self._woken(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
+        return self._wake_queues(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
 
-    def _woken(self, count: int) -> int:
+    def _wake_queues(self, count: int) -> int:
         if count:
             self._deliverer.wake()
         return count
@@ -320,11 +320,11 @@ class Subscriptions:
         self._deliverer.wake()
         return phases[0] is not phases[1]
 
-    def _check(self, wish: Wish, *, address_kept: bool = False) -> str:
+    def _check(self, wish: Wish, *, same_address: bool = False) -> str:
         """Check a user's settings and URL; return `ok` or `unverified`. Raises `SubscriptionRefused`."""
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():
             raise SubscriptionRefused("label", "label")
-        if address_kept:
+        if same_address:
             return "ok"
         code = form_fault(wish.target, wish.address) or self._deliverer.check_url(wish.target, wish.address)
         if code not in {"ok", "unverified"}:

@@ -19,7 +19,7 @@ from outcry.market.units import NANOS_PER_SECOND
 
 #: A worker without a connection for this long has ended. A live one has reconnected by then, even after a restart of
 #: the server.
-GONE_AFTER_NS = 10 * NANOS_PER_SECOND
+LOST_AFTER_NS = 10 * NANOS_PER_SECOND
 #: How long a connection may stall before it is closed.
 _PATIENCE_S = 45.0
 #: Namespace of our locks among others in the database.
@@ -44,7 +44,7 @@ class WorkerPresence:
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
         """Acquire this worker's lock if needed, and return the workers that have ended.
 
-        These have leased queues but have had no lock for `GONE_AFTER_NS`. Raises `StoreBusy`.
+        These have leased queues but have had no lock for `LOST_AFTER_NS`. Raises `StoreBusy`.
         """
         with self._looking:
             try:
@@ -58,10 +58,10 @@ class WorkerPresence:
                 raise busy(problem) from problem
             missed = (name for name in holding if _number(name) not in there)
             self._missed_ns = {name: self._missed_ns.get(name, now_ns) for name in missed}
-            return [name for name, since_ns in self._missed_ns.items() if now_ns - since_ns >= GONE_AFTER_NS]
+            return [name for name, since_ns in self._missed_ns.items() if now_ns - since_ns >= LOST_AFTER_NS]
 
     def _taken(self, worker: str) -> Connection | None:
-        seat = self._database.kept_open(_PATIENCE_S)
+        seat = self._database.persistent_connection(_PATIENCE_S)
         if seat is not None:
             seat.execute(_HOLD, {"seats": _SEATS, "number": _number(worker)})
         return seat

@@ -62,7 +62,7 @@ class PushQueue:
         self.handed = False
         self.kept: deque[Trades] = deque()
         self.pending: deque[Event] = deque()
-        self.heard_s = monotonic()
+        self.received_at_s = monotonic()
         self.ended: Ended | None = None
         self.over = ""
         self.busy = False
@@ -78,7 +78,7 @@ class PushQueue:
     @property
     def idle_s(self) -> float:
         """Return the seconds since the last push."""
-        return monotonic() - self.heard_s
+        return monotonic() - self.received_at_s
 
     @property
     def in_use(self) -> bool:
@@ -104,7 +104,7 @@ class PushQueue:
             if self.busy:
                 raise Occupied("rate_limited.ingest", retry_after_ms=500)
             self.busy = True
-            self.heard_s = monotonic()
+            self.received_at_s = monotonic()
             self.bell.ring()
 
     def release(self) -> None:

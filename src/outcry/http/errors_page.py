@@ -62,8 +62,8 @@ def page(catalogue: Catalogue) -> str:
     ]
     words = [f"\n## Messages\n\nLanguages: {', '.join(f'`{name}`' for name in catalogue.languages)}.\n\n"]
     for code in STATUS:
-        said = [catalogue.text(language, code, code, _PLACES) for language in catalogue.languages]
-        words.append(f"- `{code}`: {' / '.join(said)}\n")
+        pages = [catalogue.text(language, code, code, _PLACES) for language in catalogue.languages]
+        words.append(f"- `{code}`: {' / '.join(pages)}\n")
     return _HEAD + "".join(rows) + "".join(words)
 
 

@@ -22,7 +22,7 @@ from outcry.market.units import (
 )
 
 TRADES, BARS = ("ts", "price", "size"), ("ts", "open", "high", "low", "close", "volume")
-_WANTED = f"a mapping or dataframe (pandas, Polars, PyArrow) with {', '.join(TRADES)} or {', '.join(BARS)}"
+_EXPECTED = f"a mapping or dataframe (pandas, Polars, PyArrow) with {', '.join(TRADES)} or {', '.join(BARS)}"
 
 #: With fewer bars than this, a common distance may be a coincidence.
 _FEW_BARS = 4
@@ -44,11 +44,11 @@ def columns_of(data: Any) -> dict[str, Column]:
     """
     if not isinstance(data, Mapping) and not (hasattr(data, "__len__") and hasattr(data, "columns")):
         what = "None" if data is None else f"of type {type(data).__name__}"
-        raise ValueError(f"data is {what}. Give {_WANTED}.")
+        raise ValueError(f"data is {what}. Give {_EXPECTED}.")
     table: Any = data
     names = list(table.keys() if isinstance(data, Mapping) else getattr(table, "column_names", table.columns))
     if not names:
-        raise ValueError(f"data is empty. Give {_WANTED}.")
+        raise ValueError(f"data is empty. Give {_EXPECTED}.")
     wanted = TRADES if "price" in names else BARS
     missing = [name for name in wanted if name not in names]
     if missing:
@@ -67,7 +67,7 @@ def columns_of(data: Any) -> dict[str, Column]:
             f"The columns of data have different lengths ({lengths}). Give one value per row in each."
         )
     if not len(columns["ts"]):
-        raise ValueError(f"data is empty. Give {_WANTED}.")
+        raise ValueError(f"data is empty. Give {_EXPECTED}.")
     return columns
 
 

@@ -15,7 +15,7 @@ from datetime import date
 from outcry.market.instruments import Contract, Universe
 
 #: Consecutive trade dates without data of the front after which another contract may lead; some files may be missing.
-GONE_AFTER_SESSIONS = 3
+EXPIRES_AFTER_SESSIONS = 3
 
 #: RTH lots of each contract, by trade date.
 Volumes = Mapping[date, Mapping[Contract, int]]
@@ -103,7 +103,7 @@ class _Roll:
         front = self.on(trade_date, traded)
         self._newest = traded
         self._silent = 0 if self._front in traded else self._silent + 1
-        if 0 < self._silent < GONE_AFTER_SESSIONS:
+        if 0 < self._silent < EXPIRES_AFTER_SESSIONS:
             return front  # without data of the front, its volume is unknown
         mine = traded.get(self._front, 0)
         self._leads = {

@@ -44,9 +44,9 @@ class TradingHours:
         for row in days:
             self._days.update({(name, row.day): row for name in row.names})
             listed[row.day.year] = listed.get(row.day.year, 0) + 1
-        kept = [year for year, count in listed.items() if count >= FEWEST_DAYS_OF_A_YEAR]
+        complete_years = [year for year, count in listed.items() if count >= FEWEST_DAYS_OF_A_YEAR]
         #: Years with holidays in the tables. In other years every weekday counts as an ordinary trade date.
-        self.known_years = range(min(kept), max(kept) + 1) if kept else range(0)
+        self.known_years = range(min(complete_years), max(complete_years) + 1) if complete_years else range(0)
         self._zones = {zone: ZoneInfo(zone) for zone in {product.zone for product in products.values()}}
         self._of_root: dict[tuple[str, str], tuple[HoursRow, ...]] = {}
         self._known: dict[tuple[str, date], tuple[Segment, ...]] = {}

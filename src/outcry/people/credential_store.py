@@ -18,7 +18,7 @@ from outcry.market.units import NANOS_PER_DAY
 from outcry.people.model import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRow, Ways
 
 #: Sessions and tokens are deleted this long after their start or end, when none can still be valid.
-KEPT_NS = 100 * NANOS_PER_DAY
+RETENTION_NS = 100 * NANOS_PER_DAY
 
 
 class SqlCredentials:
@@ -138,7 +138,7 @@ class SqlCredentials:
         values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
         values["details"] = json.dumps(dict(row.details))
         with self._database.write("nothing") as connection:
-            connection.execute(table.delete().where(table.c.expires_ns < row.created_ns - KEPT_NS))
+            connection.execute(table.delete().where(table.c.expires_ns < row.created_ns - RETENTION_NS))
             return new_id(connection.execute(table.insert().values(values)))
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:

@@ -26,7 +26,7 @@ class EmailFlows(IdentityBase):
 
         `browser`: identifies the requesting browser, never empty.
         """
-        email = self._asked(email, origin)
+        email = self._checked_email(email, origin)
 
         def send() -> None:
             user = self._one_who_came_in(email)
@@ -53,7 +53,7 @@ class EmailFlows(IdentityBase):
 
     def send_reset(self, email: str, origin: Origin) -> None:
         """Email a link to choose a new password, if the email address has an account."""
-        email = self._asked(email, origin)
+        email = self._checked_email(email, origin)
 
         def send() -> None:
             user = self._one_who_came_in(email)
@@ -131,7 +131,7 @@ class EmailFlows(IdentityBase):
 
     # -- shared steps
 
-    def _asked(self, email: str, origin: Origin) -> str:
+    def _checked_email(self, email: str, origin: Origin) -> str:
         """Check that an emailed link may be requested, and count the request. Raises `Refused`."""
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)

@@ -152,11 +152,11 @@ class IdentityBase:
 
     def _code_or_refuse(self, user: UserRow, code: str, origin: Origin, failure: Event) -> str:
         """Check and use up a code of a user's second factor; return its kind. Raises `Refused`."""
-        worn_out = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
-        factor = self._codes.use(user, code, recovery_only=worn_out)
+        exhausted = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
+        factor = self._codes.use(user, code, recovery_only=exhausted)
         if factor is None:
             self._note_later(user, failure, origin, way=_BY_CODE)
-            if worn_out:
+            if exhausted:
                 raise Refused(Reason.TOO_OFTEN, "code", retry_after_s=_HOUR_S)
             raise Refused(Reason.CODE, "code")
         if factor == "recovery":

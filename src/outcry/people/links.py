@@ -108,9 +108,9 @@ class Links:
 
     def void(self, purpose: Purpose, user_id: int | None = None, browser: str | None = None) -> None:
         """Revoke the unused tokens of a purpose: all, or only those of one user and of one browser."""
-        asked_by = None if browser is None else self.digest(browser)
+        browser_digest = None if browser is None else self.digest(browser)
         for row in self._store.tokens(purpose):
-            if user_id in (None, row.user_id) and asked_by in (None, row.browser):
+            if user_id in (None, row.user_id) and browser_digest in (None, row.browser):
                 self._store.revoke_token(row.id, self._clock.now_ns())
 
     def void_all_of(self, user_id: int) -> None:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:  # it imports joserfc, which takes long to load
 
 CALLBACK = "/sign-in/openid/callback"
 TICKET_NS = 10 * NANOS_PER_MINUTE
-_ASKED = "openid"
+_PURPOSE = "openid"
 _LONGEST_NEXT = 1_000
 _LONGEST_CODE = 4_000
 #: The provider's clock may be this far behind ours.
 _SKEW_NS = NANOS_PER_MINUTE
 #: An unreachable provider is not contacted again for this long, because every visitor would wait for its timeout.
-_AWAY_NS = 30 * NANOS_PER_SECOND
+_RETRY_AFTER_NS = 30 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class OpenIdOutcome:
 class OpenId(UserAdministration):
     """Sign-in through an OpenID provider."""
 
-    _away_ns: int | None = None  #: When the provider was last unreachable; None if it has answered since.
+    #: When the provider was last unreachable; None if it has answered since.
+    _unavailable_since_ns: int | None = None
 
     def openid_name(self) -> str:
         """Return the provider's name; empty without a provider."""
@@ -78,15 +79,16 @@ class OpenId(UserAdministration):
             "begun": str(self._clock.now_ns()),
         }
         now_ns = self._clock.now_ns()
-        if self._away_ns is not None and 0 <= now_ns - self._away_ns < _AWAY_NS:
+        since_ns = self._unavailable_since_ns
+        if since_ns is not None and 0 <= now_ns - since_ns < _RETRY_AFTER_NS:
             raise Refused(Reason.SIGN_IN_SERVICE)
         try:
             address = provider.address(self._request(facts))
         except OpenIdFailed as failure:
-            self._away_ns = self._clock.now_ns()
+            self._unavailable_since_ns = self._clock.now_ns()
             raise self._failed(failure) from None
-        self._away_ns = None
-        return address, self._tickets.give(_ASKED, TICKET_NS, **facts)
+        self._unavailable_since_ns = None
+        return address, self._tickets.give(_PURPOSE, TICKET_NS, **facts)
 
     def finish_openid(
         self, ticket: str, given: Mapping[str, str], session: BrowserSession | None, origin: Origin
@@ -96,7 +98,7 @@ class OpenId(UserAdministration):
         `given`: query parameters the provider sent; `session`: of this browser, if any.
         """
         provider = self._provider()
-        facts = self._tickets.read(_ASKED, ticket)
+        facts = self._tickets.read(_PURPOSE, ticket)
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
             raise Refused(Reason.LINK)
         # Counted here and not at the start, because any site can make a browser open the start URL, but has no ticket.
@@ -110,7 +112,7 @@ class OpenId(UserAdministration):
             raise self._failed(failure) from None
         if facts["session"]:
             return OpenIdOutcome(None, self._confirmed(facts, answer, session, origin), facts["next"])
-        user = self._account_of(answer) or self._newcomer(answer, facts["invitation"], origin)
+        user = self._account_of(answer) or self._new_user(answer, facts["invitation"], origin)
         return OpenIdOutcome(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
@@ -158,7 +160,7 @@ class OpenId(UserAdministration):
         if user is not None and user.totp_sealed is not None:
             raise Refused(Reason.CODE_TOO)
 
-    def _newcomer(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
+    def _new_user(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
         """Create the account of an invited person, by the invitation's link or for its email address."""
         email = address_of(_address_in(answer))
         by_link = self._links.find("invite", token)

@@ -28,7 +28,7 @@ from outcry.people.openid_model import OpenIdAnswer, OpenIdFailed, OpenIdRequest
 TIMEOUT_S = 10.0
 LONGEST_ANSWER = 256 * 1024
 #: The discovery document and the keys are fetched again after this.
-KEPT_NS = NANOS_PER_HOUR
+CACHE_NS = NANOS_PER_HOUR
 SKEW_S = 120
 #: OpenID Connect Core 1.0, 2.
 LONGEST_SUBJECT = 255
@@ -48,7 +48,7 @@ class WebOpenIdProvider:
         self._issuer, self._client_id, self._secret, self._clock = issuer, client_id, secret, clock
         self._about: Mapping[str, Any] = {}
         self._keys: KeySet | None = None
-        self._asked_ns = 0
+        self._fetched_ns = 0
 
     def address(self, request: OpenIdRequest) -> str:
         """Return the provider's URL to which the browser is sent to sign in."""
@@ -157,12 +157,12 @@ class WebOpenIdProvider:
 
     def _discovered(self) -> Mapping[str, Any]:
         now_ns = self._clock.now_ns()
-        if not self._about or not 0 <= now_ns - self._asked_ns < KEPT_NS:
+        if not self._about or not 0 <= now_ns - self._fetched_ns < CACHE_NS:
             address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
             about = self._fetch("GET", address)
             if about.get("issuer") != self._issuer:
                 raise OpenIdFailed(f"{address} names another issuer than the configured one")
-            self._about, self._keys, self._asked_ns = about, None, now_ns
+            self._about, self._keys, self._fetched_ns = about, None, now_ns
         return self._about
 
     def _endpoint(self, name: str) -> str:

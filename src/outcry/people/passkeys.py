@@ -37,7 +37,7 @@ from outcry.people.tickets import LASTING_NS
 NAME = "Outcry"
 MOST_PASSKEYS = 20
 LONGEST_LABEL = 60
-_ASKED, _MAKING = "passkey", "new passkey"
+_SIGN_IN, _REGISTRATION = "passkey", "new passkey"
 _TIMEOUT_MS = 300_000
 #: Exceptions that the library raises for a malformed answer.
 _UNREADABLE = (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -62,7 +62,7 @@ class Passkeys(IdentityBase):
             rp_id=host, challenge=challenge, timeout=_TIMEOUT_MS,
             user_verification=UserVerificationRequirement.REQUIRED,
         )  # fmt: skip
-        return options_to_json(options), self._tickets.give(_ASKED, challenge=_text(challenge))
+        return options_to_json(options), self._tickets.give(_SIGN_IN, challenge=_text(challenge))
 
     def passkey_sign_in(
         self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
@@ -101,14 +101,14 @@ class Passkeys(IdentityBase):
                 PublicKeyCredentialDescriptor(id=row.credential_id) for row in self._store.passkeys(user.id)
             ],
         )  # fmt: skip
-        ticket = self._tickets.give(_MAKING, challenge=_text(challenge), user=str(user.id))
+        ticket = self._tickets.give(_REGISTRATION, challenge=_text(challenge), user=str(user.id))
         return options_to_json(options), ticket
 
     def add_passkey(
         self, user: UserRow, ticket: str, answer: str, label: str, host: str, origin_url: str, origin: Origin
     ) -> None:
         """Store a new passkey."""
-        facts = self._tickets.read(_MAKING, ticket)
+        facts = self._tickets.read(_REGISTRATION, ticket)
         if facts is None or facts["user"] != str(user.id):
             raise Refused(Reason.PASSKEY)
         challenge = base64.b64decode(facts["challenge"])
@@ -149,7 +149,7 @@ class Passkeys(IdentityBase):
 
     def _answered(self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin) -> _Proof:
         """Validate the answer to a challenge. Raises `Refused` with the same reason for every fault."""
-        facts = self._tickets.read(_ASKED, ticket)
+        facts = self._tickets.read(_SIGN_IN, ticket)
         if facts is None:
             raise Refused(Reason.PASSKEY)
         try:

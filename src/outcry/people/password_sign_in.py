@@ -70,7 +70,7 @@ class PasswordSignIn(IdentityBase):
                 self._note_later(user, Event.SIGN_IN_FAILED, origin, way="password")
             raise Refused(Reason.WRONG)
         assert user.password_hash is not None
-        if self._passwords.worn(user.password_hash):
+        if self._passwords.needs_rehash(user.password_hash):
             self._store.rehash_password(user.id, user.password_hash, self._passwords.hashed(password))
         return self._arrive(user, "password", origin)
 

@@ -51,29 +51,32 @@ class Passwords:
         with self._turn():
             return self._hasher.hash(_bytes(password))
 
-    def match(self, kept: str | None, password: str) -> bool:
+    def match(self, stored_hash: str | None, password: str) -> bool:
         """Return whether a password matches its hash.
 
         For None (no account or no password) the check takes equally long and never matches.
         """
         with self._turn():
             try:
-                return self._hasher.verify(kept or self._nobodys, _bytes(password)) and kept is not None
+                return (
+                    self._hasher.verify(stored_hash or self._nobodys, _bytes(password))
+                    and stored_hash is not None
+                )
             except (VerificationError, InvalidHashError):
                 return False
 
-    def worn(self, kept: str) -> bool:
+    def needs_rehash(self, stored_hash: str) -> bool:
         """Return whether a hash uses outdated parameters, so the password should be hashed again."""
-        return self._hasher.check_needs_rehash(kept)
+        return self._hasher.check_needs_rehash(stored_hash)
 
     @contextmanager
     def _turn(self) -> Generator[None]:
-        with _held(self._places, 0), _held(self._turns, LONGEST_WAIT_S):
+        with _acquired(self._places, 0), _acquired(self._turns, LONGEST_WAIT_S):
             yield
 
 
 @contextmanager
-def _held(semaphore: BoundedSemaphore, wait_s: float) -> Generator[None]:
+def _acquired(semaphore: BoundedSemaphore, wait_s: float) -> Generator[None]:
     if not semaphore.acquire(timeout=wait_s):
         raise Refused(Reason.TOO_OFTEN, retry_after_s=int(LONGEST_WAIT_S))
     try:

@@ -27,8 +27,8 @@ from outcry.market.units import NANOS_PER_SECOND
 TIMEOUT_S = 10.0
 _FAREWELL_S = 1.0
 _PORTS = {"smtp": 587, "smtps": 465}
-_TAKEN, _FOR_GOOD = 250, 500
-_ABOUT_US = re.compile(r"5\.[3567]\.\d")
+_ACCEPTED, _PERMANENT = 250, 500
+_NOT_ABOUT_MAILBOX = re.compile(r"5\.[3567]\.\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SmtpServer:
     password: str = field(default="", repr=False)
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the server runs on this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -94,7 +94,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
+class MailResult:
     """Result of sending an email.
 
     `status`: the server's last reply code, None without a reply. `answer`: its text. `reason`: why it failed, fit for
@@ -134,7 +134,7 @@ class SmtpMailer:
             message.set_content(mail.text)
         except (MessageError, ValueError):
             raise MailFailed("the email address or subject contains a line break") from None
-        done = asyncio.run(hand_over(self._server, message))
+        done = asyncio.run(send_once(self._server, message))
         if done.outcome is not Outcome.TAKEN:
             raise MailFailed(done.reason)
 
@@ -153,7 +153,7 @@ def new_message(sender: str, to: str, subject: str, now_ns: int, message_id: str
     return message
 
 
-async def hand_over(server: SmtpServer, message: EmailMessage, within_s: float = TIMEOUT_S) -> HandedOver:
+async def send_once(server: SmtpServer, message: EmailMessage, within_s: float = TIMEOUT_S) -> MailResult:
     """Send an email once, within a total time. Failures of the server are returned, not raised."""
     stages = _Stages()
     client = aiosmtplib.SMTP(
@@ -165,9 +165,9 @@ async def hand_over(server: SmtpServer, message: EmailMessage, within_s: float =
     except (aiosmtplib.SMTPException, OSError, TimeoutError, MessageError, ValueError) as problem:
         return _failed(server, problem, stages.done())
     else:
-        return HandedOver(Outcome.TAKEN, _TAKEN, answer, "", stages.done())
+        return MailResult(Outcome.TAKEN, _ACCEPTED, answer, "", stages.done())
     finally:
-        await _part(client)
+        await _close(client)
 
 
 async def _converse(
@@ -176,9 +176,9 @@ async def _converse(
     stages.begin("connect")
     await client.connect()
     await client.ehlo()  # required before the server lists its extensions
-    if not server.tls and (client.supports_extension("starttls") or not server.here):
+    if not server.tls and (client.supports_extension("starttls") or not server.is_local):
         stages.begin("tls")
-        await client.starttls(validate_certs=not server.here)
+        await client.starttls(validate_certs=not server.is_local)
     stages.begin("answer")
     if server.user:
         await client.login(server.user, server.password)
@@ -189,11 +189,11 @@ async def _converse(
 def _address(message: EmailMessage, name: str) -> str:
     found = message[name].addresses
     if len(found) != 1:
-        raise ValueError("a mail is from one and to one")
+        raise ValueError("an email needs one sender and one recipient")
     return found[0].addr_spec
 
 
-async def _part(client: aiosmtplib.SMTP) -> None:
+async def _close(client: aiosmtplib.SMTP) -> None:
     """Close the connection to the server. An error here does not change the result of an accepted email."""
     with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
         if client.is_connected:
@@ -217,30 +217,30 @@ class _Stages:
         )
 
 
-def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, int], ...]) -> HandedOver:
+def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, int], ...]) -> MailResult:
     place = f"{server.host}:{server.port}"
     if isinstance(problem, aiosmtplib.SMTPRecipientsRefused):  # of one recipient
         problem = problem.recipients[0]
     if not isinstance(problem, aiosmtplib.SMTPResponseException):
         reason = f"connection to {place} failed: {type(problem).__name__}"
-        return HandedOver(Outcome.LATER, None, "", reason, phases_ms)
+        return MailResult(Outcome.LATER, None, "", reason, phases_ms)
     said, reason = problem.message, f"{place} returned {problem.code}"
     if isinstance(problem, aiosmtplib.SMTPAuthenticationError):
         reason = f"{place} rejected the user name or password"
-    return HandedOver(_meant(problem), problem.code, said, reason, phases_ms)
+    return MailResult(_outcome_of(problem), problem.code, said, reason, phases_ms)
 
 
-def _meant(refusal: aiosmtplib.SMTPResponseException) -> Outcome:
+def _outcome_of(refusal: aiosmtplib.SMTPResponseException) -> Outcome:
     """Return what the server's refusal means: retry, or who caused the failure.
 
     Enhanced codes 5.3, 5.5, 5.6 and 5.7 (RFC 3463) concern the system, the protocol, the message or a policy, not the
     mailbox.
     """
-    if refusal.code < _FOR_GOOD:
+    if refusal.code < _PERMANENT:
         return Outcome.LATER
     about_mailbox = isinstance(refusal, aiosmtplib.SMTPRecipientRefused | aiosmtplib.SMTPDataError)
     return (
         Outcome.NO_MAILBOX
-        if about_mailbox and _ABOUT_US.match(refusal.message) is None
+        if about_mailbox and _NOT_ABOUT_MAILBOX.match(refusal.message) is None
         else Outcome.NOT_FROM_US
     )

@@ -19,7 +19,7 @@ from outcry.database import schema
 from outcry.database.database import new_id
 from outcry.people.credential_store import (
     CHANGED_CREDENTIALS,
-    KEPT_NS,
+    RETENTION_NS,
     SqlCredentials,
     as_proved,
     end_all,
@@ -215,7 +215,7 @@ class SqlIdentityStore(SqlCredentials):
         with self._database.write("people") as connection:
             if connection.execute(as_proved(user)).first() is None:
                 return None
-            connection.execute(table.delete().where(table.c.created_ns < now_ns - KEPT_NS))
+            connection.execute(table.delete().where(table.c.created_ns < now_ns - RETENTION_NS))
             number = new_id(connection.execute(table.insert().values(row)))
             if most is not None:
                 others = select(table.c.id).where(

@@ -20,7 +20,7 @@ class SessionReport:
     """What importing a file added to one session.
 
     The counts are rows of the file, `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA time
-    zone. `kept` is `second best` if a stored recording of another source or quality has precedence.
+    zone. `outcome` is `second best` if a stored recording of another source or quality has precedence.
     """
 
     contract: str
@@ -35,7 +35,7 @@ class SessionReport:
     complete: bool
     holes: tuple[Span, ...]
     zone: str
-    kept: SessionState
+    outcome: SessionState
 
 
 @dataclass(slots=True)

@@ -155,38 +155,43 @@ class StagingArea:
             day.spans, day.from_feed = spans[day.contract.root], from_feed
             self._close(day)
             found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
-            kept = next(
+            stored = next(
                 (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
             )
             old: Rows | None = None
-            if kept and not replace:
+            if stored and not replace:
                 try:
-                    old = self._tape.read_all([kept.file], day.quality)
+                    old = self._tape.read_all([stored.file], day.quality)
                 except TapeDamaged:
-                    day.damaged = kept.path
-            day.fresh = kept is None or bool(day.damaged)
+                    day.damaged = stored.path
+            day.fresh = stored is None or bool(day.damaged)
             if old is None and len(day.parts) == 1 and not day.disordered:
                 day.file = day.parts[0]
             else:
-                self._join(day, kept, old)
-            if kept and day.file.path != kept.path and not day.damaged:
-                day.replaced = kept.path
+                self._join(day, stored, old)
+            if stored and day.file.path != stored.path and not day.damaged:
+                day.replaced = stored.path
         return list(self._days.values())
 
-    def _join(self, day: StagedDay, kept: RecordingRow | None, old: Rows | None) -> None:
+    def _join(self, day: StagedDay, stored: RecordingRow | None, old: Rows | None) -> None:
         day.pure = False
         new = self._tape.read_all(day.parts, day.quality)
         if old is None:
-            kept, old = None, new[:0]
+            stored, old = None, new[:0]
         rows, day.duplicates = join(old, new, day.quality)
-        if kept:
-            day.spans, day.from_feed = joined((*kept.spans, *day.spans)), day.from_feed or kept.from_feed
-        if kept and np.array_equal(rows, old):
+        if stored:
+            day.spans, day.from_feed = joined((*stored.spans, *day.spans)), day.from_feed or stored.from_feed
+        if stored and np.array_equal(rows, old):
             # the file has no digest yet, but its rows equal those imported again, so it gets one
-            day.file = kept.file if kept.digest else TapeFile(kept.path, self._tape.digest(kept.path))
-            day.changed = (day.spans, day.from_feed) != (kept.spans, kept.from_feed) or not kept.digest
+            day.file = stored.file if stored.digest else TapeFile(stored.path, self._tape.digest(stored.path))
+            day.changed = (day.spans, day.from_feed) != (stored.spans, stored.from_feed) or not stored.digest
             day.counts = Counts(
-                kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
+                stored.rows,
+                stored.volume,
+                stored.off_tick,
+                stored.out_of_order,
+                stored.first_ns,
+                stored.last_ns,
             )
             self._remove(day.parts)
             return
@@ -199,13 +204,13 @@ class StagingArea:
         day.parts = []
         self._close(day)
         day.file = day.parts[0]
-        self._recount(day, rows, kept)
+        self._recount(day, rows, stored)
 
-    def _recount(self, day: StagedDay, rows: Rows, kept: RecordingRow | None) -> None:
+    def _recount(self, day: StagedDay, rows: Rows, stored: RecordingRow | None) -> None:
         volume = int(rows["size" if day.quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
         off_tick, late = day.counts.off_tick, day.counts.out_of_order
-        if kept:
-            off_tick, late = off_tick + kept.off_tick, late + kept.out_of_order
+        if stored:
+            off_tick, late = off_tick + stored.off_tick, late + stored.out_of_order
         day.counts = Counts(
             len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         )

@@ -45,8 +45,8 @@ def write_history(
     rows: list[SessionRow] = []
     left_alone: list[Contract] = []
     for contract in contracts:
-        kept = store.sessions_of(OPERATOR, contract.key, date.min, date.max)
-        if any(row.source != source for row in kept):
+        existing = store.sessions_of(OPERATOR, contract.key, date.min, date.max)
+        if any(row.source != source for row in existing):
             left_alone.append(contract)
             continue
         tick_e9 = products[contract.root].tick_e9
@@ -62,15 +62,16 @@ def _folded(
     contract: Contract, session: Session, rows: Rows, tick_e9: int, source: str, now_ns: int
 ) -> SessionRow:
     fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
-    kept, ticks, off_tick = on_tick(rows, tick_e9, Quality.TICKS)
-    fold_rows(fold, kept, ticks, Quality.TICKS)
+    traded, ticks, off_tick = on_tick(rows, tick_e9, Quality.TICKS)
+    fold_rows(fold, traded, ticks, Quality.TICKS)
     ladder = fold.ladder()
     if ladder is None:
         raise ValueError(f"{contract.key} did not trade on {session.trade_date}")
     return SessionRow(
         owner=OPERATOR, root=session.root, contract=contract.key, trade_date=session.trade_date, kind=session.kind,
         open_ns=session.open_ns, close_ns=session.close_ns, source=source, quality=Quality.TICKS, complete=True,
-        short=session.short, rows=len(kept), volume=volume_of(kept, Quality.TICKS), off_tick=off_tick, out_of_order=0,
-        first_ns=int(kept["ts_event"][0]), last_ns=int(kept["ts_event"][-1]), received_ns=now_ns,
+        short=session.short, rows=len(traded), volume=volume_of(traded, Quality.TICKS),
+        off_tick=off_tick, out_of_order=0,
+        first_ns=int(traded["ts_event"][0]), last_ns=int(traded["ts_event"][-1]), received_ns=now_ns,
         profile=dump(ladder),
     )  # fmt: skip

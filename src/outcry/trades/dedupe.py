@@ -15,35 +15,35 @@ Times = NDArray[np.int64]
 _IDENTITY = ["ts_event", "price", "size", "side", "sequence"]
 
 
-def join(kept: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
+def join(stored_rows: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
     """Return stored and new rows merged, in order of time, and the times of new rows that are duplicates.
 
     Inputs may be unsorted.
     """
     if quality is Quality.TICKS:
-        known = _known(kept, new)
-        both = np.concatenate([kept, new[~known]])
+        known = _known(stored_rows, new)
+        both = np.concatenate([stored_rows, new[~known]])
         return both[np.argsort(both["ts_event"], kind="stable")], new["ts_event"][known]
-    both = np.concatenate([kept, new])
+    both = np.concatenate([stored_rows, new])
     both = both[np.lexsort((both["volume"], both["ts_event"]))]
     repeats = np.append(both["ts_event"][1:] == both["ts_event"][:-1], [False] * bool(len(both)))
     return both[~repeats], both["ts_event"][repeats]
 
 
-def _known(kept: Rows, new: Rows) -> NDArray[np.bool_]:
-    """Return a mask of the rows in `new` that are duplicates of rows in `kept`.
+def _known(stored_rows: Rows, new: Rows) -> NDArray[np.bool_]:
+    """Return a mask of the rows in `new` that are duplicates of rows in `stored_rows`.
 
-    Of n equal rows in `kept`, each marks one row in `new`, the first ones.
+    Of n equal rows in `stored_rows`, each marks one row in `new`, the first ones.
     """
-    if not len(kept):
+    if not len(stored_rows):
         return np.zeros(len(new), bool)
     identity = np.dtype([(name, new.dtype[name]) for name in _IDENTITY])
-    both = np.empty(len(kept) + len(new), identity)
+    both = np.empty(len(stored_rows) + len(new), identity)
     for name in _IDENTITY:
-        both[name] = np.concatenate([kept[name], new[name]])
+        both[name] = np.concatenate([stored_rows[name], new[name]])
     _, kinds = np.unique(both, return_inverse=True)
-    stored = np.bincount(kinds[: len(kept)], minlength=int(kinds.max()) + 1)
-    mine = kinds[len(kept) :]
+    stored = np.bincount(kinds[: len(stored_rows)], minlength=int(kinds.max()) + 1)
+    mine = kinds[len(stored_rows) :]
     order = np.argsort(mine, kind="stable")
     occurrence = np.empty(len(new), np.int64)
     occurrence[order] = np.arange(len(new)) - np.searchsorted(mine[order], mine[order])

@@ -47,7 +47,7 @@ WAIT_S = 5.0
 OWNER_WAIT_S = 1.0
 #: Trades of the last seconds (event time) that a sender keeps for repetition: more than twice the overlap the service
 #: compares.
-KEPT_NS = 5 * NANOS_PER_SECOND
+RECENT_NS = 5 * NANOS_PER_SECOND
 #: A connection without data for this long is stale, so an idle sender sends keep-alives more often.
 SILENCE_S = 15.0
 KEEP_ALIVE_S = 4.0
@@ -247,12 +247,12 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
     return Push(wire.session, contract, wire.caps, wire.first, events, wire.again)
 
 
-def keep_recent(kept: deque[Trades], newest: Trades) -> None:
-    """Add trades to those kept for repeating to a new reader, and drop trades older than `KEPT_NS`."""
-    kept.append(newest)
-    horizon_ns = int(newest.rows["ts_event"].max()) - KEPT_NS
-    while int(kept[0].rows["ts_event"].max()) < horizon_ns:
-        kept.popleft()
+def keep_recent(recent: deque[Trades], newest: Trades) -> None:
+    """Add trades to those kept for repeating to a new reader, and drop trades older than `RECENT_NS`."""
+    recent.append(newest)
+    horizon_ns = int(newest.rows["ts_event"].max()) - RECENT_NS
+    while int(recent[0].rows["ts_event"].max()) < horizon_ns:
+        recent.popleft()
 
 
 def refused(reason: str, **details: int) -> InvalidRequest:

@@ -19,7 +19,7 @@ class OwnerEpochs:
         self.lost = set[int]()
         self._homes: dict[int, str] = {}
         self._last: dict[int, str] = {}
-        self._former: dict[int, str] = {}
+        self._previous: dict[int, str] = {}
 
     def home(self, partition: int) -> str | int:
         """Return the name of a partition's owner, or the partition number while the owner is unknown.
@@ -32,15 +32,15 @@ class OwnerEpochs:
         """Accept a new epoch, because its owner has received the history of this replica."""
         last = self._last.get(partition)
         if last is not None and last != epoch:
-            self._former[partition] = last
+            self._previous[partition] = last
         self.known[partition] = self._last[partition] = epoch
         self._homes[partition] = owner
 
-    def holds(self, partition: int, epoch: str, owner: str, *, told: bool) -> bool:
-        """Return whether an answer from this epoch is valid. `told`: the request included our history."""
-        if not epoch or epoch == self._former.get(partition):
+    def holds(self, partition: int, epoch: str, owner: str, *, with_history: bool) -> bool:
+        """Return whether an answer from this epoch is valid. `with_history`: the request included our history."""
+        if not epoch or epoch == self._previous.get(partition):
             return False
-        if told and partition not in self.known:
+        if with_history and partition not in self.known:
             self.accept(partition, epoch, owner)
         return self.known.get(partition) == epoch
 

@@ -17,7 +17,7 @@ from time import monotonic_ns
 import msgspec
 
 from outcry.access.limiter import WINDOW_NS
-from outcry.access.sliding_window import SlidingWindowLog, Subjects, heard
+from outcry.access.sliding_window import SlidingWindowLog, Subjects, decode_entries
 from outcry.base.tasks import BackgroundTasks, is_set_within
 from outcry.cluster.calls import BusDown, CallRefused
 from outcry.cluster.limits.messages import (
@@ -91,7 +91,7 @@ class _SubjectLog:
         if holder is None:
             holder = self.holders[replica] = _Lease()
         if unreported:
-            stamps = heard(unreported, later_ns)
+            stamps = decode_entries(unreported, later_ns)
             self.passes.note(stamps[max(0, holder.seen - first) :])
             holder.seen = max(holder.seen, first + len(stamps))
         holder.unresponsive = holder.unresponsive and number <= holder.number
@@ -145,7 +145,7 @@ class _Epoch:
         for history in histories:
             counted = self.of(history.subject, now_ns)
             if not known:
-                counted.passes.note(heard(history.known, later_ns))
+                counted.passes.note(decode_entries(history.known, later_ns))
             holder = counted.hear(replica, number, history.first, history.unreported, later_ns)
             if number > holder.number:
                 holder.number, holder.leased = number, 0

@@ -32,7 +32,7 @@ class Peers:
     ) -> None:  # fmt: skip
         self._calls, self._presence, self._roles = calls, presence, roles
         self._find, self._now_ns = find, now_ns
-        self._wanted: dict[str, SubjectState] = {}
+        self._pending: dict[str, SubjectState] = {}
         self._asking: asyncio.Task[None] | None = None
         self._silent_until_ns = 0
 
@@ -49,7 +49,7 @@ class Peers:
         now_ns = self._now_ns()
         if now_ns - state.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:
             return
-        self._wanted[state.subject] = state
+        self._pending[state.subject] = state
         if self._asking is None:
             self._asking = asyncio.ensure_future(self._divide())
         await asyncio.shield(self._asking)
@@ -62,13 +62,13 @@ class Peers:
 
     async def _divide(self) -> None:
         await asyncio.sleep(0)  # combine all subjects of this event-loop turn
-        wanted, self._wanted, self._asking = list(self._wanted.values()), {}, None
+        pending, self._pending, self._asking = list(self._pending.values()), {}, None
         names = self.names - {self._presence.name}
-        body = encode([state.subject for state in wanted])
-        told = await asyncio.gather(*(self._counts(name, body, len(wanted)) for name in names))
+        body = encode([state.subject for state in pending])
+        replies = await asyncio.gather(*(self._counts(name, body, len(pending)) for name in names))
         now_ns = self._now_ns()
-        for place, state in enumerate(wanted):
-            counts = [counts[place] for counts in told if counts is not None]
+        for place, state in enumerate(pending):
+            counts = [counts[place] for counts in replies if counts is not None]
             if len(counts) == len(names):
                 state.divide(sum(counts), len(names) + 1, now_ns)
 

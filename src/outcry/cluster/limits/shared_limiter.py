@@ -236,12 +236,12 @@ class SharedLimiter:
         except (TimeoutError, BusDown, CallRefused, msgspec.DecodeError):
             pass
         finally:
-            said = {} if answer is None else answer.epochs
+            owner_epochs = {} if answer is None else answer.epochs
             owner = "" if answer is None else answer.owner
             holding = {
                 one
                 for one in partitions
-                if self._epochs.holds(one, said.get(one, ""), owner, told=one in unknown)
+                if self._epochs.holds(one, owner_epochs.get(one, ""), owner, with_history=one in unknown)
             }
             decisions = [None] * len(pending) if answer is None else answer.decisions
             again = self._land(pending, decisions, holding)
@@ -274,7 +274,7 @@ class SharedLimiter:
             self._serve_waiting(state)
         return without
 
-    def _untold(self, partition: int) -> list[SubjectState]:
+    def _unreported(self, partition: int) -> list[SubjectState]:
         """Return subjects of a partition without an owner that have unreported passes, as many as one message holds."""
         if partition not in self._epochs.lost:
             return []
@@ -288,7 +288,7 @@ class SharedLimiter:
     def _recovered(self, partitions: set[int]) -> None:
         """Note that the owners of these partitions respond again, and report the requests allowed meanwhile."""
         for partition in partitions & self._epochs.lost:
-            for state in self._untold(partition):
+            for state in self._unreported(partition):
                 self._enqueue(state)
             self._epochs.lost.discard(partition)
             for state in self._by_partition[partition].values():
@@ -340,7 +340,7 @@ class SharedLimiter:
         self._renew_leases()
         self._probed = (self._probed + 1) % PARTITIONS
         for one in {self._probed, *self._epochs.lost}:
-            self._sending.start("limits", self._send(self._untold(one), {one}, self._deadline_s()))
+            self._sending.start("limits", self._send(self._unreported(one), {one}, self._deadline_s()))
 
     def _renew_leases(self) -> None:
         """Report on subjects whose lease ends soon; the owner renews the leases used in the meantime."""

@@ -22,7 +22,7 @@ class SubjectState:
     left, until_ns: leased requests that are left, and when the lease ends. low: renew the lease when `left` falls to
     this number. remaining: requests left in the window, as far as known.
 
-    known: passes (allowed requests) that the owner has counted. unreported: passes not reported yet; `told` is the
+    known: passes (allowed requests) that the owner has counted. unreported: passes not reported yet; `reported` is the
     number of the first.
 
     passed_elsewhere, reported_at_ns: passes at other replicas, and when the owner reported that number.
@@ -46,11 +46,11 @@ class SubjectState:
         "passed_elsewhere",
         "refused_until_ns",
         "remaining",
+        "reported",
         "reported_at_ns",
         "reset_ns",
         "share",
         "subject",
-        "told",
         "unreported",
         "until_ns",
         "waiting",
@@ -61,7 +61,7 @@ class SubjectState:
         self.known, self.unreported = SlidingWindowLog(), SlidingWindowLog()
         self.waiting = list[Waiter]()
         self.in_flight = False
-        self.left = self.limit = self.low = self.number = self.remaining = self.told = 0
+        self.left = self.limit = self.low = self.number = self.remaining = self.reported = 0
         self.share, self.divided_ns = 0, -WINDOW_NS
         self.passed_elsewhere = self.reported_at_ns = self.refused_until_ns = self.reset_ns = (
             self.until_ns
@@ -73,7 +73,7 @@ class SubjectState:
         if self.unreported:
             over = bisect_right(self.unreported, now_ns - WINDOW_NS)
             del self.unreported[:over]
-            self.told += over
+            self.reported += over
 
     def own(self, now_ns: int) -> list[int]:
         """Return the times (ns) at which requests were allowed here within the window, sorted."""
@@ -94,9 +94,9 @@ class SubjectState:
         wants_lease = bool(self.waiting or self.unreported)
         if now_ns >= self.until_ns or not wants_lease:
             self.left = 0
-        unreported = self.unreported.told()
+        unreported = self.unreported.encoded()
         return SubjectReport(
-            self.subject, self.limit, len(self.waiting), self.told, unreported, self.left, wants_lease
+            self.subject, self.limit, len(self.waiting), self.reported, unreported, self.left, wants_lease
         )
 
     def history(self, now_ns: int, *, whole: bool) -> PassHistory:
@@ -106,18 +106,18 @@ class SubjectState:
         """
         self.advance(now_ns)
         return PassHistory(
-            self.subject, self.known.told() if whole else b"", self.told, self.unreported.told()
+            self.subject, self.known.encoded() if whole else b"", self.reported, self.unreported.encoded()
         )
 
-    def hear(
+    def apply(
         self, line: SubjectReport, decision: LimitDecision, number: int, sent_ns: int, now_ns: int
     ) -> list[Verdict]:
         """Apply the owner's answer to message `number`; return a verdict for each request that it asked about."""
-        newly = line.first + len(line.unreported) // self.unreported.itemsize - self.told
+        newly = line.first + len(line.unreported) // self.unreported.itemsize - self.reported
         if newly > 0:
             self.known.note(self.unreported[:newly])
             del self.unreported[:newly]
-            self.told += newly
+            self.reported += newly
         self.known.note([now_ns] * decision.passed)
         self.advance(now_ns)
         self.reported_at_ns = now_ns
@@ -142,8 +142,8 @@ class SubjectState:
 
     def claimed(self, now_ns: int) -> int:
         """Return how many requests this replica allowed in the window or may still allow without the owner."""
-        held = self.left if now_ns < self.until_ns else 0
-        return len(self.own(now_ns)) + held + self.share
+        leased = self.left if now_ns < self.until_ns else 0
+        return len(self.own(now_ns)) + leased + self.share
 
     def divide(self, others: int, replicas: int, now_ns: int) -> None:
         """Reserve an equal share of the remaining requests, once a window.
@@ -220,7 +220,7 @@ class PendingLine:
         """Apply the owner's answer to the subject, and give the waiting requests their verdicts."""
         state, asked = self.state, self.waiting
         state.in_flight = False
-        verdicts = state.hear(self.line, decision, self._number, self._sent_ns, now_ns)
+        verdicts = state.apply(self.line, decision, self._number, self._sent_ns, now_ns)
         for waiter, verdict in zip(asked, verdicts, strict=True):
             if not waiter.done():  # its client may have disconnected
                 waiter.set_result(verdict)

@@ -17,7 +17,7 @@ from outcry.cluster.calls import Answerer, BusDown, CallRefused, NobodyServes
 from outcry.cluster.nats.link import Link, bus_errors
 from outcry.cluster.nats.subscribing import subscribed
 
-_ASKED, _TOLD = "outcry.ask.", "outcry.tell."
+_REQUESTS, _NOTICES = "outcry.ask.", "outcry.tell."
 _HEADER = "Outcry-Answer"
 
 
@@ -42,7 +42,7 @@ class NatsCalls:
         """
         if self._link.connected and len(body) > self._link.max_bytes:
             raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
-        answer = await self._link.request(_ASKED + name, body, timeout_s)
+        answer = await self._link.request(_REQUESTS + name, body, timeout_s)
         match (answer.headers or {}).get(_HEADER):
             case _Kind.REFUSED:
                 code, details = msgspec.json.decode(answer.data, type=tuple[str, dict[str, object]])
@@ -66,7 +66,7 @@ class NatsCalls:
             under_way[task] = message
             task.add_done_callback(under_way.pop)
 
-        async with subscribed(self._link, _ASKED + name, take):
+        async with subscribed(self._link, _REQUESTS + name, take):
             try:
                 yield
             finally:
@@ -83,7 +83,7 @@ class NatsCalls:
         The notification is lost if the bus is unavailable or no process listens.
         """
         with suppress(BusDown), bus_errors():
-            await self._link.client.publish(_TOLD + name, body)
+            await self._link.client.publish(_NOTICES + name, body)
 
     @asynccontextmanager
     async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncGenerator[None]:
@@ -92,23 +92,23 @@ class NatsCalls:
         async def take(message: Msg) -> None:
             heard(message.data)
 
-        async with subscribed(self._link, _TOLD + name, take):
+        async with subscribed(self._link, _NOTICES + name, take):
             yield
 
     async def _answer(self, name: str, answer: Answerer, message: Msg) -> None:
         try:
-            said = await answer(message.data)
+            reply = await answer(message.data)
         except CallRefused as refusal:
             await self._refuse(message, refusal)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault does not affect others
             self._report(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
             await self._refuse(message, CallRefused("fault"))
         else:
-            if len(said) > self._link.max_bytes:
-                self._report(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(said))
+            if len(reply) > self._link.max_bytes:
+                self._report(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(reply))
                 await self._refuse(message, CallRefused("fault"))
             else:
-                await self._reply(message, said)
+                await self._reply(message, reply)
 
     async def _refuse(self, message: Msg, refusal: CallRefused) -> None:
         await self._reply(message, msgspec.json.encode((refusal.code, refusal.details)), _Kind.REFUSED)

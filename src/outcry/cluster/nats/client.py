@@ -51,31 +51,36 @@ class _Transport(TcpTransport):
 
 
 class ReconnectingClient(Client):
-    """A client that reconnects indefinitely. `heard_s`: time of the server's last answer, by `time.monotonic`."""
+    """A client that reconnects indefinitely. `received_at_s`: time of the server's last answer, by `time.monotonic`."""
 
     def __init__(self, urls: str) -> None:
         super().__init__()
         self._transport = _Transport()
-        self.heard_s = 0.0
+        self.received_at_s = 0.0
         servers = [urlsplit(url.strip()) for url in urls.split(",") if url.strip()]
         #: Server URLs without names and passwords, so that no error contains them.
         self.addresses = [_bare(server) for server in servers]
         self._secure = any(server.scheme == "tls" for server in servers)
         self._credentials = _credentials(servers)
 
-    async def open(self, told: ErrorCallback, lost: Callback, back: Callback) -> None:
+    async def open(self, on_error: ErrorCallback, on_lost: Callback, on_reconnected: Callback) -> None:
         """Connect, and retry until that succeeds.
 
-        told: called with each error. lost, back: called when the link is lost and when it is back.
+        on_error: called with each error. on_lost, on_reconnected: called when the link is lost and when it is restored.
         """
-        self._told = told
+        self._on_error = on_error
         while True:
             try:
                 await self.connect(
-                    self.addresses, told, lost, reconnected_cb=back, **_OPTIONS, **self._credentials
+                    self.addresses,
+                    on_error,
+                    on_lost,
+                    reconnected_cb=on_reconnected,
+                    **_OPTIONS,
+                    **self._credentials,
                 )
             except Exception as problem:  # noqa: BLE001 - a supervisor: the library raises unexpected errors
-                await told(problem)
+                await on_error(problem)
                 await asyncio.sleep(_CONNECT_S)
             else:
                 return
@@ -99,7 +104,7 @@ class ReconnectingClient(Client):
         try:
             await super()._attempt_reconnect()
         except Exception as problem:  # noqa: BLE001 - as above: the library would stop retrying
-            await self._told(problem)
+            await self._on_error(problem)
             await asyncio.sleep(_CONNECT_S)
             self._reconnection_task = asyncio.get_running_loop().create_task(self._attempt_reconnect())
 
@@ -113,7 +118,7 @@ class ReconnectingClient(Client):
         await self._flush_pending()
 
     async def _process_pong(self) -> None:
-        self.heard_s = time.monotonic()
+        self.received_at_s = time.monotonic()
         # a waiter that timed out would make the library fail and stop reading
         if self._pongs and self._pongs[0].done():
             self._pongs.pop(0)

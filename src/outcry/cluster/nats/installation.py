@@ -27,27 +27,27 @@ async def claim_bus(link: Link, mark: str, report: Report) -> None:
 
     Report each new reason for waiting.
     """
-    kept, told = MessageStore(link, STREAM), ""
+    marks, reported = MessageStore(link, STREAM), ""
     while True:
         try:
             await link.up()
-            if await _mark(kept, mark) == mark:
+            if await _mark(marks, mark) == mark:
                 return
             problem = _ANOTHERS
         except (BusDown, BusRefused) as fault:
             problem = str(fault)
-        if problem != told:
-            told = problem
+        if problem != reported:
+            reported = problem
             report(LogEvent.CLUSTER_NOT_JOINED, problem=problem)
         await asyncio.sleep(_RETRY_S)
 
 
-async def _mark(kept: MessageStore, mark: str) -> str:
+async def _mark(marks: MessageStore, mark: str) -> str:
     """Return the installation id that NATS stores, after storing ours if there was none."""
-    newest = await kept.newest(_SUBJECT)
+    newest = await marks.newest(_SUBJECT)
     if newest is None:
         with suppress(WriteConflict):
-            await kept.add(_SUBJECT, mark.encode(), 0, secrets.token_hex(8))
+            await marks.add(_SUBJECT, mark.encode(), 0, secrets.token_hex(8))
             return mark
-        newest = await kept.newest(_SUBJECT)
+        newest = await marks.newest(_SUBJECT)
     return newest.body.decode() if newest is not None else ""

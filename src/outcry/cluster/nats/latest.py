@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from outcry.cluster.calls import BusDown
-from outcry.cluster.latest import KEPT_S, Latest, Order
+from outcry.cluster.latest import RETENTION_S, Latest, Order
 from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
 from outcry.cluster.nats.log_format import key_of, subject_of
 from outcry.cluster.nats.message_store import MessageStore
@@ -41,7 +41,7 @@ class JetStreamLatest:
     """The latest states of all streams. For the event loop of its link."""
 
     def __init__(self, link: Link) -> None:
-        self._link, self._kept = link, MessageStore(link, _CONFIG)
+        self._link, self._store = link, MessageStore(link, _CONFIG)
         #: Sequence number and order of this process's last message of each stream, until another process writes.
         self._there: dict[str, tuple[int, Order]] = {}
 
@@ -57,8 +57,8 @@ class JetStreamLatest:
         refused: dict[str, Order] = {}
         for at in range(0, len(states), _TOGETHER):
             some = states[at : at + _TOGETHER]
-            asked = await asyncio.gather(*(self._put(state) for state in some), return_exceptions=True)
-            for state, there in zip(some, asked, strict=True):
+            outcomes = await asyncio.gather(*(self._put(state) for state in some), return_exceptions=True)
+            for state, there in zip(some, outcomes, strict=True):
                 if isinstance(there, BaseException):
                     raise there
                 if there is not None:
@@ -85,7 +85,7 @@ class JetStreamLatest:
     async def _look(self, subject: str) -> tuple[int, Order]:
         """Return the sequence number and the order of the state stored under a subject."""
         try:
-            there = await self._kept.newest(subject)
+            there = await self._store.newest(subject)
         except BusRefused as problem:
             raise BusDown(str(problem)) from problem
         if there is None:
@@ -138,18 +138,18 @@ class _Pull:
         self._link, self._consumer = link, consumer
         self._came: asyncio.Queue[Msg] = asyncio.Queue()
         self._left = 0
-        self._heard: Subscription | None = None
+        self._subscription: Subscription | None = None
 
     async def begin(self) -> None:
         with bus_errors():
             client = self._link.client
             self._inbox = client.new_inbox()
-            self._heard = await client.subscribe(self._inbox, cb=self._came.put)
+            self._subscription = await client.subscribe(self._inbox, cb=self._came.put)
 
     async def end(self) -> None:
         with suppress(BusDown), bus_errors():
-            if self._heard is not None:
-                await self._heard.unsubscribe()
+            if self._subscription is not None:
+                await self._subscription.unsubscribe()
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
     async def next(self) -> tuple[int, Latest | None]:
@@ -171,7 +171,7 @@ class _Pull:
             if status == "100":
                 return int((message.headers or {}).get(_PASSED, 0)), None
             if status != "408":  # the consumer or its leader is gone
-                raise BusDown(f"latest states are told no more: {status}")
+                raise BusDown(f"latest states are not delivered any more: {status}")
             self._left = 0
 
     async def _come(self) -> Msg:
@@ -195,7 +195,7 @@ _CONFIG: dict[str, Any] = {
     "storage": "memory",
     "discard": "old",
     "max_msgs_per_subject": 1,
-    "max_age": int(KEPT_S * NANOS_PER_SECOND),
+    "max_age": int(RETENTION_S * NANOS_PER_SECOND),
 }
 _CONSUMER: dict[str, Any] = {
     "stream_name": _STREAM,

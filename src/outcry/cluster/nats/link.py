@@ -63,7 +63,7 @@ class Link:
         self._report = report
         self._client = ReconnectingClient(urls)
         self._up = asyncio.Event()
-        self._away = self._said_few = False
+        self._disconnected = self._reported_few = False
         self._inbox = ""
         self._numbers = count()
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
@@ -103,12 +103,12 @@ class Link:
         return self._up.is_set()
 
     @property
-    def heard_s(self) -> float:
+    def received_at_s(self) -> float:
         """Time of the server's last answer by `time.monotonic`; 0 before the first.
 
         The link pings the server twice a second.
         """
-        return self._client.heard_s
+        return self._client.received_at_s
 
     async def up(self) -> None:
         """Wait until NATS is connected."""
@@ -264,12 +264,12 @@ class Link:
             call()
 
     async def _on_back(self) -> None:
-        if self._away:
-            self._away = False
+        if self._disconnected:
+            self._disconnected = False
             self._report(LogEvent.NATS_RECONNECTED)
         self._up.set()
-        if self._client.clustered and self._replicas() < _REPLICAS and not self._said_few:
-            self._said_few = True
+        if self._client.clustered and self._replicas() < _REPLICAS and not self._reported_few:
+            self._reported_few = True
             self._report(
                 LogEvent.NATS_SERVERS_FEW,
                 named=self._replicas(),
@@ -282,8 +282,8 @@ class Link:
             self._report(LogEvent.NATS_MESSAGE_DROPPED, subject=problem.subject)
         elif self._up.is_set() and not isinstance(problem, Error | OSError | TimeoutError):
             self._report(LogEvent.NATS_MESSAGE_FAILED, problem=repr(problem))
-        elif not self._away:
-            self._away = True
+        elif not self._disconnected:
+            self._disconnected = True
             servers = ",".join(self._client.addresses)
             self._report(
                 LogEvent.NATS_DISCONNECTED, servers=servers, problem=str(problem) or type(problem).__name__
@@ -297,10 +297,10 @@ class Link:
 
 def answered(message: Msg) -> Any:
     """Return JetStream's decoded answer. Raises `BusDown`, `BusRefused`."""
-    said = msgspec.json.decode(message.data)
-    if error := said.get("error"):
+    reply = msgspec.json.decode(message.data)
+    if error := reply.get("error"):
         raise _judged(error.get("code", 0), error.get("err_code", 0), error.get("description", ""))
-    return said
+    return reply
 
 
 def _judged(status: int, code: int, why: str) -> BusDown | BusRefused:

@@ -31,7 +31,7 @@ from outcry.live.pending_writes import wake
 
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
 #: Maximum bytes of unacknowledged entries in all streams together.
-MOST_UNKEPT_BYTES = 64 << 20
+MAX_PENDING_BYTES = 64 << 20
 _MESSAGE_BYTES = 1 << 20
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
@@ -39,19 +39,19 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 class JetStreamLog:
     """Implements `TradeLog` while the thread runs. Safe to use from several threads.
 
-    most_unkept_bytes: maximum bytes of unacknowledged entries; `append` raises `OSError` above it.
+    max_pending_bytes: maximum bytes of unacknowledged entries; `append` raises `OSError` above it.
     """
 
     def __init__(
-        self, thread: LinkThread, report: Report, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES
+        self, thread: LinkThread, report: Report, *, max_pending_bytes: int = MAX_PENDING_BYTES
     ) -> None:
         self._thread, self._report = thread, report
-        self._kept = MessageStore(thread.link, STREAM)
-        self._asked = BlockingBus(thread, "log")
-        self._most_unkept_bytes = most_unkept_bytes
+        self._store = MessageStore(thread.link, STREAM)
+        self._bus = BlockingBus(thread, "log")
+        self._max_pending_bytes = max_pending_bytes
         self._turn = threading.Condition()
         self._streams: dict[str, LogStream] = {}
-        self._unkept_bytes = 0
+        self._pending_bytes = 0
         self._ready: list[LogStream] = []
         self._tasks = BackgroundTasks(report)
         self._name, self._numbers = secrets.token_hex(8), count()
@@ -74,7 +74,7 @@ class JetStreamLog:
             on_the_way = [stream.key for stream in self._streams.values() if stream.writing]
         found = {key for key in on_the_way if partitions is None or partition_of_stream(key) in partitions}
         for share in shares:
-            subjects = self._asked(lambda share=share: self._kept.subjects(f"log.{share}.>"))
+            subjects = self._bus(lambda share=share: self._store.subjects(f"log.{share}.>"))
             found.update(map(log_format.key_of, subjects))
         return sorted(found)
 
@@ -85,7 +85,7 @@ class JetStreamLog:
         """
         stream = self._streams.get(key) or LogStream(key, log_format.subject_of("log", key))
         self._settle(stream)
-        last, seq = self._asked(lambda: self._look(stream.subject))
+        last, seq = self._bus(lambda: self._look(stream.subject))
         with self._turn:
             stream = self._streams.setdefault(key, stream)
             if not stream.writing:
@@ -97,7 +97,7 @@ class JetStreamLog:
         """Check that no other process has written to the stream. Raises `LogTakenOver`, `StoreBusy`."""
         stream = self._found(key)
         known = stream.seq  # a message acknowledged after this line is recognised by its name
-        newest = self._asked(lambda: self._kept.newest(stream.subject))
+        newest = self._bus(lambda: self._store.newest(stream.subject))
         ours = newest is not None and newest.name.startswith(f"{self._name}.")
         if stream.void or not (ours or (newest.seq if newest is not None else 0) == known):
             raise LogTakenOver(key)
@@ -111,8 +111,8 @@ class JetStreamLog:
         with self._turn:
             own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
         if void:
-            until, seq = self._asked(lambda: self._look(stream.subject))
-        reading = LogReader(self._kept, stream.subject, self._asked, self._thread.submit)
+            until, seq = self._bus(lambda: self._look(stream.subject))
+        reading = LogReader(self._store, stream.subject, self._bus, self._thread.submit)
         return reading.frames(first, own[0].first if own else until, seq, own)
 
     def drop(self, key: str, before: int) -> None:
@@ -127,10 +127,10 @@ class JetStreamLog:
 
         # only messages up to `seq`: another process may have started the stream again
         async def work() -> None:
-            place = await place_of(self._kept, stream.subject, before, seq)
-            await self._kept.remove(stream.subject, place)
+            place = await place_of(self._store, stream.subject, before, seq)
+            await self._store.remove(stream.subject, place)
 
-        self._asked(work)
+        self._bus(work)
         stream.dropped = before
 
     def take_notices(self, key: str) -> Sequence[str]:
@@ -157,12 +157,12 @@ class JetStreamLog:
         name = self._fresh_name()
 
         async def work() -> None:
-            last = await self._kept.add(stream.subject, log_format.encode([]), stream.seq, name)
-            await self._kept.remove(stream.subject, last + 1)
+            last = await self._store.add(stream.subject, log_format.encode([]), stream.seq, name)
+            await self._store.remove(stream.subject, last + 1)
 
         if stream.seq:
             try:
-                self._asked(work)
+                self._bus(work)
             except WriteConflict:
                 self._lose(stream)
                 raise LogTakenOver(key) from None
@@ -201,13 +201,13 @@ class JetStreamLog:
 
     async def _look(self, subject: str) -> tuple[int, int]:
         """Return the position after a stream's newest entry, and the sequence number of its newest message."""
-        newest = await self._kept.newest(subject)
+        newest = await self._store.newest(subject)
         if newest is None:
             return 0, 0
         frames = list(log_format.decode(newest.body))
         if frames:
             return frames[-1].first + frames[-1].count, newest.seq
-        await self._kept.remove(subject, newest.seq + 1)  # a process crashed while it deleted the stream
+        await self._store.remove(subject, newest.seq + 1)  # a process crashed while it deleted the stream
         return 0, 0
 
     # -- appending
@@ -231,7 +231,7 @@ class JetStreamLog:
                 check_repeat(key, stream.last, first, count)
                 return
             self._check_room(key, size)
-            self._unkept_bytes += size
+            self._pending_bytes += size
             stream.pending.append(Frame(first, count, blob))
             stream.last += count
             if not stream.writing:
@@ -247,7 +247,7 @@ class JetStreamLog:
                 errno.EMSGSIZE,
                 f"{key}: an entry of {size} bytes, of {most} that the bus takes: raise its max_payload",
             )
-        if self._unkept_bytes + size > self._most_unkept_bytes:
+        if self._pending_bytes + size > self._max_pending_bytes:
             raise OSError(
                 errno.ENOBUFS, "the bus does not acknowledge what was logged, and no more is held for it"
             )
@@ -331,7 +331,7 @@ class JetStreamLog:
         while True:
             try:
                 await self._thread.link.up()
-                seq = await self._kept.add(stream.subject, body, stream.seq, name)
+                seq = await self._store.add(stream.subject, body, stream.seq, name)
             except (BusDown, BusRefused) as problem:
                 if not self._stuck and self._thread.link.connected:
                     self._stuck = True
@@ -345,7 +345,7 @@ class JetStreamLog:
 
     def _acknowledge(self, stream: LogStream, seq: int) -> None:
         with self._turn:
-            self._unkept_bytes -= size_of(stream.flying)
+            self._pending_bytes -= size_of(stream.flying)
             stream.seq, stream.flying, stream.since_s = seq, [], monotonic()
             done = stream.reached()
             self._turn.notify_all()
@@ -354,7 +354,7 @@ class JetStreamLog:
     def _lose(self, stream: LogStream) -> None:
         """Discard the pending entries, because another process has written to the stream."""
         with self._turn:
-            self._unkept_bytes -= size_of(stream.flying) + size_of(stream.pending)
+            self._pending_bytes -= size_of(stream.flying) + size_of(stream.pending)
             stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True
             waiting, stream.waiting = stream.waiting, []
             self._turn.notify_all()

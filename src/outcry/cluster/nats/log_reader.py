@@ -20,15 +20,15 @@ T = TypeVar("T")
 _BEHIND_S, _LOOK_S = 5.0, 0.02
 
 
-async def place_of(kept: MessageStore, subject: str, position: int, newest: int) -> int:
+async def place_of(store: MessageStore, subject: str, position: int, newest: int) -> int:
     """Return the sequence number of the message that contains an entry, searching up to message `newest`.
 
     If the entry was dropped, this is the oldest message. A replica of JetStream that is behind may yield an older
     message. Raises `BusDown`.
     """
-    oldest = await kept.some(subject, 1, 1)
+    oldest = await store.some(subject, 1, 1)
     if not oldest:
-        if await kept.newest(subject) is not None:
+        if await store.newest(subject) is not None:
             raise BusDown("a replica is behind")
         return newest + 1  # the stream was deleted in the meantime
     if oldest[0].seq > newest:  # the stream was deleted and started again
@@ -36,7 +36,7 @@ async def place_of(kept: MessageStore, subject: str, position: int, newest: int)
     least, most = oldest[0].seq, newest
     while least < most:
         middle = (least + most + 1) // 2
-        found = await kept.some(subject, middle, 1)
+        found = await store.some(subject, middle, 1)
         if found and found[0].seq <= most and _first(found[0]) <= position:
             least = found[0].seq
         else:
@@ -51,17 +51,17 @@ def _first(message: StoredMessage) -> int:
 class LogReader:
     """Read the log of one stream.
 
-    asked: runs work on NATS and waits for the result. begun: starts work on NATS and returns its future.
+    call: runs work on NATS and waits for the result. begun: starts work on NATS and returns its future.
     """
 
     def __init__(
         self,
-        kept: MessageStore,
+        store: MessageStore,
         subject: str,
-        asked: BlockingBus,
+        call: BlockingBus,
         begun: Callable[[Coroutine[Any, Any, list[StoredMessage]]], Future[list[StoredMessage]]],
     ) -> None:
-        self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun
+        self._store, self._subject, self._call, self._begun = store, subject, call, begun
 
     def frames(self, first: int, until: int, newest: int, own: Sequence[Frame]) -> Iterator[Frame]:
         """Yield a stream's frames (batches of entries), beginning with the one that contains entry `first`.
@@ -70,10 +70,10 @@ class LogReader:
         `LogDamaged`.
         """
         if newest and first < until:
-            yield from self._kept_frames(first, until, newest)
+            yield from self._stored_frames(first, until, newest)
         yield from (frame for frame in own if frame.first + frame.count > first)
 
-    def _kept_frames(self, first: int, until: int, newest: int) -> Iterator[Frame]:
+    def _stored_frames(self, first: int, until: int, newest: int) -> Iterator[Frame]:
         at = None
         for message in self._messages(first, newest):
             for frame in log_format.decode(message.body):
@@ -92,7 +92,7 @@ class LogReader:
     def _messages(self, first: int, newest: int) -> Iterator[StoredMessage]:
         start = 1
         if first:
-            start = self._asked(lambda: place_of(self._kept, self._subject, first, newest))
+            start = self._call(lambda: place_of(self._store, self._subject, first, newest))
         ahead: Future[list[StoredMessage]] | None = None
         behind_s = time.monotonic() + _BEHIND_S
         while start <= newest:
@@ -102,9 +102,9 @@ class LogReader:
                 behind_s = time.monotonic() + _BEHIND_S
                 start = some[-1].seq + 1
                 if start <= newest:
-                    ahead = self._begun(self._kept.some(self._subject, start))
+                    ahead = self._begun(self._store.some(self._subject, start))
                 yield from some
-            elif self._is_gone(newest):
+            elif self._is_removed(newest):
                 return
             elif time.monotonic() > behind_s:
                 raise StoreBusy("the log cannot be read to its end: a replica is behind")
@@ -116,9 +116,9 @@ class LogReader:
         if ahead is not None:
             with suppress(BusDown, BusRefused):
                 return ahead.result()
-        return self._asked(lambda: self._kept.some(self._subject, start))
+        return self._call(lambda: self._store.some(self._subject, start))
 
-    def _is_gone(self, newest: int) -> bool:
+    def _is_removed(self, newest: int) -> bool:
         """Return whether the stream was deleted while it was read."""
-        found = self._asked(lambda: self._kept.newest(self._subject))
+        found = self._call(lambda: self._store.newest(self._subject))
         return found is None or found.seq < newest

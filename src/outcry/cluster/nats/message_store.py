@@ -47,12 +47,12 @@ class MessageStore:
     async def newest(self, subject: str) -> StoredMessage | None:
         """Return the newest message of a subject, as the stream's leader knows it."""
         try:
-            said = await self._ask(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject})
+            reply = await self._ask(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject})
         except BusRefused as problem:
             if problem.code == _NONE:
                 return None
             raise
-        found = said["message"]
+        found = reply["message"]
         headers = b64decode(found.get("hdrs", "")).decode()
         name = next(
             (line[len(_ID) + 2 :] for line in headers.split("\r\n") if line.startswith(f"{_ID}: ")), ""
@@ -74,8 +74,8 @@ class MessageStore:
             raise BusDown(f"JetStream answered {status} to a read")
         headers = [message.headers or {} for message in found]
         return [
-            StoredMessage(int(said["Nats-Sequence"]), said.get(_ID, ""), message.data)
-            for said, message in zip(headers, found, strict=True)
+            StoredMessage(int(reply["Nats-Sequence"]), reply.get(_ID, ""), message.data)
+            for reply, message in zip(headers, found, strict=True)
         ]
 
     async def add(self, subject: str, body: bytes, after: int, name: str) -> int:
@@ -108,10 +108,10 @@ class MessageStore:
         found: dict[str, int] = {}
         while True:
             ask = {"subjects_filter": pattern, "offset": len(found)}
-            said = await self._ask(f"STREAM.INFO.{self._stream}", ask)
-            some = said["state"].get("subjects") or {}
+            reply = await self._ask(f"STREAM.INFO.{self._stream}", ask)
+            some = reply["state"].get("subjects") or {}
             found |= some
-            if not some or len(found) >= said.get("total", 0):
+            if not some or len(found) >= reply.get("total", 0):
                 return list(found)
 
     async def _ask(self, name: str, ask: Mapping[str, Any]) -> Any:

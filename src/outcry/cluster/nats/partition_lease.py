@@ -18,9 +18,9 @@ from outcry.live.partitions import Turn
 #: The server releases a partition whose owner has sent no request for this long.
 PIN_S = 1.5
 #: Interval at which the owner of a partition renews it.
-BEAT_S = 0.4
+RENEWAL_INTERVAL_S = 0.4
 #: After this time the previous owner knows that it has lost the partition, unless it is suspended.
-SETTLED_S = BEAT_S + 0.05
+SETTLED_S = RENEWAL_INTERVAL_S + 0.05
 #: Largest drift between our clock and the server's during a pin.
 _MARGIN_S = 0.05
 #: A process that failed to acquire a partition leaves it to others for this long.
@@ -43,21 +43,21 @@ class LeaseCallbacks(NamedTuple):
 class PartitionLease:
     """This process's lease of a partition. Times are by `time.monotonic`.
 
-    pin: the server's id of our ownership, empty without one. asked_s: time of the last request for the partition.
-    asked_until_s: end of that request. beaten_s: time of the last renewal.
+    pin: the server's id of our ownership, empty without one. renewal_sent_s: time of the last request for the
+    partition. renewal_pending_until_s: end of that request. beaten_s: time of the last renewal.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.pin = ""
         self.pinned_s = self.beaten_s = -math.inf
-        self.asked_s = self.asked_until_s = self.barred_until_s = -math.inf
+        self.renewal_sent_s = self.renewal_pending_until_s = self.barred_until_s = -math.inf
         #: Whether the previous owner has released it. If not, we wait: it may not have noticed the loss yet.
         self.left = False
         #: The partition is being released.
         self.leaving = False
         self.given_back = False
-        self.tenure: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         self._sure_until_s = -math.inf
         self._open = False
         self._over = asyncio.Event()
@@ -78,19 +78,19 @@ class PartitionLease:
         return self._open and not self._over.is_set() and self.sure
 
     @property
-    def held(self) -> bool:
+    def active(self) -> bool:
         """Whether the partition is acquired or being acquired, and not being released."""
-        return self.tenure is not None and not self._over.is_set()
+        return self.task is not None and not self._over.is_set()
 
     def pinned(self, pin: str, *, left: bool) -> None:
         """Store the server's pin. Ownership is certain only after the server has accepted a renewal with it."""
         self.lose()
         self.pin, self.left, self.pinned_s = pin, left, time.monotonic()
-        self.asked_until_s = -math.inf
+        self.renewal_pending_until_s = -math.inf
 
-    def confirmed(self, asked_s: float) -> None:
-        """Extend ownership, because the server has confirmed the renewal sent at `asked_s`."""
-        self._sure_until_s = max(self._sure_until_s, asked_s + PIN_S - _MARGIN_S)
+    def confirmed(self, renewal_sent_s: float) -> None:
+        """Extend ownership, because the server has confirmed the renewal sent at `renewal_sent_s`."""
+        self._sure_until_s = max(self._sure_until_s, renewal_sent_s + PIN_S - _MARGIN_S)
 
     def lapsed(self) -> bool:
         """Return whether the server's pin has expired by our clock."""
@@ -108,13 +108,13 @@ class PartitionLease:
         self.leaving = True
         self._over.set()
 
-    def sit(self, duties: LeaseCallbacks) -> None:
+    def start(self, duties: LeaseCallbacks) -> None:
         """Start to acquire the partition unless that is under way; with `leaving`, release it."""
-        if self.tenure is None:
+        if self.task is None:
             self._over.clear()
-            self.tenure = duties.tasks.start(f"partition {self.number}", self._sit(duties))
+            self.task = duties.tasks.start(f"partition {self.number}", self._run(duties))
 
-    async def _sit(self, duties: LeaseCallbacks) -> None:
+    async def _run(self, duties: LeaseCallbacks) -> None:
         try:
             while self.sure:
                 if not self.leaving:
@@ -127,7 +127,7 @@ class PartitionLease:
                 if self.sure:
                     self._over.clear()
         finally:
-            self.leaving, self.tenure = False, None
+            self.leaving, self.task = False, None
 
     async def _serve(self, duties: LeaseCallbacks) -> None:
         """Acquire the partition, wait until it is lost or to be released, and end its use."""

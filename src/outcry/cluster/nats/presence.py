@@ -20,7 +20,7 @@ from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.link import Link, bus_errors
 from outcry.cluster.nats.subscribing import subscribed
 
-BEAT_S = 0.4
+HEARTBEAT_INTERVAL_S = 0.4
 #: A process without a heartbeat for this long is removed.
 SILENCE_S = 1.6
 #: Longest time a process needs to reconnect.
@@ -29,14 +29,14 @@ _CONNECTED_S = 2.0
 _SUBJECT = "outcry.here"
 
 
-class _Beat(msgspec.Struct, frozen=True):
+class _Heartbeat(msgspec.Struct, frozen=True):
     """A heartbeat of a process: its roles. Without roles it says that the process ends."""
 
     name: str
     roles: tuple[str, ...]
 
 
-_BEAT = msgspec.json.Decoder(_Beat)
+_HEARTBEAT = msgspec.json.Decoder(_Heartbeat)
 
 
 class NatsPresence:
@@ -52,7 +52,7 @@ class NatsPresence:
         self._blocks = 0
         self._heartbeats = BackgroundTasks()
         self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # expiry and roles of each process
-        self._heard_s = float("-inf")
+        self._received_at_s = float("-inf")
 
     @property
     def name(self) -> str:
@@ -62,14 +62,14 @@ class NatsPresence:
     @property
     def connected(self) -> bool:
         """Whether NATS has delivered our heartbeat within the last two seconds."""
-        return time.monotonic() - self._heard_s < _CONNECTED_S
+        return time.monotonic() - self._received_at_s < _CONNECTED_S
 
     def members(self, role: str) -> Sequence[str]:
         """Return the names of the processes of a role, sorted; complete only within a block of `here`."""
         found = [
             name
             for name, (until_s, roles) in self._others.items()
-            if role in roles and until_s > self._heard_s
+            if role in roles and until_s > self._received_at_s
         ]
         return sorted([*found, self._name] if self._roles[role] else found)
 
@@ -82,36 +82,37 @@ class NatsPresence:
         self._roles.update(roles)
         self._blocks += 1
         if self._blocks == 1:
-            self._heartbeats.start("presence", self._keep_beating())
+            self._heartbeats.start("presence", self._send_heartbeats())
         try:
-            await self._say()
+            await self._send_heartbeat()
             yield
         finally:
             self._roles.subtract(roles)
             self._blocks -= 1
-            await self._say()
+            await self._send_heartbeat()
             if not self._blocks:
                 await self._heartbeats.stop()
 
-    async def _keep_beating(self) -> None:
+    async def _send_heartbeats(self) -> None:
         async with subscribed(self._link, _SUBJECT, self._take):
-            await repeat(self._say, BEAT_S)
+            await repeat(self._send_heartbeat, HEARTBEAT_INTERVAL_S)
 
-    async def _say(self) -> None:
-        beat = _Beat(self._name, tuple(+self._roles))
+    async def _send_heartbeat(self) -> None:
+        heartbeat = _Heartbeat(self._name, tuple(+self._roles))
         with suppress(BusDown), bus_errors():
-            await self._link.client.publish(_SUBJECT, msgspec.json.encode(beat))
+            await self._link.client.publish(_SUBJECT, msgspec.json.encode(heartbeat))
 
     async def _take(self, message: Msg) -> None:
-        beat, now_s = _BEAT.decode(message.data), time.monotonic()
-        if now_s - self._heard_s > 2 * BEAT_S:  # NATS was unavailable, or this process was suspended
+        heartbeat, now_s = _HEARTBEAT.decode(message.data), time.monotonic()
+        # NATS was unavailable, or this process was suspended
+        if now_s - self._received_at_s > 2 * HEARTBEAT_INTERVAL_S:
             for name, (_, roles) in self._others.items():
                 self._others[name] = now_s + _GRACE_S, roles
-        self._heard_s = now_s
-        if beat.name != self._name:
-            if beat.name not in self._others:
-                await self._say()  # a new process learns of us at once
-            self._others[beat.name] = now_s + SILENCE_S, beat.roles
+        self._received_at_s = now_s
+        if heartbeat.name != self._name:
+            if heartbeat.name not in self._others:
+                await self._send_heartbeat()  # a new process learns of us at once
+            self._others[heartbeat.name] = now_s + SILENCE_S, heartbeat.roles
             self._forget(now_s)
 
     def _forget(self, now_s: float) -> None:

@@ -36,29 +36,29 @@ class JetStreamSnapshots:
 
     def __init__(self, thread: LinkThread) -> None:
         self._thread = thread
-        self._kept = MessageStore(thread.link, STREAM)
-        self._asked = BlockingBus(thread, "snapshots")
+        self._store = MessageStore(thread.link, STREAM)
+        self._bus = BlockingBus(thread, "snapshots")
         self._name, self._numbers = secrets.token_hex(8), count()
         #: Sequence number and position of each newest snapshot as last seen: most saves then need no read.
         self._seen: dict[str, tuple[int, int]] = {}
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """Store snapshots `(stream, position, bytes)`, except where a later one is stored. Raises `StoreBusy`."""
-        for key, position, held in rows:
-            body = _HEAD.pack(_FORM, position) + zstandard.compress(held, _LEVEL)
+        for key, position, snapshot in rows:
+            body = _HEAD.pack(_FORM, position) + zstandard.compress(snapshot, _LEVEL)
             most = self._thread.link.max_bytes - HEADERS_BYTES
             if len(body) > most:
                 raise StoreBusy(
                     f"{key}: a snapshot of {len(body)} bytes, of {most} that the bus takes: raise its max_payload"
                 )
-            self._asked(lambda key=key, position=position, body=body: self._save(key, position, body))
+            self._bus(lambda key=key, position=position, body=body: self._save(key, position, body))
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
         """Return the position and bytes of a stream's newest snapshot. Raises `StoreBusy`.
 
         Return None for an unknown format too: the log is read instead.
         """
-        found = self._asked(lambda: self._kept.newest(subject_of("snapshot", key)))
+        found = self._bus(lambda: self._store.newest(subject_of("snapshot", key)))
         if found is None or found.body[:1] != bytes([_FORM]):
             return None
         _, position = _HEAD.unpack_from(found.body)
@@ -69,11 +69,11 @@ class JetStreamSnapshots:
         subject = subject_of("snapshot", key)
 
         async def work() -> None:
-            found = await self._kept.newest(subject)
+            found = await self._store.newest(subject)
             if found is not None:
-                await self._kept.remove(subject, found.seq + 1)
+                await self._store.remove(subject, found.seq + 1)
 
-        self._asked(work)
+        self._bus(work)
         self._seen.pop(subject, None)
 
     async def _save(self, key: str, position: int, body: bytes) -> None:
@@ -83,7 +83,7 @@ class JetStreamSnapshots:
             if known > position:
                 return
             try:
-                self._seen[subject] = await self._kept.add(subject, body, seq, name), position
+                self._seen[subject] = await self._store.add(subject, body, seq, name), position
             except WriteConflict:
                 del self._seen[subject]
             else:
@@ -91,7 +91,7 @@ class JetStreamSnapshots:
 
     async def _look(self, subject: str) -> tuple[int, int]:
         """Return the sequence number and the position of a stream's newest snapshot, each 0 if there is none."""
-        found = await self._kept.newest(subject)
+        found = await self._store.newest(subject)
         if found is None:
             seen = 0, 0
         elif found.body[:1] == bytes([_FORM]):

@@ -60,8 +60,8 @@ class StreamOwnerClient:
         """Ask a stream's owner to remove the stream from display."""
         await self._about(key, Retire(*_of(key)))
 
-    async def _about(self, key: StreamKey, asked: StreamRequest) -> bytes:
-        return await self._ask(stream_name(key), msgspec.msgpack.encode(asked), ASK_TIMEOUT_S)
+    async def _about(self, key: StreamKey, request: StreamRequest) -> bytes:
+        return await self._ask(stream_name(key), msgspec.msgpack.encode(request), ASK_TIMEOUT_S)
 
     async def _ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
         try:

@@ -38,8 +38,8 @@ _LONGEST_END_S = 2.0
 BETWEEN = "disconnected"
 
 T = TypeVar("T")
-_CARRIED = msgspec.msgpack.Decoder(ForwardedPush)
-_ASKED: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamRequest)
+_FORWARDED = msgspec.msgpack.Decoder(ForwardedPush)
+_REQUEST: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(StreamRequest)
 
 
 class StreamOwnerServer:
@@ -67,19 +67,19 @@ class StreamOwnerServer:
                 self._inlets.end(partition)  # first: pushes in progress receive a refusal
 
     async def _push(self, body: bytes) -> bytes:
-        carried = _decoded(_CARRIED, body)
+        forwarded = _decoded(_FORWARDED, body)
         now_ns = self._clock.now_ns()
         if len(body) < _LARGE_BYTES:
-            push = read_push(carried.body, self._universe, now_ns)
+            push = read_push(forwarded.body, self._universe, now_ns)
         else:
-            push = await asyncio.to_thread(read_push, carried.body, self._universe, now_ns)
-        taken = await self._inlets.take(carried.owner, carried.feed, push, carried.origin)
+            push = await asyncio.to_thread(read_push, forwarded.body, self._universe, now_ns)
+        taken = await self._inlets.take(forwarded.owner, forwarded.feed, push, forwarded.origin)
         if taken > push.first:  # the next owner must have every acknowledged event
-            await self._streams.persisted(StreamKey(carried.owner, carried.feed, push.contract))
+            await self._streams.persisted(StreamKey(forwarded.owner, forwarded.feed, push.contract))
         return msgspec.msgpack.encode(taken)
 
     async def _about(self, body: bytes) -> bytes:
-        asked = _decoded(_ASKED, body)
+        asked = _decoded(_REQUEST, body)
         try:
             key = StreamKey(asked.owner, asked.feed, self._universe.contract(asked.contract))
         except UnknownName:

@@ -76,7 +76,7 @@ class DatabentoSession:
         self._replaying = True
         self._at_ns = 0
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._joined_s = self._heartbeat_s = self._loop.time()
+        self._received_at_s = self._joined_s = self._heartbeat_s = self._loop.time()
         self._paused_s: float | None = None
         gateway.on_message, gateway.on_lost = self._receive, self.fail
         self._problem: FeedLost | None = None if gateway.open else FeedLost("disconnected")
@@ -131,12 +131,12 @@ class DatabentoSession:
             self._gateway.subscribe_trades(queue.symbol, min(queue.begin_ns, latest_ns), number)
         self._gateway.start()
         self.started = True
-        self._heard_s = self._loop.time()
+        self._received_at_s = self._loop.time()
 
     # -- received messages
 
     def _receive(self, message: Records | SymbolMapping | GatewayStatus | GatewayError) -> None:
-        self._heard_s = self._loop.time()
+        self._received_at_s = self._loop.time()
         if isinstance(message, SymbolMapping):
             for queue in self.queues.values():
                 if queue.symbol == message.symbol:
@@ -206,7 +206,7 @@ class DatabentoSession:
             and sum(queue.rows for queue in self.queues.values()) < MAX_WAITING_ROWS // 2
         ):
             self._paused_s = None
-            self._heard_s = self._loop.time()
+            self._received_at_s = self._loop.time()
             self._gateway.pause(on=False)
 
     async def _watch(self) -> None:
@@ -219,7 +219,7 @@ class DatabentoSession:
         while self.open:
             await asyncio.sleep(PULSE_S / 4 / speedup)
             now_s = self._loop.time()
-            silent_s = now_s - self._heard_s
+            silent_s = now_s - self._received_at_s
             if self._paused_s is not None:
                 self._drop_idle_reader(now_s)
             elif silent_s > (HEARTBEAT_S + SILENCE_S) / speedup:

@@ -56,7 +56,7 @@ class IbkrSession:
         self._tws_time_ns = 0
         #: The pending request for the time, shared by all callers.
         self._time: asyncio.Future[int] | None = None
-        self._heard_s = 0.0
+        self._received_at_s = 0.0
         self._tasks = BackgroundTasks()
 
     # -- connection
@@ -74,7 +74,7 @@ class IbkrSession:
         except BaseException:
             await self._tws.close()
             raise
-        self._heard_s = asyncio.get_running_loop().time()
+        self._received_at_s = asyncio.get_running_loop().time()
         self._tasks.start("tws heartbeats", self._beat())
 
     @property
@@ -92,7 +92,7 @@ class IbkrSession:
         """Request TWS's time regularly, and end the session if TWS does not reply."""
         loop = asyncio.get_running_loop()
         while self._lost is None:
-            if loop.time() - self._heard_s > SILENCE_S / self._speedup:
+            if loop.time() - self._received_at_s > SILENCE_S / self._speedup:
                 self._fail(FeedLost("link_silent", "no message from TWS for too long"))
                 return
             try:
@@ -190,7 +190,7 @@ class IbkrSession:
 
     def on_bytes(self) -> None:
         """Record when bytes were last received."""
-        self._heard_s = asyncio.get_running_loop().time()
+        self._received_at_s = asyncio.get_running_loop().time()
 
     def on_batch_end(self) -> None:
         """Pass on trades received together as one batch."""

@@ -123,16 +123,16 @@ class TastytradeStream:
         Meanwhile report the status of the subscription. Raises `FeedLost` if nothing arrives.
         """
         loop = asyncio.get_running_loop()
-        began_s = heard_s = loop.time()
+        began_s = received_at_s = loop.time()
         while not met(loop.time() - began_s):
             if await self._take():
-                heard_s = loop.time()
+                received_at_s = loop.time()
                 if not self._confirmed:
                     self._confirmed = True
                     yield Status(subscribed=True, code="subscribed")
             if self._heartbeat_due():
                 yield Status(subscribed=True, code="subscribed")
-            if loop.time() - heard_s > self._timeouts.s(RESPONSE_TIMEOUT_S):
+            if loop.time() - received_at_s > self._timeouts.s(RESPONSE_TIMEOUT_S):
                 raise FeedLost("vendor_error", "dxLink sent no history")
             if loop.time() - began_s > self._timeouts.s(HISTORY_TIMEOUT_S):
                 raise FeedLost("protocol", "dxLink did not finish sending history")

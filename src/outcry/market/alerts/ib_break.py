@@ -93,9 +93,9 @@ class BalanceBreak:
             return None
         if self._phase is Phase.FORMING:
             self._move(Sign.FORMED if self._balance.ib else Sign.EMPTY)
-        said = self._broken_by(seen) if self._phase is Phase.WATCHING else None
+        params = self._broken_by(seen) if self._phase is Phase.WATCHING else None
         self.quiet = self._band()
-        return said
+        return params
 
     def revised(self) -> None:
         """Update the machine after the initial balance was set, or changed by a late trade."""

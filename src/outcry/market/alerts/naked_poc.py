@@ -78,7 +78,7 @@ class NakedPoc:
             return None
         if self._phase is Phase.UNOPENED:
             self._at_open = abs(level.price_ticks - seen.opened)
-        said = None
+        params = None
         if seen.high < level.price_ticks:
             if self._phase is not Phase.PRICE_BELOW:
                 self._move(Sign.BELOW)
@@ -87,7 +87,7 @@ class NakedPoc:
                 self._move(Sign.ABOVE)
         else:
             self._move(Sign.AT)
-            said = {
+            params = {
                 "level": level.price_ticks,
                 "reached": level.price_ticks,
                 "observed": seen.kind,
@@ -97,7 +97,7 @@ class NakedPoc:
                 "distanceAtOpen": self._at_open,
             }
         self.quiet = self._band()
-        return said
+        return params
 
     def _move(self, sign: Sign) -> None:
         self._phase = move(TRANSITIONS, self._phase, sign)

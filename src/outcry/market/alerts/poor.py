@@ -72,12 +72,12 @@ class PoorExtreme:
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
         """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         edge = self._edge
-        said = None
+        params = None
         furthest = edge.furthest(seen)
         if self._phase is Phase.ARMED and edge.touched(seen):
             self._fired_ns = seen.at_ns
             self._move(Sign.REPAIRED if furthest >= 1 else Sign.REVISITED)
-            said = self._measured(seen, max(0, furthest))
+            params = self._measured(seen, max(0, furthest))
         elif self._phase is not Phase.REPAIRED and furthest >= 1:
             self._move(Sign.PASSED)
         if self._phase is Phase.RESTING and seen.at_ns >= self._fired_ns + REST_NS:
@@ -85,7 +85,7 @@ class PoorExtreme:
         if self._phase is Phase.NEAR and edge.beyond(seen.close) <= -edge.arm:
             self._move(Sign.FAR)
         self.quiet = self._band()
-        return said
+        return params
 
     def _measured(self, seen: Observation, beyond: int) -> Mapping[str, Value]:
         edge = self._edge

@@ -110,9 +110,9 @@ class SessionAlerts:
             for machine in family.machines:
                 if _within(machine.quiet, seen):
                     continue
-                said = machine.traded(seen)
-                if said is not None:
-                    fired += self._fired(machine, seen.at_ns, seen.close, bracket, said)
+                params = machine.traded(seen)
+                if params is not None:
+                    fired += self._fired(machine, seen.at_ns, seen.close, bracket, params)
             family.refresh()
         self._quiet = _joined([family.quiet for family in self._families])
         return fired
@@ -121,10 +121,10 @@ class SessionAlerts:
         """Evaluate a five-minute bar with trades that ended at `at_ns`; return the alerts it fires."""
         fired: list[Fired] = []
         for reject, test in zip(self._rejects, self._tests, strict=True):
-            said = reject.bar_closed(at_ns, close_ticks)
-            if said is not None:
+            params = reject.bar_closed(at_ns, close_ticks)
+            if params is not None:
                 test.rejected(at_ns)
-                fired += self._fired(reject, at_ns, close_ticks, bracket, said)
+                fired += self._fired(reject, at_ns, close_ticks, bracket, params)
         self._refresh()
         return fired
 
@@ -137,8 +137,8 @@ class SessionAlerts:
                 continue
             if accepted:
                 reject.accepted()
-                said = accept.params()
-                fired += self._fired(accept, at_ns, close_ticks, index, said) if said is not None else []
+                params = accept.params()
+                fired += self._fired(accept, at_ns, close_ticks, index, params) if params is not None else []
             elif not accept.is_beyond(close_ticks):
                 reject.returned()
         self._refresh()
@@ -179,8 +179,8 @@ class SessionAlerts:
         made._silent = bool(silent)
         made._balance.ib = (ib[0], ib[1]) if ib else None
         made._keys = dict(zip(AlertType, keys, strict=True))
-        for machine, kept in zip(made._machines(), machines, strict=True):
-            machine.restore(*kept)
+        for machine, machine_state in zip(made._machines(), machines, strict=True):
+            machine.restore(*machine_state)
         made._refresh()
         return made
 
@@ -188,11 +188,16 @@ class SessionAlerts:
         return (*chain.from_iterable(family.machines for family in self._families), *self._accepts)
 
     def _fired(
-        self, by: Machine | EdgeAccept, at_ns: int, price_ticks: int, bracket: int, said: Mapping[str, Value]
+        self,
+        by: Machine | EdgeAccept,
+        at_ns: int,
+        price_ticks: int,
+        bracket: int,
+        params: Mapping[str, Value],
     ) -> list[Fired]:
         key_ms = max(at_ns // NANOS_PER_MS, self._keys[by.type] + 1)
         self._keys[by.type] = key_ms  # also while alerts are suppressed, so that keys do not depend on it
-        return [] if self._silent else [Fired(by.type, at_ns, price_ticks, by.ref, said, bracket, key_ms)]
+        return [] if self._silent else [Fired(by.type, at_ns, price_ticks, by.ref, params, bracket, key_ms)]
 
     def _refresh(self) -> None:
         for family in self._families:

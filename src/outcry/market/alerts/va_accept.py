@@ -29,7 +29,7 @@ class Sign(StrEnum):
 
     BEYOND = "closed beyond"
     BEYOND_AGAIN = "the next one closed beyond (fires)"
-    BEYOND_UNTOLD = "the next one closed beyond, third time or later"
+    BEYOND_UNREPORTED = "the next one closed beyond, third time or later"
     BACK = "closed inside"
     EMPTY = "nothing traded"
 
@@ -40,7 +40,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.WAITING, Sign.EMPTY): Phase.WAITING,
     (Phase.ONCE, Sign.BEYOND): Phase.ONCE,  # not consecutive: brackets between them were not reported
     (Phase.ONCE, Sign.BEYOND_AGAIN): Phase.ACCEPTED,
-    (Phase.ONCE, Sign.BEYOND_UNTOLD): Phase.ACCEPTED,
+    (Phase.ONCE, Sign.BEYOND_UNREPORTED): Phase.ACCEPTED,
     (Phase.ONCE, Sign.BACK): Phase.WAITING,
     (Phase.ONCE, Sign.EMPTY): Phase.WAITING,
     (Phase.ACCEPTED, Sign.BEYOND): Phase.ACCEPTED,
@@ -48,7 +48,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.ACCEPTED, Sign.EMPTY): Phase.ACCEPTED,
 }
 #: A second close needs a first one.
-NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, Sign.BEYOND_UNTOLD)))
+NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, Sign.BEYOND_UNREPORTED)))
 
 
 class EdgeAccept:
@@ -78,7 +78,7 @@ class EdgeAccept:
             self._move(Sign.BEYOND)
             return False
         self._count += 1
-        self._move(Sign.BEYOND_AGAIN if self._count <= MOST else Sign.BEYOND_UNTOLD)
+        self._move(Sign.BEYOND_AGAIN if self._count <= MOST else Sign.BEYOND_UNREPORTED)
         return True
 
     def params(self) -> Mapping[str, Value] | None:

@@ -40,7 +40,7 @@ class Sign(StrEnum):
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"
     ENTERED = "traded in value"
-    POKED = "traded 1 tick or more beyond"
+    PROBED = "traded 1 tick or more beyond"
     EXTENDED = "traded further beyond"
     CLOSED_BACK = "5-min close inside within 30 min (fires)"
     CLOSED_BACK_LAST = "5-min close inside, second time (fires)"
@@ -57,7 +57,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.UNOPENED, Sign.OPENED): Phase.INSIDE,
     (Phase.UNOPENED, Sign.OPENED_BEYOND): Phase.OUTSIDE,
     (Phase.OUTSIDE, Sign.ENTERED): Phase.INSIDE,
-    (Phase.INSIDE, Sign.POKED): Phase.PROBING,
+    (Phase.INSIDE, Sign.PROBED): Phase.PROBING,
     (Phase.PROBING, Sign.EXTENDED): Phase.PROBING,
     (Phase.PROBING, Sign.CLOSED_BACK): Phase.RESTING,
     (Phase.PROBING, Sign.CLOSED_BACK_LAST): Phase.SPENT,
@@ -87,7 +87,7 @@ def _all_but(*phases: Phase) -> tuple[Phase, ...]:
 NEVER = frozenset({
     *product(_all_but(Phase.UNOPENED), (Sign.OPENED, Sign.OPENED_BEYOND)),
     *product(_all_but(Phase.OUTSIDE), (Sign.ENTERED,)),
-    *product(_all_but(Phase.INSIDE), (Sign.POKED,)),
+    *product(_all_but(Phase.INSIDE), (Sign.PROBED,)),
     *product(_all_but(Phase.PROBING), (Sign.EXTENDED, Sign.CLOSED_BACK, Sign.CLOSED_BACK_LAST, Sign.LATE)),
     *product(_all_but(Phase.LAPSED), (Sign.BACK,)),
     *product(_all_but(Phase.RESTING), (Sign.RESTED,)),
@@ -101,7 +101,7 @@ class EdgeReject:
     """State machine of the reject alert at one edge of prior value."""
 
     __slots__ = (
-        "_count", "_edge", "_extreme", "_fired_ns", "_phase", "_poked_ns", "_poked_slot_ns", "quiet", "ref", "type",
+        "_count", "_edge", "_extreme", "_fired_ns", "_phase", "_probed_ns", "_probed_slot_ns", "quiet", "ref", "type",
     )  # fmt: skip
 
     def __init__(self, edge: ValueEdge) -> None:
@@ -110,7 +110,7 @@ class EdgeReject:
         self._edge = edge
         self._phase = Phase.UNOPENED
         self._count = self._extreme = 0
-        self._poked_ns = self._poked_slot_ns = self._fired_ns = LONG_AGO_NS
+        self._probed_ns = self._probed_slot_ns = self._fired_ns = LONG_AGO_NS
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> None:
@@ -120,8 +120,8 @@ class EdgeReject:
             self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
         furthest, close = edge.furthest(seen), edge.beyond(seen.close)
         if self._phase is Phase.INSIDE and furthest >= 1:
-            self._move(Sign.POKED)
-            self._poked_ns, self._poked_slot_ns, self._extreme = seen.at_ns, seen.slot_ns, furthest
+            self._move(Sign.PROBED)
+            self._probed_ns, self._probed_slot_ns, self._extreme = seen.at_ns, seen.slot_ns, furthest
         elif self._phase is Phase.PROBING and furthest > self._extreme:
             self._move(Sign.EXTENDED)
             self._extreme = furthest
@@ -138,11 +138,11 @@ class EdgeReject:
     def bar_closed(self, at_ns: int, close_ticks: int) -> Mapping[str, Value] | None:
         """Evaluate a five-minute bar that ended at `at_ns` (ns UTC); return the alert's parameters if it fires."""
         # a bar becomes final after its end; a probe since then belongs to the next bar
-        if self._phase is not Phase.PROBING or self._poked_slot_ns >= at_ns:
+        if self._phase is not Phase.PROBING or self._probed_slot_ns >= at_ns:
             return None
-        said = None
+        params = None
         inside = self._edge.beyond(close_ticks) <= -1
-        if at_ns - self._poked_ns > WITHIN_NS:
+        if at_ns - self._probed_ns > WITHIN_NS:
             self._move(Sign.LATE)
             if inside:
                 self._move(Sign.BACK)
@@ -150,10 +150,10 @@ class EdgeReject:
             self._count += 1
             self._fired_ns = at_ns
             self._move(Sign.CLOSED_BACK_LAST if self._count == MOST else Sign.CLOSED_BACK)
-            outside = (at_ns - self._poked_ns) // NANOS_PER_SECOND
-            said = self._edge.params(approach="inside", extreme=self._extreme, seconds=outside)
+            outside = (at_ns - self._probed_ns) // NANOS_PER_SECOND
+            params = self._edge.params(approach="inside", extreme=self._extreme, seconds=outside)
         self.quiet = self._band()
-        return said
+        return params
 
     def accepted(self) -> None:
         """Disarm the reject alert, because price was accepted beyond the edge."""
@@ -192,13 +192,13 @@ class EdgeReject:
     def dump(self) -> list[int | str]:
         """Return the machine's state as the arguments of `restore`."""
         return [
-            self._phase.value, self._count, self._extreme, self._poked_ns, self._poked_slot_ns, self._fired_ns,
+            self._phase.value, self._count, self._extreme, self._probed_ns, self._probed_slot_ns, self._fired_ns,
         ]  # fmt: skip
 
     def restore(
-        self, phase: str, count: int, extreme: int, poked_ns: int, poked_slot_ns: int, fired_ns: int
+        self, phase: str, count: int, extreme: int, probed_ns: int, probed_slot_ns: int, fired_ns: int
     ) -> None:
         """Restore the state that `dump` returned."""
         self._phase, self._count, self._extreme = Phase(phase), count, extreme
-        self._poked_ns, self._poked_slot_ns, self._fired_ns = poked_ns, poked_slot_ns, fired_ns
+        self._probed_ns, self._probed_slot_ns, self._fired_ns = probed_ns, probed_slot_ns, fired_ns
         self.quiet = self._band()

@@ -87,11 +87,11 @@ class EdgeTest:
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
         """Evaluate a trade or bar; return the alert's parameters if it fires, else None."""
         edge = self._edge
-        said = None
+        params = None
         if self._phase is Phase.UNOPENED:
             self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
         if self._phase is Phase.ARMED:
-            said = self._approached(seen)
+            params = self._approached(seen)
         if self._phase is Phase.OUTSIDE and edge.in_value(seen.close):
             self._move(Sign.ENTERED)
         if self._phase is Phase.RESTING and seen.at_ns >= self._latched_ns + REST_NS:
@@ -100,7 +100,7 @@ class EdgeTest:
             self._move(Sign.FAR)
             self._from = self._side(seen)
         self.quiet = self._band()
-        return said
+        return params
 
     def rejected(self, at_ns: int) -> None:
         """Mute test alerts for 5 minutes after a reject alert of this edge, because both are about the same event."""

@@ -145,7 +145,7 @@ class _RecordReader:
             return
         records = self._view(data, runs, header)
         self._taken += len(records)
-        records = self._kept(records)
+        records = self._selected(records)
         if not len(records):
             return
         at = records["ts_event" if self._wanted in _QUALITY else "ts_recv"]
@@ -170,7 +170,7 @@ class _RecordReader:
         joined = b"".join(data[run.at : run.at + run.count * run.size] for run in runs)
         return np.frombuffer(joined, layout)
 
-    def _kept(self, records: Records) -> Records:
+    def _selected(self, records: Records) -> Records:
         """Return the records that are trades, or bars with volume; count the others as skipped."""
         if self._wanted in _QUALITY:
             refuse_broken_bars(records, self._path, lambda row: f"{self._progress.place} + {row}")

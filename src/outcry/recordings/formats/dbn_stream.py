@@ -38,17 +38,17 @@ def record_chunks(
     stream: io.RawIOBase, path: Path, progress: ReadProgress
 ) -> Iterator[tuple[memoryview, list[RecordRun]]]:
     """Yield chunks of complete records with their runs; a chunk is valid until the next is requested."""
-    held, number = b"", 0
+    remainder, number = b"", 0
     for buffer, got in _buffers(stream):
-        start = _ROOM - len(held)
-        buffer[start:_ROOM] = held
+        start = _ROOM - len(remainder)
+        buffer[start:_ROOM] = remainder
         data = buffer[start : _ROOM + got]
         runs, used = find_record_runs(data, path, number)
         progress.place = f"record {number + 1:,}"
         yield data[:used], runs
         number += sum(run.count for run in runs)
-        held = bytes(data[used:])
-    if held:
+        remainder = bytes(data[used:])
+    if remainder:
         raise FileRefused(path, f"record {number + 1:,}", "the file ends inside a record",
                           "the file is cut short; download it again")  # fmt: skip
 

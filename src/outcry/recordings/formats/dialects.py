@@ -261,14 +261,14 @@ def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
     found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
     if "stamp" not in found:
         return None
-    kept = ("stamp", "symbol")
+    used_roles = ("stamp", "symbol")
     if set(BAR_ROLES) <= found.keys():
-        kept = (*kept, *BAR_ROLES)
+        used_roles = (*used_roles, *BAR_ROLES)
     elif {"price", "size"} <= found.keys():
-        kept = (*kept, "price", "size", "side", "sequence")
+        used_roles = (*used_roles, "price", "size", "side", "sequence")
     else:
         return None
-    columns = {role: found[role] for role in kept if role in found}
+    columns = {role: found[role] for role in used_roles if role in found}
     if "date" in plain and "time" in plain:
         columns |= {"stamp": plain["date"], "clock": plain["time"]}
     return columns

@@ -12,7 +12,7 @@ class FrameWalk:
 
     def __init__(self) -> None:
         self._skip = 0
-        self._held = b""
+        self._buffer = b""
         self._at = self._frame
         self._checksum = False
         self.seen = 0
@@ -20,7 +20,7 @@ class FrameWalk:
     @property
     def whole(self) -> bool:
         """Return whether the bytes so far end at the end of a frame."""
-        return not self._skip and not self._held and self._at == self._frame
+        return not self._skip and not self._buffer and self._at == self._frame
 
     def feed(self, chunk: bytes) -> None:
         """Process the next compressed bytes. Bytes that are not a frame are left to the decoder, which refuses them."""
@@ -32,13 +32,13 @@ class FrameWalk:
                 self._skip -= step
                 start += step
                 continue
-            held = len(self._held)
-            need = self._at(self._held + chunk[start : start + 18 - held])
+            buffered = len(self._buffer)
+            need = self._at(self._buffer + chunk[start : start + 18 - buffered])
             if need < 0:
-                self._held += chunk[start : start + 18 - held]
+                self._buffer += chunk[start : start + 18 - buffered]
                 return
-            self._held = b""
-            start += need - held
+            self._buffer = b""
+            start += need - buffered
 
     def _frame(self, head: bytes) -> int:
         """Return the length of the frame header; -1 if more bytes are needed."""

@@ -6,7 +6,7 @@ The delivery package defines the codes. A code without a text here is shown itse
 from collections.abc import Mapping
 from typing import Literal
 
-from outcry.delivery.mail_consent import Asked
+from outcry.delivery.mail_consent import ConsentRequest
 from outcry.delivery.model import Severity, Target, Window
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR
 from outcry.web.language import Words, later
@@ -130,7 +130,7 @@ _RESULTS_OF: Mapping[tuple[Target, str], str] = {
 #: Codes that have texts.
 ADDRESS_CODES, RESULT_CODES = frozenset(_ADDRESSES), frozenset(_RESULTS)
 #: Results of requesting the consent of an email recipient.
-ASKED: Mapping[Asked | Literal["busy"], str] = {
+ASKED: Mapping[ConsentRequest | Literal["busy"], str] = {
     "asked": later("We sent a confirmation link to this email address."),
     "often": later(
         "Not sent: the limit is several emails an hour, or one a week after the recipient "

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from outcry.access.licences import Scope
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow
-from outcry.delivery.outbox_model import KEPT_NS
+from outcry.delivery.outbox_model import RETENTION_NS
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.people.audit import Event
 from outcry.people.model import UserRow
@@ -129,7 +129,7 @@ def since_of(request: PageRequest, typed: str, now_ns: int) -> int | None:
         return None
     there = there.replace(tzinfo=ZoneInfo(request.preferences.time_zone))
     since_ns = int(there.astimezone(UTC).timestamp()) * NANOS_PER_SECOND
-    return since_ns if now_ns - KEPT_NS - NANOS_PER_DAY <= since_ns <= now_ns else None
+    return since_ns if now_ns - RETENTION_NS - NANOS_PER_DAY <= since_ns <= now_ns else None
 
 
 PAGES: Sequence[Page] = (

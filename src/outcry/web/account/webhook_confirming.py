@@ -8,7 +8,7 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from outcry.delivery.mail_consent import Asked
+from outcry.delivery.mail_consent import ConsentRequest
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow
 from outcry.web.account.webhook_page import (
     LIST,
@@ -23,7 +23,7 @@ from outcry.web.page_context import Page, PageContext, PageRequest
 
 async def ask_reader(
     context: PageContext, request: PageRequest, row: SubscriptionRow
-) -> Asked | Literal["busy"] | None:
+) -> ConsentRequest | Literal["busy"] | None:
     """Email a confirmation link to the recipient; return the result.
 
     Returns None if the subscription is not waiting for a confirmation, and "busy" if too many tasks of the user run.

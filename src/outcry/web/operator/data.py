@@ -200,7 +200,7 @@ async def show_feeds(context: PageContext, request: PageRequest) -> Response:
         lots_text=lots_text,
         connections=_phases(request, await context.ask(context.services.connections.counts)),
         running=context.services.subscriptions.running,
-        webhooks=await context.ask(context.services.subscriptions.standing, context.now_ns()),
+        webhooks=await context.ask(context.services.subscriptions.status, context.now_ns()),
     )
 
 
