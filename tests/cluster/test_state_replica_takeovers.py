@@ -42,8 +42,8 @@ class Stream:
 
     own_clock = amended = False
 
-    def __init__(self, log: Log, text: str) -> None:
-        self._log, self._text = log, text
+    def __init__(self, log: Log, text: str, process: str) -> None:
+        self._log, self._text, self._process = log, text, process
 
     @property
     def position(self) -> int:
@@ -52,13 +52,18 @@ class Stream:
     def capture(self) -> None:
         return None
 
+    async def persisted(self) -> None:
+        await asyncio.sleep(0)
+        if self._log.owner[self._text] != self._process:
+            raise LogTakenOver(self._text)
+
 
 class Runner:
     """One stream of one process, as the publisher sees it, over a log that others may take it up in."""
 
     def __init__(self, process: "Process", key: StreamKey) -> None:
         self.process, self.key = process, key
-        self.stream = Stream(process.log, key.text)
+        self.stream = Stream(process.log, key.text, process.name)
         self.channel = Channel(key, simulated=False, peek=lambda: None)
         self.channel.availability = LIVE
 
@@ -66,11 +71,6 @@ class Runner:
         if self.process.log.owner[self.key.text] != self.process.name:
             raise LogTakenOver(self.key.text)
         self.process.log.position[self.key.text] += 1
-
-    async def persisted(self) -> None:
-        await asyncio.sleep(0)
-        if self.process.log.owner[self.key.text] != self.process.name:
-            raise LogTakenOver(self.key.text)
 
 
 class Process:
