@@ -104,9 +104,8 @@ async def repeat(
             if on_error is None:
                 raise
             on_error(problem)
-        if (
-            task is not None and task.cancelling()
-        ):  # the action has lost the cancellation, or failed because of it
+        # The action has lost the cancellation, or failed because of it.
+        if task is not None and task.cancelling():
             raise asyncio.CancelledError
         await asyncio.sleep(pause_s)
 

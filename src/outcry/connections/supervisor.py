@@ -120,9 +120,8 @@ class ConnectionSupervisor:
         parts = self._parts
         if row.id in self._runs:
             return check_running(self._statuses(row), self._streams.history)
-        if (
-            row.phase is ConnectionPhase.NEEDS_SIGN_IN
-        ):  # known, and another refused login may block the account
+        # Known, and another refused login may block the account.
+        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:
             return sign_in_failed(row.code)
         try:
             feed = await self._ask(lambda: parts.feed(row))

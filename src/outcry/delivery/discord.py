@@ -109,9 +109,8 @@ class DiscordSender(ChatSender):
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """Interpret Discord's HTTP response to `body`; the code is `our_message` if it calls it malformed."""
         problem, status = _problem(reply.body), reply.status or 0
-        if (
-            status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared"
-        ):  # responses caused by others are not counted
+        # Responses caused by others are not counted.
+        if status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared":
             self._restraint.count(now_ns)
         if (status, problem.code) in _GONE:
             return sent_of(reply, Verdict.GONE, "gone", address, body)

@@ -71,9 +71,8 @@ class IbkrFeed:
         try:
             await session.begin(*self._place)
         except FeedRefused as problem:
-            if (
-                self._greeted and problem.code == "wrong_entry"
-            ):  # our previous connection, whose end TWS has not detected yet
+            # Our previous connection, whose end TWS has not detected yet.
+            if self._greeted and problem.code == "wrong_entry":
                 raise FeedLost("disconnected", "TWS still has the previous connection open") from problem
             raise
         self._greeted = True
