@@ -56,7 +56,7 @@ def test_the_look_back_counts_recorded_sessions_live_and_delayed(
     assert [(level.price_ticks, str(level.made_on)) for level in live.carried.naked_pocs] == [
         (22_000, "2024-07-01"), (19_600, "2024-02-01"),
     ]  # fmt: skip
-    assert live.carried == delayed.carried()
+    assert live.carried == delayed.carried
     assert live.average_range == 4
 
 

@@ -26,9 +26,10 @@ from outcry.live.store import LiveStore
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.playbook import ScenarioState
-from outcry.sessions.completed_sessions import CompletedSessions, next_midnight
+from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.sessions.session_history import SessionInContext
 from outcry.sessions.store import SqlStore
+from outcry.sessions.visibility import next_midnight
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
@@ -186,7 +187,7 @@ class Query:
                 if product.root in stored:
                     visible, until = self._completed.visible(scope, product, now_ns)
                     fresh = min(fresh, until)
-                    newest = next(reversed(visible.in_context(None)), None)
+                    newest = visible.newest
                 states.append(self._state(scope, product, newest, now_ns))
         return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
@@ -202,8 +203,8 @@ class Query:
             with suppress(NoLicensedSource):  # an embargo that has just begun
                 levels = self.levels(scope, state.symbol, now_ns).answer
             visible, _ = self._completed.visible(scope, product, now_ns)
-            newest = next(reversed(visible.in_context(None)), None)
-        average = newest.history.average_range_ticks() if newest else None
+            newest = visible.newest
+        average = newest.average_range_ticks if newest else None
         return ScanRow(
             state, levels, number(newest.session.profile.close * tick) if newest else None,
             number(average * tick) if average is not None else None, notation_of(product),
@@ -217,7 +218,7 @@ class Query:
             return
         scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
         visible, _ = self._completed.visible(scope, product, now_ns)
-        newest = next(reversed(visible.in_context(None)), None)
+        newest = visible.newest
         if newest is not None:
             completed_session(product, newest, visible, self._calendar, "").carried()
         self._state(scope, product, newest, now_ns)

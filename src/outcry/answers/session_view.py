@@ -116,7 +116,7 @@ def completed_session(
         profile=stored.profile, prior=prior.profile if prior else None,
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
-        average_range=session.history.average_range_ticks(), data=data, carried=session.carried, incomplete=incomplete,
+        average_range=session.average_range_ticks, data=data, carried=lambda: session.carried, incomplete=incomplete,
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip

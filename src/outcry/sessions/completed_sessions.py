@@ -19,24 +19,17 @@ from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import Opening, Prior
 from outcry.market.roll import Front, RollRule, front_on
-from outcry.market.units import NANOS_PER_DAY
 from outcry.sessions.session_history import SessionHistory, StoredSession, incomplete_sessions
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import DamagedSession, SessionRow
+from outcry.sessions.visibility import LoadedSessions, Visibility
 from outcry.sessions.visible_sessions import VisibleSessions, rth_volumes, visible_to
 
-_MAX_CACHED_PRODUCTS = 256
+_MAX_CACHED_OWNERS, _MAX_CACHED_PRODUCTS = 4096, 256
 #: Sessions that openings keep decoded: about a month of the whole universe.
 _MAX_DECODED_SESSIONS = 2048
 
-#: Intact and damaged sessions.
-_Loaded = tuple[list[StoredSession], Sequence[DamagedSession]]
 _Identity = tuple[int, str, int, str, int, int]
-
-
-def next_midnight(now_ns: int) -> int:
-    """Return the end of the UTC day (ns UTC)."""
-    return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +58,10 @@ class CompletedSessions:
         self.revision_seen: Callable[[], int | None] = lambda: None
         #: Whether the database's disk hangs.
         self.frozen: Callable[[], bool] = lambda: False
-        self._roots: OrderedDict[tuple[int, ...], tuple[int, frozenset[str]]] = OrderedDict()
-        self._loaded: OrderedDict[tuple[int, str], tuple[int, _Loaded]] = OrderedDict()
+        self._visibility = Visibility(universe)
+        #: With the revision at which they were read; least recently read or used first.
+        self._roots: OrderedDict[int, tuple[int, frozenset[str]]] = OrderedDict()
+        self._loaded: OrderedDict[tuple[int, str], tuple[int, LoadedSessions]] = OrderedDict()
         #: Sessions decoded for openings, least recently used first. A stored row is only ever replaced as a whole.
         self._decoded: OrderedDict[_Identity, StoredSession] = OrderedDict()
         self._lock = threading.Lock()
@@ -75,11 +70,7 @@ class CompletedSessions:
 
     def visible(self, scope: Scope, product: Product, now_ns: int) -> tuple[VisibleSessions, int]:
         """Return the sessions of a product that a scope may see, and the time (ns UTC) at which that changes."""
-        stored, damaged = self._load(scope.owners, product.root)
-        seen, next_ns = visible_to(scope, stored, now_ns)
-        midnight = next_midnight(now_ns)  # then a one-digit year may name another contract
-        fresh = midnight if next_ns is None else min(midnight, next_ns)
-        return VisibleSessions(product, self._universe, seen, damaged), fresh
+        return self._visibility.of(scope, product, self._load(scope.owners, product.root), now_ns)
 
     def unavailable_reasons(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
@@ -90,7 +81,8 @@ class CompletedSessions:
         """
         next_ns: int | None = None
         denied = False
-        for session in self._load(scope.owners, product.root)[0]:
+        loaded = self._load(scope.owners, product.root)
+        for session in (one for each in loaded for one in each.intact):
             row = session.row
             if (
                 row.kind is not SessionKind.RTH
@@ -114,20 +106,23 @@ class CompletedSessions:
 
     def roots(self, scope: Scope) -> frozenset[str]:
         """Return the roots of products that have sessions of the scope's owners."""
-        owners, revision = tuple(scope.owners), self._revision()
+        return frozenset[str]().union(*(self._roots_of(owner) for owner in scope.owners))
+
+    def _roots_of(self, owner: int) -> frozenset[str]:
+        revision = self._revision()
         with self._lock:
-            cached = self._roots.get(owners)
+            cached = self._roots.get(owner)
         if cached and cached[0] == revision:
             return cached[1]
         try:
-            found = frozenset(self._store.roots(owners))
+            found = frozenset(self._store.roots((owner,)))
         except StoreBusy:
             if cached and self.frozen():
                 return cached[1]
             raise
         with self._lock:
-            self._roots[owners] = (revision, found)
-            while len(self._roots) > _MAX_CACHED_PRODUCTS:
+            self._roots[owner] = (revision, found)
+            while len(self._roots) > _MAX_CACHED_OWNERS:
                 self._roots.popitem(last=False)
         return found
 
@@ -140,11 +135,10 @@ class CompletedSessions:
         seen = self.revision_seen()
         return self._store.revision() if seen is None else seen
 
-    def _load(self, owners: Sequence[int], root: str) -> _Loaded:
-        loaded = [self._load_owner(owner, root) for owner in owners]
-        return [one for sound, _ in loaded for one in sound], [row for _, bad in loaded for row in bad]
+    def _load(self, owners: Sequence[int], root: str) -> list[LoadedSessions]:
+        return [self._load_owner(owner, root) for owner in owners if root in self._roots_of(owner)]
 
-    def _load_owner(self, owner: int, root: str) -> _Loaded:
+    def _load_owner(self, owner: int, root: str) -> LoadedSessions:
         """Load the sessions of one owner and product. The operator's are decoded once for all users."""
         key = (owner, root)
         revision = self._revision()
@@ -159,12 +153,27 @@ class CompletedSessions:
             if cached and self.frozen():
                 return cached[1]
             raise
-        loaded = [StoredSession(row, self._universe.contract(row.contract)) for row in rows], damaged
+        loaded = self._updated(cached[1] if cached else None, rows, damaged)
         with self._lock:
             self._loaded[key] = (revision, loaded)
             while len(self._loaded) > _MAX_CACHED_PRODUCTS:
                 self._loaded.popitem(last=False)
         return loaded
+
+    def _updated(
+        self, before: LoadedSessions | None, rows: Sequence[SessionRow], damaged: Sequence[DamagedSession]
+    ) -> LoadedSessions:
+        """Return the sessions of database rows. Unchanged ones stay decoded, because most revisions change others."""
+        known = {_identity(one.row): one for one in before.intact} if before else {}
+        intact = [
+            one
+            if (one := known.get(_identity(row))) and one.row == row
+            else StoredSession(row, self._universe.contract(row.contract))
+            for row in rows
+        ]
+        if before and intact == before.intact and damaged == before.damaged:
+            return before
+        return LoadedSessions(intact, damaged)
 
     # -- openings
 
@@ -223,14 +232,14 @@ class CompletedSessions:
             and one.row.trade_date == session.trade_date
             and one.row.complete
         ]
-        history = SessionHistory([one for one in regular if one.contract == contract])
+        history = SessionHistory.of([one for one in regular if one.contract == contract])
         rule = RollRule.of(self._universe, contract.root)
         front = front_on(rth_volumes(regular), session.trade_date, {*streamed, contract}, rule)
         return _BeforeOpen(history, damaged, front, overnight[-1] if overnight else None)
 
     def _decode(self, row: SessionRow) -> StoredSession:
         """Decode the session of a database row, or return it as decoded for an earlier opening."""
-        identity = (row.owner, row.contract, row.open_ns, row.source, row.received_ns, row.volume)
+        identity = _identity(row)
         with self._lock:
             stored = self._decoded.pop(identity, None)
             stored = stored or StoredSession(row, self._universe.contract(row.contract))
@@ -262,3 +271,7 @@ def _prior(history: SessionHistory) -> Prior | None:
         return None
     profile, trade_date = history.prior.profile, history.prior.row.trade_date
     return Prior(trade_date, profile.poc, profile.vah, profile.val, profile.high, profile.low, profile.close)
+
+
+def _identity(row: SessionRow) -> _Identity:
+    return (row.owner, row.contract, row.open_ns, row.source, row.received_ns, row.volume)

@@ -1,6 +1,6 @@
 """Stored sessions of one contract, and what they carry forward: the prior session, levels and the average range."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -44,52 +44,78 @@ class StoredSession:
 class SessionHistory:
     """The stored RTH sessions of one contract, from which a later session's references are computed.
 
-    sessions: ascending. Partial sessions test and repair levels but create none. The look-back counts complete sessions
-    (60 for POCs, 20 for extremes and the average range), however many days lie between them.
+    stored: sessions of the contract, ascending; the history is the first `count` of them. Histories of successive
+    sessions share the list. Partial sessions test and repair levels but create none. The look-back counts complete
+    sessions (60 for POCs, 20 for extremes and the average range), however many days lie between them.
     """
 
-    sessions: Sequence[StoredSession]
+    stored: Sequence[StoredSession]
+    count: int
+
+    @staticmethod
+    def of(stored: Sequence[StoredSession]) -> "SessionHistory":
+        """Return the history of all these sessions."""
+        return SessionHistory(stored, len(stored))
+
+    @property
+    def sessions(self) -> Sequence[StoredSession]:
+        """The sessions of the history, ascending."""
+        return self.stored[: self.count]
 
     @property
     def prior(self) -> StoredSession | None:
         """The newest complete session in the history."""
-        return next((stored for stored in reversed(self.sessions) if stored.row.complete), None)
+        return next(self._complete(), None)
 
     def carried(self) -> CarriedLevels:
         """Return the naked POCs and poor extremes that are left at the close of the newest session."""
-        first = len(self.sessions)
+        first = self.count
         complete = 0
         while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
             first -= 1
-            complete += self.sessions[first].row.complete
-        return carried_levels([stored.completed for stored in self.sessions[first:]])
+            complete += self.stored[first].row.complete
+        return carried_levels([stored.completed for stored in self.stored[first : self.count]])
 
     def average_range_ticks(self) -> int | None:
         """Return the average range of the last twenty complete sessions (or fewer) in whole ticks; None without any."""
-        newest = islice((s for s in reversed(self.sessions) if s.row.complete), ADR_SESSIONS)
+        newest = islice(self._complete(), ADR_SESSIONS)
         ranges = [stored.profile.high - stored.profile.low for stored in newest]
         return sum(ranges) // len(ranges) if ranges else None
 
+    def _complete(self) -> Iterator[StoredSession]:
+        """Return the complete sessions, newest first."""
+        return (stored for at in reversed(range(self.count)) if (stored := self.stored[at]).row.complete)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class SessionInContext:
     """A completed session with the earlier sessions of its contract.
 
-    It also has the contract it was rolled from, if any.
+    It is the first one after its history. It also has the contract it was rolled from, if any.
     """
 
-    session: StoredSession
     history: SessionHistory
     rolled_from: Contract | None
+
+    @property
+    def session(self) -> StoredSession:
+        """The session itself."""
+        return self.history.stored[self.history.count]
 
     @property
     def trade_date(self) -> date:
         """The session's trade date."""
         return self.session.row.trade_date
 
+    @cached_property
     def carried(self) -> CarriedLevels:
-        """Return the naked POCs and poor extremes that are left at the close of this session."""
-        return SessionHistory((*self.history.sessions, self.session)).carried()
+        """The naked POCs and poor extremes that are left at the close of this session."""
+        return SessionHistory(self.history.stored, self.history.count + 1).carried()
+
+    @cached_property
+    def average_range_ticks(self) -> int | None:
+        """The average range before this session, in ticks."""
+        return self.history.average_range_ticks()
 
 
 def incomplete_sessions(

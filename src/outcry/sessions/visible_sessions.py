@@ -19,7 +19,8 @@ from outcry.sessions.store_model import DamagedSession
 class VisibleSessions:
     """Completed sessions of one product that one scope (what a caller may see) sees at one time.
 
-    damaged: stored sessions whose rows fail their checksum; no answer uses them.
+    damaged: stored sessions whose rows fail their checksum; no answer uses them. What is derived from the sessions is
+    computed once. Thread-safe.
     """
 
     def __init__(
@@ -28,30 +29,31 @@ class VisibleSessions:
     ) -> None:  # fmt: skip
         self.product, self._universe = product, universe
         self.damaged = damaged
-        self._by_contract: dict[Contract, list[StoredSession]] = {}
+        #: RTH sessions of each contract, ascending: the complete ones, and with them the partial ones.
+        self._complete: dict[Contract, list[StoredSession]] = {}
+        self._regular: dict[Contract, list[StoredSession]] = {}
         self._overnight: dict[tuple[Contract, date], StoredSession] = {}
-        self._partial: dict[Contract, list[StoredSession]] = {}
+        self._in_context: dict[Contract | None, Sequence[SessionInContext]] = {}
         for session in sorted(visible, key=lambda s: s.row.open_ns):
-            if not session.row.complete:
-                if session.row.kind is SessionKind.RTH:
-                    self._partial.setdefault(session.contract, []).append(session)
-            elif session.row.kind is SessionKind.RTH:
-                self._by_contract.setdefault(session.contract, []).append(session)
-            else:
-                self._overnight[session.contract, session.row.trade_date] = session
+            row, contract = session.row, session.contract
+            if row.kind is SessionKind.RTH:
+                self._regular.setdefault(contract, []).append(session)
+                if row.complete:
+                    self._complete.setdefault(contract, []).append(session)
+            elif row.complete:
+                self._overnight[contract, row.trade_date] = session
 
     def __bool__(self) -> bool:
-        return bool(self._by_contract)
+        return bool(self._complete)
 
     def history(self, contract: Contract) -> SessionHistory:
         """Return all RTH sessions of a contract, including partial ones."""
-        of_it = [*self._by_contract.get(contract, ()), *self._partial.get(contract, ())]
-        return SessionHistory(sorted(of_it, key=lambda stored: stored.row.open_ns))
+        return SessionHistory.of(self._regular.get(contract, ()))
 
     @cached_property
     def fronts(self) -> Sequence[Front]:
         """The front contract (by volume) of every trade date that has a session, ascending."""
-        regular = (stored for sessions in self._by_contract.values() for stored in sessions)
+        regular = (stored for sessions in self._complete.values() for stored in sessions)
         return fronts(rth_volumes(regular), RollRule.of(self._universe, self.product.root))
 
     def overnight_of(self, session: StoredSession) -> StoredSession | None:
@@ -63,8 +65,8 @@ class VisibleSessions:
 
         A one-digit year is read as the year nearest to the data.
         """
-        for contract in sorted(self._by_contract, key=lambda c: (c.year, c.month), reverse=True):
-            newest = self._by_contract[contract][-1].row.trade_date
+        for contract in sorted(self._complete, key=lambda c: (c.year, c.month), reverse=True):
+            newest = self._complete[contract][-1].row.trade_date
             try:
                 named = self._universe.resolve(symbol, newest, history=True).contract
             except UnknownName:
@@ -73,28 +75,32 @@ class VisibleSessions:
                 return contract
         return None
 
-    def in_context(self, contract: Contract | None) -> list[SessionInContext]:
+    @property
+    def newest(self) -> SessionInContext | None:
+        """The newest complete RTH session of the front contract."""
+        found = self.in_context(None)
+        return found[-1] if found else None
+
+    def in_context(self, contract: Contract | None) -> Sequence[SessionInContext]:
         """Return every complete RTH session of a contract, ascending; None: of the front contract of each date."""
-        if contract is not None:
-            sessions = self._by_contract.get(contract, [])
-            return [self._in_context(sessions, index, None) for index in range(len(sessions))]
-        found: list[SessionInContext] = []
-        for front in self.fronts:
-            sessions = self._by_contract[front.contract]
-            index = next((i for i, s in enumerate(sessions) if s.row.trade_date == front.trade_date), None)
-            if index is not None:
-                found.append(self._in_context(sessions, index, front.rolled_from))
+        found = self._in_context.get(contract)
+        if found is None:
+            found = self._of_contract(contract) if contract else self._of_fronts()
+            self._in_context[contract] = found
         return found
 
-    def _in_context(
-        self, sessions: Sequence[StoredSession], index: int, rolled_from: Contract | None
-    ) -> SessionInContext:
-        session = sessions[index]
-        earlier = sessions[:index]
-        if partial := self._partial.get(session.contract):
-            before = [stored for stored in partial if stored.row.open_ns < session.row.open_ns]
-            earlier = sorted((*earlier, *before), key=lambda stored: stored.row.open_ns)
-        return SessionInContext(session, SessionHistory(earlier), rolled_from)
+    def _of_contract(self, contract: Contract) -> Sequence[SessionInContext]:
+        stored = self._regular.get(contract, ())
+        complete = (at for at, session in enumerate(stored) if session.row.complete)
+        return [SessionInContext(SessionHistory(stored, at), None) for at in complete]
+
+    def _of_fronts(self) -> Sequence[SessionInContext]:
+        by_date = {
+            contract: {session.trade_date: session for session in self.in_context(contract)}
+            for contract in self._complete
+        }
+        found = ((by_date[front.contract].get(front.trade_date), front) for front in self.fronts)
+        return [SessionInContext(each.history, front.rolled_from) for each, front in found if each]
 
 
 def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
