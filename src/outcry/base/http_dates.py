@@ -4,10 +4,12 @@ A date in another year than the reader's current one shows its year.
 """
 
 from datetime import date
+from functools import lru_cache
 
 from babel.dates import format_skeleton
 
 
+@lru_cache(4096)  # a date takes as long as a row of a table
 def date_text(day: date, language: str, *, year: int | None = None, weekday: bool = True) -> str:
     """Format a date: `Fri, Nov 20`, or `Nov 20` without the weekday.
 

@@ -5,6 +5,7 @@ Market numbers look the same in every language. Market times show the exchange's
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from babel.dates import format_skeleton
@@ -110,6 +111,7 @@ class Formatter:
         return month_text(contract, self.clock.words.language)
 
 
+@lru_cache(1024)
 def month_text(contract: str, language: str) -> str:
     """Return the delivery month of a contract key, or the key if it has none."""
     month = MONTH_CODES.find(contract[-5:-4]) + 1

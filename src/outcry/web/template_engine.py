@@ -1,30 +1,59 @@
 """Page templates. All values are escaped unless they are our own markup.
 
-An unknown name in a template is an error.
+An unknown name in a template is an error. A template can render a part of its page with `part(name, …)`: the same
+values give the same text, so parts of an unchanged page are rendered once.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from outcry import __version__
 from outcry.base.timestamps import iso_timestamp
 from outcry.web.language import Words
 from outcry.web.static import StaticFiles
 
+#: A row of the Levels page takes about 6 kB, key and text.
+_MAX_PARTS = 1024
+
 
 class Templates:
-    """The templates of `templates/`, in every language."""
+    """The templates of `templates/`, in every language. Thread-safe."""
 
     def __init__(self, static: StaticFiles, **shared: Any) -> None:
         self._static, self._shared = static, shared
         self._environment = cache(self._build)
+        self._lock = threading.Lock()
+        #: Rendered parts by language, template and encoded values, least recently used first.
+        self._parts: OrderedDict[tuple[str, str, bytes], Markup] = OrderedDict()
 
     def render(self, name: str, words: Words, values: Mapping[str, Any]) -> str:
         """Render a template."""
         return self._environment(words).get_template(name).render(values)
+
+    def _part(self, words: Words, name: str, /, **values: Any) -> Markup:
+        """Return a rendered part of a page: a new one, or that of equal values.
+
+        values: plain data (see msgspec), and no secrets, because they stay in memory. A part depends on its language
+        and values only, so it never becomes outdated, and users with equal values may share it.
+        """
+        key = (words.language, name, msgspec.msgpack.encode(values))
+        with self._lock:
+            if (known := self._parts.get(key)) is not None:
+                self._parts.move_to_end(key)
+                return known
+        part = Markup(self.render(name, words, values))  # noqa: S704 - a template's output is escaped
+        with self._lock:
+            self._parts[key] = part
+            while len(self._parts) > _MAX_PARTS:
+                self._parts.popitem(last=False)
+        return part
 
     def _build(self, words: Words) -> Environment:
         environment = Environment(
@@ -39,5 +68,6 @@ class Templates:
         environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
         environment.filters["instant"] = iso_timestamp
         shared: dict[str, Any] = {"static": self._static.url, "version": __version__, **self._shared}
+        shared["part"] = partial(self._part, words)
         environment.globals |= shared
         return environment

@@ -157,7 +157,7 @@ def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, 
         ],
         "columns": COLUMNS,
         "labels": LABELS,
-        "starts": {columns[0] for columns in GROUPS.values()},
+        "starts": [columns[0] for columns in GROUPS.values()],
         "names": {
             column: f"{words(GROUP_NAMES[group])} {words(COLUMN_NAMES[column])}"
             for group, columns in GROUPS.items()
