@@ -407,7 +407,7 @@ def test_a_calendar_can_use_a_variant() -> None:
     ],
 )  # fmt: skip
 def test_business_days(name: str, day: str, expected: bool) -> None:
-    assert CALENDAR.is_business_day(name, on(day)) is expected
+    assert CALENDAR.hours.is_business_day(name, on(day)) is expected
 
 
 def test_trade_dates_of_a_span() -> None:

@@ -131,10 +131,6 @@ class Calendar:
         """Return the names of a product's regular hours. The default is the empty name."""
         return self.hours.variants(root)
 
-    def is_business_day(self, name: str, day: date) -> bool:
-        """Return whether a date is a trade date of a root or exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
-        return self.hours.is_business_day(name, day)
-
     def sessions(
         self, root: str, first: date, last: date, *, variant: str | None = None
     ) -> tuple[Session, ...]:

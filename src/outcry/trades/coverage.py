@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from outcry.market.calendar import Session
 from outcry.market.units import NANOS_PER_MINUTE
+from outcry.market.windows import merged
 
 GRACE_NS = 5 * NANOS_PER_MINUTE
 #: More gaps than this are merged into one.
@@ -52,12 +53,7 @@ def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
 
     Above a maximum number of gaps, merge all into one, so that nothing between counts as complete.
     """
-    found: list[Span] = []
-    for first_ns, last_ns in sorted(gaps):
-        if found and first_ns <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], last_ns))
-        else:
-            found.append((first_ns, last_ns))
+    found = list(merged(gaps))
     return found if len(found) <= _MAX_GAPS else [(found[0][0], max(last for _, last in found))]
 
 

@@ -62,7 +62,7 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
         if variant not in {"", *known}:
             raise UnknownVariant(root, variant, known)
     calendar = Calendar(products, hours, days, variants)
-    return Reference(Universe(products, calendar.is_business_day), calendar)
+    return Reference(Universe(products, calendar.hours.is_business_day), calendar)
 
 
 def _text(path: Path) -> str:

@@ -55,24 +55,27 @@ class SessionIndex:
 
         Return `(slice, first, last)` for each, last not included, and the number of times in no slice.
         """
-        if not len(at_ns):
-            return [], 0
-        number, last = int(at_ns[0]) // _PERIOD_NS, int(at_ns[-1]) // _PERIOD_NS
-        if number == last:
-            pieces = _pieces(self._period(number), at_ns, 0)
-            return pieces, len(at_ns) - sum(b - a for _, a, b in pieces)
         pieces: list[RowSlice] = []
-        begin = 0
+        begin, inside = 0, 0
         while begin < len(at_ns):
             number = int(at_ns[begin]) // _PERIOD_NS
-            end = len(at_ns) if number == last else int(np.searchsorted(at_ns, (number + 1) * _PERIOD_NS))
-            found = _pieces(self._period(number), at_ns[begin:end], begin)
-            if pieces and found and pieces[-1][0] == found[0][0]:  # a slice that continues in the next month
-                part, first, _ = pieces.pop()
-                found[0] = part, first, found[0][2]
-            pieces += found
-            begin = end
-        return pieces, len(at_ns) - sum(b - a for _, a, b in pieces)
+            end_ns = (number + 1) * _PERIOD_NS
+            times = at_ns[begin:] if at_ns[-1] < end_ns else at_ns[begin : np.searchsorted(at_ns, end_ns)]
+            period = self._period(number)
+            first = max(0, int(np.searchsorted(period.starts, times[0], side="right")) - 1)
+            slices = period.slices[first : int(np.searchsorted(period.starts, times[-1], side="right"))]
+            begins = np.searchsorted(times, [part.start_ns for part in slices]).tolist()
+            ends = np.searchsorted(times, [part.end_ns for part in slices]).tolist()
+            for part, a, b in zip(slices, begins, ends, strict=True):
+                if a == b:
+                    continue
+                start = begin + a
+                if pieces and pieces[-1][0] == part:  # a slice that continues from the period before
+                    start = pieces.pop()[1]
+                pieces.append((part, start, begin + b))
+                inside += b - a
+            begin += len(times)
+        return pieces, len(at_ns) - inside
 
     def _compute(self, number: int) -> _Period:
         """Compute the slices of a thirty-day period, numbered from 1970."""
@@ -95,13 +98,3 @@ class SessionIndex:
                         slices.append(SessionSlice(max(a, opened), min(b, closed), day.trade_date, session))
         slices.sort(key=lambda part: part.start_ns)
         return _Period(slices, np.array([part.start_ns for part in slices], dtype=np.int64))
-
-
-def _pieces(period: _Period, at_ns: NDArray[np.int64], offset: int) -> list[RowSlice]:
-    """Split times that are all in one thirty-day period. offset: index of the first time in the whole array."""
-    first = max(0, int(np.searchsorted(period.starts, at_ns[0], side="right")) - 1)
-    last = int(np.searchsorted(period.starts, at_ns[-1], side="right"))
-    slices = period.slices[first:last]
-    begins = np.searchsorted(at_ns, [part.start_ns for part in slices]).tolist()
-    ends = np.searchsorted(at_ns, [part.end_ns for part in slices]).tolist()
-    return [(part, offset + a, offset + b) for part, a, b in zip(slices, begins, ends, strict=True) if a < b]
