@@ -54,7 +54,7 @@ def test_what_is_committed_is_read_back_whole(store: SqlStore) -> None:
     assert store.tape_paths() == {"operator/ES/a.dbn.zst"}
     assert store.tape_named(["operator/ES/b", "operator/ES/a.dbn.zst"]) == {"operator/ES/a.dbn.zst"}
     assert store.tape_named([]) == frozenset()
-    assert store.import_known(0, "digest")
+    assert store.imports_named(0, "file.zip") == {"digest"}
 
 
 def test_owners_are_kept_apart(store: SqlStore) -> None:
@@ -62,7 +62,7 @@ def test_owners_are_kept_apart(store: SqlStore) -> None:
     store.commit_import(3, "other", "a", [], [replace(SESSION, owner=3, volume=9)], 7)
     assert [row.volume for row in store.sessions([3], "ES")] == [9]
     assert [row.volume for row in store.sessions([0], "ES")] == [2**40]
-    assert not store.import_known(3, "digest")
+    assert store.imports_named(3, "a") == {"other"}
     assert store.roots([4]) == []
 
 
@@ -353,7 +353,7 @@ def test_a_failed_write_keeps_nothing(store: SqlStore) -> None:
         store.commit_import(0, "1", "a", [RECORDING], [replace(SESSION, profile=None)], 7)  # type: ignore[arg-type]
     assert store.revision() == before
     assert store.all_recordings() == []
-    assert not store.import_known(0, "1")
+    assert store.imports_named(0, "a") == frozenset()
 
 
 def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, place: Place) -> None:

@@ -317,7 +317,10 @@ def test_a_backup_is_whole_while_sessions_are_stored(
 
 
 def test_a_backup_waits_for_no_import(data: Path, tmp_path: Path) -> None:
-    with open_installation(Settings(data=str(data))) as installation, installation.tape.exclusively():
+    with (
+        open_installation(Settings(data=str(data))) as installation,
+        installation.tape.changes.exclusively(installation.store.tape_named),
+    ):
         assert backup(tmp_path / "copy", data=str(data)) == 0
 
 

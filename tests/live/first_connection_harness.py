@@ -194,7 +194,7 @@ class Week:
             plain[column] = past[column]
         batch = Batch(ES, Quality.TICKS, plain, "the past")
         reading = MemoryRecording("past", [batch], covered=((PAST, RECORDED),))
-        installation.importer.record(reading, 0, RECORDED, lambda: None)
+        installation.importer.record(reading, 0, RECORDED)
 
     def answers(self, moment_ns: int, feed_caps: FeedCaps, at: Iterable[int]) -> dict[int, Seen]:
         """Return the answers after a time by a feed that first connects at that time."""

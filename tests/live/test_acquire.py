@@ -12,7 +12,8 @@ from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptF
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogTakenOver, StreamKey
-from outcry.recordings.tape import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_changes import TapeInUse
 from outcry.trades.feed import CaughtUp, Ended, Trades
 from outcry.trades.records import Quality
 
@@ -117,7 +118,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
 
         def overtaken(key: str) -> None:
             try:
-                with installation.importer._context.tape.exclusively():
+                with installation.importer._context.tape.changes.exclusively(installation.store.tape_named):
                     asked.append(False)
             except TapeInUse:
                 asked.append(True)

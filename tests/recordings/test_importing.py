@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.market.snapshot import load
-from outcry.recordings import importing, session_folding
+from outcry.recordings import session_splitting
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.import_report import FileReport
-from outcry.recordings.tape import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_changes import TapeInUse
 from outcry.sessions.store_model import SessionRow
 from outcry.trades.dedupe import join
 from outcry.trades.records import BAR, TRADE, Quality
@@ -73,6 +74,14 @@ def test_importing_again_changes_nothing(installation: Installation, ticks: Writ
     before = everything(installation)
     assert take(installation, path).state == "unchanged"
     assert everything(installation) == before
+
+
+def test_an_import_is_recognised_by_bytes_name_and_options(installation: Installation, ticks: Write) -> None:
+    path = ticks(DAY, *WHOLE)
+    take(installation, path)
+    options = repr((path.name, None, None, None, None)).encode()
+    digest = hashlib.sha256(path.read_bytes() + options).hexdigest()
+    assert installation.store.imports_named(0, path.name) == {digest}
 
 
 def test_the_same_rows_under_another_name_change_no_recording(
@@ -287,7 +296,10 @@ def test_what_a_crash_left_is_swept_and_nothing_else(installation: Installation,
 
 def test_two_imports_at_once_are_refused_not_mixed(installation: Installation, ticks: Write) -> None:
     path = ticks(DAY, *WHOLE)
-    with installation.tape.exclusively(), pytest.raises(TapeInUse, match="another import"):
+    with (
+        installation.tape.changes.exclusively(installation.store.tape_named),
+        pytest.raises(TapeInUse, match="another import"),
+    ):
         take(installation, path)
 
 
@@ -402,21 +414,15 @@ def test_a_tape_beside_another_database_is_left_alone(
     assert files.items() <= everything(installation)[1].items()
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(
-    installation: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_it_is_read_is_refused(installation: Installation, ticks: Write) -> None:
     path = ticks(DAY, *WHOLE)
-    real = importing._digest
 
-    def digest_then_grow(path: Path, options: ReadOptions) -> str:
-        known = real(path, options)
+    def grow(_done: int, _of: int) -> None:
         with zipfile.ZipFile(path, "a") as archive:
             archive.comment = b"grown"
-        return known
 
-    monkeypatch.setattr(importing, "_digest", digest_then_grow)
     with pytest.raises(FileRefused, match="changed while it was read"):
-        take(installation, path)
+        installation.importer.run(path, 0, ReadOptions(), installation.clock.now_ns(), grow)
     assert everything(installation)[1] == {}
 
 
@@ -468,7 +474,7 @@ def test_trades_are_refused_once_their_sum_is_too_large(
     installation: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A billion trades of 2³² lots take too long to write: the bound is lowered to ten lots."""
-    monkeypatch.setattr(session_folding, "MAX_VOLUME", 10)
+    monkeypatch.setattr(session_splitting, "MAX_VOLUME", 10)
     path = ticks(DAY, ("13:31:00", "5500", 10), ("13:32:00", "5500", 1))
     with pytest.raises(FileRefused, match="ESU2024: the file has 11 lots in total"):
         take(installation, path)

@@ -32,7 +32,8 @@ from outcry.database.errors import StoreBusy
 from outcry.database.migrate import NotUnicode, SchemaTooNew
 from outcry.live.model import LogDamaged, LogInUse
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.tape import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_changes import TapeInUse
 from outcry.trades.reference_tables import BadReference
 
 MENDABLE = (

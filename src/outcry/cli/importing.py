@@ -17,7 +17,8 @@ from outcry.market.calendar import SessionKind
 from outcry.people.email_address import is_email, spellings
 from outcry.recordings.file_model import FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
-from outcry.recordings.tape import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_changes import TapeInUse
 from outcry.sessions.completeness import hole_text
 
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, select, text, type_coerce
+from sqlalchemy import Connection, Select, Table, select, text, tuple_, type_coerce
 from sqlalchemy.types import NullType
 
 CHECKSUM = "checksum"
@@ -62,6 +62,20 @@ def checksum(values: Mapping[str, Any]) -> bytes:
 def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
     """Return a row's values with their checksum added."""
     return values | {CHECKSUM: checksum(values)}
+
+
+def replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Delete the rows with the same primary keys, then insert, with checksums if the table has them.
+
+    This works in both databases.
+    """
+    identity = list(table.primary_key.columns)
+    checked = CHECKSUM in table.c
+    for start in range(0, len(rows), 100):  # SQLite 3.40 allows at most 32,766 bound values per statement
+        part = [with_checksum(row) if checked else row for row in rows[start : start + 100]]
+        wanted = [tuple(row[column.name] for column in identity) for row in part]
+        connection.execute(table.delete().where(tuple_(*identity).in_(wanted)))
+        connection.execute(table.insert(), part)
 
 
 def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]) -> Checked:

@@ -37,6 +37,8 @@ class LogReading:
     entries: Callable[[], Iterator[log.LogEntry]]
     covered: tuple[Span, ...]
     sessions: SessionAt
+    #: Raises if the rows must no longer be stored.
+    may_still: Callable[[], None]
     #: Whether trades were cancelled. Merging an earlier recording must not restore them.
     replaces: bool = False
     format: str = "log"
@@ -48,7 +50,8 @@ class LogReading:
     def batches(self) -> Iterator[Batch]:
         """Yield the rows of the log in batches.
 
-        A recording has one quality, so a session with any bars is stored as bars.
+        A recording has one quality, so a session with any bars is stored as bars. `may_still` is called at the
+        end, when nothing is stored yet.
         """
         entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
         worst: dict[Session | None, Quality] = {}
@@ -59,6 +62,7 @@ class LogReading:
             for gathered in _gathered(part for _, part in same):
                 self.counts.rows += len(gathered)
                 yield Batch(self.contract, quality, gathered, "its log")
+        self.may_still()
 
     def _session(self, entry: log.TradeRows | log.BarRows) -> Session | None:
         """Return the session of an entry; all rows of an entry are of one session."""
@@ -83,8 +87,8 @@ class Archive:
     ) -> None:  # fmt: skip
         """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
 
-        may_still: see `Importer.record`. Nothing is stored without rows, because those were stored with their trade
-        date.
+        may_still: raises if the log must no longer be stored; it is called while no other import can run. Nothing is
+        stored without rows, because those were stored with their trade date.
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return
@@ -96,9 +100,10 @@ class Archive:
             lambda: iter(entries),
             tuple(covered),
             self._sessions,
+            may_still,
             amended,
         )
-        self._importer().record(reading, key.owner, settled_ns, may_still)
+        self._importer().record(reading, key.owner, settled_ns)
 
 
 def _by_session(

@@ -15,7 +15,8 @@ from outcry.live.live_stream import LiveStream
 from outcry.live.model import LogTakenOver, TradeLog
 from outcry.live.recorder import RETRY_S
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.tape import TapeDamaged, TapeInUse
+from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_changes import TapeInUse
 
 #: A busy store delays a live stream no longer than this. After it the session is stored in the background.
 PATIENCE_S = 5.0

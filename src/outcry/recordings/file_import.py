@@ -1,32 +1,31 @@
 """Import of one file or live recording: read its rows, select its sessions, and store both."""
 
-from collections.abc import Callable
-
 from outcry.recordings.file_model import Reading
 from outcry.recordings.import_report import FileReport, Progress
-from outcry.recordings.session_folding import ImportContext, SessionSplitter
 from outcry.recordings.session_selection import SessionBuilder
+from outcry.recordings.session_splitting import ImportContext, SessionSplitter
+from outcry.recordings.source_file import SourceFile
 from outcry.recordings.staging import StagingArea
 from outcry.trades.coverage import GRACE_NS
 
 
 def import_file(
-    context: ImportContext, owner: int, reading: Reading, digest: str, now_ns: int, progress: Progress,
-    check: Callable[[], None],
+    context: ImportContext, owner: int, reading: Reading, now_ns: int, file: SourceFile | None = None,
+    progress: Progress = lambda _done, _of: None,
 ) -> FileReport:  # fmt: skip
     """Read all rows, store the recordings and sessions, and report them. After an error nothing is stored.
 
-    `check` is called after reading; it raises if the rows must not be stored. `digest` is empty for a live recording,
-    which may be imported again when it has grown, and whose timestamps depend on the clock if it is a replay.
+    `file` is None for a live recording, which may be imported again when it has grown, and whose timestamps depend on
+    the clock if it is a replay.
     """
-    latest_ns = now_ns + GRACE_NS if digest else 2**63 - 1
+    latest_ns = now_ns + GRACE_NS if file else 2**63 - 1
     report = FileReport(reading.path, "no trades", reading.format, reading.source)
     with StagingArea(context.tape, owner, reading.source) as staging:
         splitter = SessionSplitter(context, staging, reading.path, latest_ns)
         for batch in reading.batches():
             splitter.add(batch)
             progress(reading.bytes_read, reading.bytes_total)
-        check()
+        digest, name = (file.digest(), file.name) if file else ("", "")
         for root, early in splitter.early.items():
             reason = (
                 f"rows before {context.calendar.hours.begin(root)}, when the session tables of {root} begin"
@@ -44,13 +43,6 @@ def import_file(
         days = staging.finish(context.store, spans, from_feed=bool(reading.covered), replace=reading.replaces)
         builder = SessionBuilder(context, owner, reading.source, now_ns)
         rows, report.sessions = builder.select(reading.path, splitter.folds.values(), days)
-        changed, report.damaged = staging.commit(
-            context.store, digest, _printable(reading.path.name), rows, now_ns
-        )
+        changed, report.damaged = staging.commit(context.store, digest, name, rows, now_ns)
         report.state = "imported" if changed else "unchanged"
     return report
-
-
-def _printable(name: str) -> str:
-    """Return a file name as valid Unicode text that any database accepts."""
-    return name.encode("utf-8", "backslashreplace").decode()

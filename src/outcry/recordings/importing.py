@@ -4,8 +4,7 @@ An import is all or nothing: a refused file leaves the store unchanged, and impo
 tape files are on disk before the one transaction that names them, so a reported import survives a crash.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
 from outcry.recordings.file_import import import_file
-from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
+from outcry.recordings.file_model import Reading, ReadOptions
 from outcry.recordings.import_report import FileReport, Progress, RefoldedContract
 from outcry.recordings.refolding import refold
-from outcry.recordings.session_folding import ImportContext
+from outcry.recordings.session_splitting import ImportContext
+from outcry.recordings.source_file import SourceFile
 from outcry.recordings.tape import TapeDamaged, TapeFolder
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingId
@@ -50,23 +50,19 @@ class Importer:
         Raises `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`; nothing is stored then.
         """
         tape, store = self._context.tape, self._context.store
-        with tape.exclusively():
-            tape.sweep(store.tape_named)
-            before = _identity(path)
+        with tape.changes.exclusively(store.tape_named), SourceFile(path, options) as file:
             reading = self.library.open(path, self._context.universe, options)
             if reading is None:
                 return FileReport(path, "no trades")
-            digest = _digest(path, options)
-            if store.import_known(owner, digest) and self._is_intact(owner, store.imported(owner, digest)):
+            known = store.imports_named(owner, file.name)
+            # only then the digest is needed before the file is read
+            if (
+                known
+                and file.digest() in known
+                and self._is_intact(owner, store.imported(owner, file.digest()))
+            ):
                 return FileReport(path, "unchanged", reading.format, reading.source)
-
-            def refuse_changed() -> None:
-                if _identity(path) != before:
-                    raise FileRefused(
-                        path, "", "the file changed while it was read", "import it again when it is complete"
-                    )
-
-            return import_file(self._context, owner, reading, digest, now_ns, progress, refuse_changed)
+            return import_file(self._context, owner, reading, now_ns, file, progress)
 
     def _is_intact(self, owner: int, imported: Sequence[RecordingId]) -> bool:
         """Return whether everything that an earlier import of a file stored is undamaged; else it is imported again.
@@ -86,15 +82,13 @@ class Importer:
         roots = {self._context.universe.contract(contract).root for contract, *_ in imported}
         return bool(imported) and not any(store.sessions_and_damaged([owner], root)[1] for root in roots)
 
-    def record(self, reading: Reading, owner: int, settled_ns: int, check: Callable[[], None]) -> FileReport:
+    def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
         """Store the data that a live stream has received up to `settled_ns` (ns UTC, event time).
 
-        A session that has ended by then is complete if the reading covers it without a hole. `check` raises if the rows
-        must no longer be stored; it is called while no other import can run. Raises as `run` does.
+        A session that has ended by then is complete if the reading covers it without a hole. Raises as `run` does.
         """
-        with self._context.tape.exclusively():
-            self._context.tape.sweep(self._context.store.tape_named)
-            return import_file(self._context, owner, reading, "", settled_ns, lambda _done, _of: None, check)
+        with self._context.tape.changes.exclusively(self._context.store.tape_named):
+            return import_file(self._context, owner, reading, settled_ns)
 
     def refold(self, now_ns: int) -> Iterator[RefoldedContract]:
         """Compute every session again from the tape, after the session tables or the rules have changed.
@@ -102,26 +96,5 @@ class Importer:
         Yields each contract when it is done. Sessions that depend on a damaged file stay as they are stored. Raises
         `StoreBusy` and `TapeInUse`.
         """
-        with self._context.tape.exclusively():
+        with self._context.tape.changes.exclusively(self._context.store.tape_named):
             yield from refold(self._context, now_ns)
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    """Return attributes of a file by which a later change or replacement of the file is noticed."""
-    try:
-        found = path.stat()
-    except OSError as problem:
-        raise FileRefused(path, "", f"cannot read the file: {problem.strerror}") from problem
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _digest(path: Path, options: ReadOptions) -> str:
-    """Return an id of an import by which a repeated import is recognised.
-
-    It is a SHA-256 of the file's bytes, its name and the options.
-    """
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    given = (path.name, options.contract, options.format, options.tz, options.stamp)
-    digest.update(repr(given).encode())
-    return digest.hexdigest()

@@ -5,17 +5,11 @@ from datetime import date
 from itertools import groupby
 
 from outcry.market.instruments import Contract
+from outcry.recordings.completeness_check import CompletenessCheck, FoldedSession, minutes_by_recording
 from outcry.recordings.import_report import RefoldedContract
-from outcry.recordings.session_folding import ImportContext, SessionFold
-from outcry.recordings.session_selection import (
-    LONGEST_SESSION,
-    CompletenessCheck,
-    FoldedSession,
-    SessionBuilder,
-    minutes_by_recording,
-    rank,
-    touching,
-)
+from outcry.recordings.recorded_session import RecordedSession
+from outcry.recordings.session_selection import LONGEST_SESSION, SessionBuilder, rank, touching
+from outcry.recordings.session_splitting import ImportContext
 from outcry.recordings.verification import verified
 from outcry.sessions.store_model import RecordingRow, SessionRow
 
@@ -81,10 +75,10 @@ def _refold_recordings(
         return []
     first, last = recordings[0], recordings[-1]
     tick_e9 = context.universe.products[contract.root].tick_e9
-    folds: dict[int, SessionFold] = {}
+    folds: dict[int, RecordedSession] = {}
     for cell, rows in builder.session_rows(contract, first.quality, [row.file for row in recordings]):
         if cell.session.open_ns not in folds:
-            folds[cell.session.open_ns] = SessionFold(contract, cell.session, first.quality)
+            folds[cell.session.open_ns] = RecordedSession(contract, cell.session, first.quality)
         folds[cell.session.open_ns].add(rows, tick_e9)
     stored = context.store.sessions_of(
         first.owner, contract.key, first.trade_date, last.trade_date + LONGEST_SESSION

@@ -4,9 +4,8 @@ A session has one source and one quality. The best is complete before partial, t
 volume. Sessions are processed in order of time, because completeness depends on earlier sessions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,92 +13,21 @@ from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.market.ladder import RangeTooWide
 from outcry.market.snapshot import dump
+from outcry.recordings.completeness_check import CompletenessCheck, FoldedSession, minutes_by_recording
 from outcry.recordings.import_report import SessionReport
-from outcry.recordings.session_folding import ImportContext, SessionFold, too_wide
+from outcry.recordings.recorded_session import RecordedSession
+from outcry.recordings.session_splitting import ImportContext, too_wide
 from outcry.recordings.staging import StagedDay
 from outcry.recordings.tape import TapeDamaged
-from outcry.sessions.completeness import RECENT, Minutes, Usual, activity_of, by_minute, unexplained
-from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile, Traded
-from outcry.trades.coverage import GRACE_NS, Span, uncovered
+from outcry.sessions.completeness import activity_of, by_minute
+from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile
+from outcry.trades.coverage import uncovered
 from outcry.trades.records import Quality, Rows
 from outcry.trades.session_index import SessionSlice
 
 Part = TypeVar("Part", RecordingRow, StagedDay)
 
-#: Open (ns UTC), source and quality of a session of one product, for any of its contracts.
-RecordingKey = tuple[int, str, Quality]
-
 LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over several holidays
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedSession:
-    """A computed session whose completeness and holes are not determined yet.
-
-    `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings are
-    of a live feed, which was unavailable in those spans.
-    """
-
-    row: SessionRow
-    session: Session
-    contract: Contract
-    minutes: Minutes
-    uncovered: Sequence[Span]
-    from_feed: bool
-
-    @property
-    def recording(self) -> RecordingKey:
-        """Return the key of the recording that the session was computed from."""
-        return self.row.open_ns, self.row.source, self.row.quality
-
-
-class CompletenessCheck:
-    """Determines which sessions are complete, by comparing each with recent sessions of its product.
-
-    Sessions must be passed in order of time. `stored`: include the sessions of the store; otherwise only sessions that
-    this object has processed.
-    """
-
-    def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
-        self._context, self._owner, self._now_ns, self._stored = context, owner, now_ns, stored
-        self._recorded: dict[str, list[Traded]] = {}
-
-    def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
-        """Return the session's row with its holes, and whether it is complete.
-
-        A session that is not over yet stays incomplete without holes. `recorded` has the traded minutes of all
-        contracts in the same recording. If the front contract is among them, their union shows the holes of a contract
-        that trades too rarely to show them itself.
-        """
-        row, session = folded.row, folded.session
-        if self._now_ns < session.close_ns + GRACE_NS:
-            return row
-        product = self._context.universe.products[row.root]
-        recent = self._of(row.root, row.trade_date)
-        front = self._context.universe.front(row.root, row.trade_date)
-        minutes = folded.minutes
-        if front != folded.contract and front in recorded:
-            minutes = by_minute(list(recorded.values()))
-        gaps = unexplained(
-            minutes, session, product, Usual(product, session, recent),
-            front=front in {folded.contract, *recorded}, uncovered=folded.uncovered,
-        )  # fmt: skip
-        holes = _merged([*gaps, *(folded.uncovered if folded.from_feed else ())])
-        return replace(row, holes=holes, complete=not holes)
-
-    def note(self, row: SessionRow) -> None:
-        """Add a complete session to those that later sessions are compared with; ignore an incomplete one."""
-        if row.complete:
-            known = self._of(row.root, row.trade_date)
-            known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
-
-    def _of(self, root: str, day: date) -> list[Traded]:
-        if root not in self._recorded:
-            found = (
-                self._context.store.traded(self._owner, root, day - RECENT, date.max) if self._stored else []
-            )
-            self._recorded[root] = list(found)
-        return self._recorded[root]
 
 
 class SessionBuilder:
@@ -111,7 +39,7 @@ class SessionBuilder:
         self._partly_damaged: set[tuple[str, int]] = set()
 
     def select(
-        self, path: Path, folds: Iterable[SessionFold], days: Sequence[StagedDay]
+        self, path: Path, folds: Iterable[RecordedSession], days: Sequence[StagedDay]
     ) -> tuple[list[SessionRow], list[SessionReport]]:
         """Decide for each session of a file whether it is complete, and whether it replaces the stored one.
 
@@ -149,8 +77,8 @@ class SessionBuilder:
         return rows, reports
 
     def _folded(
-        self, path: Path, folds: Iterable[SessionFold], days: Sequence[StagedDay]
-    ) -> Iterator[tuple[SessionFold, list[StagedDay], FoldedSession]]:
+        self, path: Path, folds: Iterable[RecordedSession], days: Sequence[StagedDay]
+    ) -> Iterator[tuple[RecordedSession, list[StagedDay], FoldedSession]]:
         """Yield each session of the file in order of time, computed from all recordings of the source.
 
         If the staged days contain the whole session, the profile computed while reading is used; otherwise the session
@@ -165,7 +93,7 @@ class SessionBuilder:
             others = self._others(fold, staged)
             parts, whole = (*staged, *others), fold
             if others or not all(day.pure for day in staged):
-                whole = SessionFold(contract, session, quality)
+                whole = RecordedSession(contract, session, quality)
                 tick_e9 = self._context.universe.products[contract.root].tick_e9
                 try:
                     for cell, rows in self.session_rows(contract, quality, [part.file for part in parts]):
@@ -182,7 +110,7 @@ class SessionBuilder:
             if folded is not None:
                 yield fold, staged, folded
 
-    def _others(self, fold: SessionFold, days: Sequence[StagedDay]) -> list[RecordingRow]:
+    def _others(self, fold: RecordedSession, days: Sequence[StagedDay]) -> list[RecordingRow]:
         """Return recordings from earlier imports that contain the rest of a session.
 
         They have the same source and other trade dates.
@@ -218,7 +146,9 @@ class SessionBuilder:
                 for cell, first, last in index.split(chunk["ts_event"])[0]:
                     yield cell, chunk[first:last]
 
-    def as_folded(self, fold: SessionFold, parts: Sequence[StagedDay | RecordingRow]) -> FoldedSession | None:
+    def as_folded(
+        self, fold: RecordedSession, parts: Sequence[StagedDay | RecordingRow]
+    ) -> FoldedSession | None:
         """Return the session of a profile computed from all its recordings; None if no lots were traded."""
         session, counts, minutes = fold.session, fold.counts, by_minute(fold.minutes)
         ladder = fold.fold.ladder()
@@ -237,25 +167,6 @@ class SessionBuilder:
         return FoldedSession(
             row, session, fold.contract, minutes, left, any(part.from_feed for part in parts)
         )
-
-
-def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, dict[Contract, Minutes]]:
-    """Return the minutes in which each contract traded, by recording."""
-    found: dict[RecordingKey, dict[Contract, Minutes]] = {}
-    for one in folded:
-        found.setdefault(one.recording, {})[one.contract] = one.minutes
-    return found
-
-
-def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Sort time spans and merge overlapping or adjacent ones."""
-    found: list[Span] = []
-    for first, last in sorted(spans):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return tuple(found)
 
 
 def touching(parts: Iterable[Part], session: Session) -> list[Part]:

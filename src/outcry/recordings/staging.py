@@ -230,7 +230,7 @@ class StagingArea:
         recordings = [day.recording(now_ns) for day in days if day.changed]
         for day in days:
             if day.replaced:
-                self._tape.retire(day.replaced)
+                self._tape.changes.note(day.replaced)
         store.commit_import(
             self._owner, digest, name, recordings, sessions, now_ns,
             brought=[day.id for day in days], fresh=[day.id for day in days if day.fresh],
@@ -239,7 +239,7 @@ class StagingArea:
         damaged = [day.damaged for day in days if day.damaged]
         for path in damaged:
             self._tape.set_aside(path)
-        self._tape.sweep(store.tape_named)
+        self._tape.changes.sweep(store.tape_named)
         return bool(recordings), damaged
 
     def __enter__(self) -> Self:

@@ -5,13 +5,12 @@ Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades a
 database has its SHA-256, the file is verified each time it is opened, before any row is used.
 """
 
-import fcntl
 import hashlib
 import io
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -25,6 +24,7 @@ import zstandard
 
 from outcry.base.quarantine import unused_name
 from outcry.market.instruments import Contract
+from outcry.recordings.tape_changes import TapeChanges
 from outcry.sessions.store_model import TapeFile
 from outcry.trades.records import BAR, TRADE, Quality, Rows
 
@@ -43,19 +43,15 @@ class TapeDamaged(Exception):
     """A tape file is missing, unreadable or not the file that was stored. The message names it and what to do."""
 
 
-class TapeInUse(Exception):
-    """Another process is writing to the tape."""
-
-
 class TapeFolder:
     """The tape in a folder: one file per contract, trade date, source and quality.
 
-    A file is complete before a recording in the database names it. Files that no recording names may be removed.
+    A file is complete before a recording in the database names it. `changes` tracks the files that none names.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._begun = folder / ".begun"
+        self.changes = TapeChanges(folder)
         # compression is half the work of an import and releases the GIL, so it runs in one thread beside the reader
         self._compressing = ThreadPoolExecutor(1, thread_name_prefix="tape")
 
@@ -68,7 +64,7 @@ class TapeFolder:
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
         path = self._folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._note(relative)
+        self.changes.note(relative)
         return DbnWriter(
             path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
         )
@@ -119,48 +115,6 @@ class TapeFolder:
     def remove(self, path: str) -> None:
         """Remove a file that no recording names."""
         (self._folder / path).unlink(missing_ok=True)
-
-    def retire(self, path: str) -> None:
-        """Mark a file that the database will soon not name any more.
-
-        The next `sweep` removes it if no recording names it.
-        """
-        self._note(path)
-
-    def _note(self, relative: str) -> None:
-        """Add a file to those that the next `sweep` checks."""
-        with self._begun.open("a", encoding="utf-8") as begun:
-            begun.write(relative + "\n")
-
-    def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
-        """Remove new or retired files that no recording names, for example after a crash; return how many.
-
-        named: returns which of the given paths recordings name. Other files are never touched, because the database may
-        be a different one. Call only inside `exclusively()`.
-        """
-        try:
-            begun = self._begun.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return 0
-        kept = named(begun)
-        left = [name for name in begun if name not in kept and (self._folder / name).is_file()]
-        for name in left:
-            self.remove(name)
-        self._begun.unlink()
-        return len(left)
-
-    @contextmanager
-    def exclusively(self) -> Generator[None]:
-        """Lock the tape for writing by this process until the block ends. Raises `TapeInUse`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
-                raise TapeInUse(
-                    f"another import is writing to {self._folder}: wait for it to end"
-                ) from problem
-            yield
 
 
 class _HashedFile(io.RawIOBase):

@@ -25,7 +25,7 @@ from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.recordings.formats.delimited import open_table
 from outcry.recordings.formats.dialects import DETECTORS
 from outcry.recordings.formats.file_reading import FileReading
-from outcry.recordings.formats.lean import members_of, open_lean
+from outcry.recordings.formats.lean import open_lean
 from outcry.recordings.formats.parquet import open_parquet
 from outcry.recordings.formats.rdata import is_named_so, refuse_rdata
 from outcry.recordings.formats.scid import open_scid
@@ -63,8 +63,27 @@ class FileLibrary:
         if options.format is not None and options.format not in FORMATS:
             raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
                               f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
-        with refuse_decoder_errors(path):
-            return _open(path, ContractNames(universe), options)
+        names = ContractNames(universe)
+        with refuse_decoder_errors(path), CountedFile(path) as file:
+            raw = read_exactly(file, HEAD)
+            refuse_rdata(path, raw)
+            packed = raw.startswith(_PACKED) or (is_skippable(raw) and raw[8:11] != DBZ_MAGIC)
+            head = read_exactly(decompressed(file), HEAD) if packed else raw
+            kind = _kind(path, raw, head, packed=packed)
+            if options.format is not None and not _suits(options.format, kind):
+                raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
+                                  "omit --format")  # fmt: skip
+            match kind:
+                case "dbn":
+                    return open_dbn(path, names, options)
+                case "scid":
+                    return open_scid(path, names, options)
+                case "parquet":
+                    return open_parquet(path, names, options)
+                case "zip":
+                    return open_lean(path, file.size, list_members(file), names, options)
+                case _:
+                    return open_table(path, file.size, head, names, options)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -80,36 +99,6 @@ def _walk(folder: Path) -> Iterator[Path]:
             known = file.suffix.lower() in SUFFIXES or is_named_so(file)
             if not name.startswith(".") and known and not file.is_symlink():
                 yield file
-
-
-def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
-    with CountedFile(path) as file:
-        refuse_rdata(path, read_exactly(file, HEAD))
-    with CountedFile(path) as file:
-        raw = read_exactly(file, 16)
-        packed = _packed(raw)
-        head = read_exactly(decompressed(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
-        kind = _kind(path, raw, head, packed=packed)
-        if options.format is not None and not _suits(options.format, kind):
-            raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
-                              "omit --format")  # fmt: skip
-        if kind == "zip":
-            members = members_of(path, list_members(file))
-            if members is None:
-                raise FileRefused(path, "", "the files in the archive are not LEAN files",
-                                  "unpack the archive and import its files")  # fmt: skip
-            return open_lean(path, file.size, members, names, options)
-    if kind == "dbn":
-        return open_dbn(path, names, options)
-    if kind == "scid":
-        return open_scid(path, names, options)
-    if kind == "parquet":
-        return open_parquet(path, names, options)
-    return open_table(path, file.size, head, names, options)
-
-
-def _packed(raw: bytes) -> bool:
-    return raw.startswith(_PACKED) or (is_skippable(raw) and raw[8:11] != DBZ_MAGIC)
 
 
 def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:

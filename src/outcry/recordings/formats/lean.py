@@ -53,8 +53,8 @@ class Member:
         return f"{self.root.upper()}_{self.month}"
 
 
-def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
-    """Return the members of a LEAN zip sorted by name; None for another zip."""
+def _members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member]:
+    """Return the members of a LEAN zip sorted by name. Raises `FileRefused` for another zip."""
     found: list[Member] = []
     for info in sorted(infos, key=lambda one: one.filename):
         parts = _MEMBER.fullmatch(info.filename.lower())
@@ -66,7 +66,8 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
             raise FileRefused(path, f"member {info.filename}", "hourly and daily bars are too coarse",
                               "import the minute or tick files")  # fmt: skip
         if parts is None:
-            return None
+            raise FileRefused(path, "", "the files in the archive are not LEAN files",
+                              "unpack the archive and import its files")  # fmt: skip
         try:
             day = datetime.strptime(parts["day"], "%Y%m%d").replace(tzinfo=UTC).date()
         except ValueError as fault:
@@ -76,10 +77,10 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
 
 
 def open_lean(
-    path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions
+    path: Path, size: int, infos: list[zipfile.ZipInfo], names: ContractNames, options: ReadOptions
 ) -> FileReading | None:
-    """Start reading a LEAN zip; None if it has only quotes or open interest."""
-    trades = [member for member in members if member.kind == "trade"]
+    """Start reading a LEAN zip with these members; None if it has only quotes or open interest."""
+    trades = [member for member in _members_of(path, infos) if member.kind == "trade"]
     if not trades:
         return None
 

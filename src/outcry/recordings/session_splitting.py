@@ -7,21 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from outcry.base.timestamps import iso_timestamp
-from outcry.market.calendar import Calendar, Session
+from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
-from outcry.market.kernels import BulkFold
-from outcry.market.ladder import BRACKET_MINUTES, RangeTooWide, bracket_windows
-from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND, price_text
+from outcry.market.ladder import RangeTooWide
+from outcry.market.units import NANOS_PER_SECOND, price_text
 from outcry.recordings.file_model import FileRefused
+from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.staging import Counts, StagingArea
 from outcry.recordings.tape import TapeFolder
-from outcry.sessions.completeness import Minutes
 from outcry.sessions.store import SqlStore
 from outcry.trades import contract_lifetime
 from outcry.trades.contract_lifetime import day_ns
 from outcry.trades.coverage import Span
-from outcry.trades.records import Batch, Quality, Rows
-from outcry.trades.rows import fold_rows, in_order, on_tick, volume_of
+from outcry.trades.records import Batch, Quality
+from outcry.trades.rows import in_order, volume_of
 from outcry.trades.session_index import SessionIndex
 from outcry.trades.validation import MOST_BAR_LOTS
 
@@ -48,31 +47,6 @@ class ImportContext:
         return self._indexes[root]
 
 
-class SessionFold:
-    """The profile of one session of one contract, while rows are added."""
-
-    def __init__(self, contract: Contract, session: Session, quality: Quality) -> None:
-        self.contract, self.session, self.quality = contract, session, quality
-        self.fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
-        self.counts = Counts()
-        #: The minutes since 1970 with at least one trade, of each batch of rows.
-        self.minutes: list[Minutes] = []
-
-    def add(self, rows: Rows, tick_e9: int, late: int = 0) -> tuple[Rows, Counts]:
-        """Add the rows with on-tick prices; return them, and the counts of all rows, of which `late` came late.
-
-        The rows are in order of time. Raises `RangeTooWide`.
-        """
-        good, ticks, off_tick = on_tick(rows, tick_e9, self.quality)
-        counts = Counts(len(good), volume_of(good, self.quality), off_tick, late)
-        if len(good):
-            fold_rows(self.fold, good, ticks, self.quality)
-            lots = good["size" if self.quality is Quality.TICKS else "volume"]
-            self.minutes.append(np.unique(good["ts_event"][lots > 0] // NANOS_PER_MINUTE))
-        self.counts.add(counts, good)
-        return good, counts
-
-
 class SessionSplitter:
     """The rows of one file, split by session.
 
@@ -83,7 +57,7 @@ class SessionSplitter:
     def __init__(self, context: ImportContext, staging: StagingArea, path: Path, latest_ns: int) -> None:
         self._context, self._staging, self._path = context, staging, path
         self._latest_possible_ns = latest_ns
-        self.folds: dict[tuple[Contract, Quality, int], SessionFold] = {}
+        self.folds: dict[tuple[Contract, Quality, int], RecordedSession] = {}
         self.outside = self._volume = 0
         self.span: dict[str, Span] = {}
         self.early: dict[str, int] = {}
@@ -130,7 +104,7 @@ class SessionSplitter:
         for cell, first, last in slices:
             key = (contract, quality, cell.session.open_ns)
             fold = self.folds.get(key) or self.folds.setdefault(
-                key, SessionFold(contract, cell.session, quality)
+                key, RecordedSession(contract, cell.session, quality)
             )
             try:
                 good, counts = fold.add(rows[first:last], tick_e9, int(late[first:last].sum()))

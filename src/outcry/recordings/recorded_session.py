@@ -1,0 +1,38 @@
+"""The rows of one session of one contract while they are read: counts, profile and traded minutes."""
+
+import numpy as np
+
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.recordings.staging import Counts
+from outcry.sessions.completeness import Minutes
+from outcry.trades.records import Quality, Rows
+from outcry.trades.rows import fold_rows, on_tick, volume_of
+
+
+class RecordedSession:
+    """The profile of one session of one contract, while rows are added."""
+
+    def __init__(self, contract: Contract, session: Session, quality: Quality) -> None:
+        self.contract, self.session, self.quality = contract, session, quality
+        self.fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
+        self.counts = Counts()
+        #: The minutes since 1970 with at least one trade, of each batch of rows.
+        self.minutes: list[Minutes] = []
+
+    def add(self, rows: Rows, tick_e9: int, late: int = 0) -> tuple[Rows, Counts]:
+        """Add the rows with on-tick prices; return them, and the counts of all rows, of which `late` came late.
+
+        The rows are in order of time. Raises `RangeTooWide`.
+        """
+        good, ticks, off_tick = on_tick(rows, tick_e9, self.quality)
+        counts = Counts(len(good), volume_of(good, self.quality), off_tick, late)
+        if len(good):
+            fold_rows(self.fold, good, ticks, self.quality)
+            lots = good["size" if self.quality is Quality.TICKS else "volume"]
+            self.minutes.append(np.unique(good["ts_event"][lots > 0] // NANOS_PER_MINUTE))
+        self.counts.add(counts, good)
+        return good, counts

@@ -1,0 +1,69 @@
+"""A file while it is imported: its digest, and whether it changes meanwhile."""
+
+import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.archive import CountedFile
+
+_BUFFER_BYTES = 1 << 20
+
+
+class SourceFile:
+    """A file of an import, which a thread hashes while the importer reads it.
+
+    An error in its `with` block stops the thread.
+    """
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self._path, self._options = path, options
+        self._before = _identity(path)
+        self._stopped = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
+        self._digest = self._thread.submit(self._hash)
+
+    @property
+    def name(self) -> str:
+        """The name of the file as valid Unicode text that any database accepts."""
+        return self._path.name.encode("utf-8", "backslashreplace").decode()
+
+    def digest(self) -> str:
+        """Return the id by which a repeated import is recognised, when the whole file is hashed.
+
+        It is a SHA-256 of the file's bytes, its name and the options. Raises `FileRefused` if the file was changed or
+        replaced since this object was created.
+        """
+        found = self._digest.result()
+        if _identity(self._path) != self._before:
+            raise FileRefused(
+                self._path, "", "the file changed while it was read", "import it again when it is complete"
+            )
+        return found
+
+    def _hash(self) -> str:
+        digest, buffer = hashlib.sha256(), memoryview(bytearray(_BUFFER_BYTES))
+        with CountedFile(self._path) as file:
+            while not self._stopped.is_set() and (got := file.readinto(buffer)):
+                digest.update(buffer[:got])
+        of = self._options
+        digest.update(repr((self._path.name, of.contract, of.format, of.tz, of.stamp)).encode())
+        return digest.hexdigest()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stopped.set()
+        self._thread.shutdown()
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """Return attributes of a file by which a later change or replacement of the file is noticed."""
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise FileRefused(path, "", f"cannot read the file: {problem.strerror}") from problem
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
