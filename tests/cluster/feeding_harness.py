@@ -226,7 +226,8 @@ class EngineProcess:
         await self.calls.cut()  # type: ignore[attr-defined]
         await asyncio.gather(self.engine._feeds.stop(), self.engine._tasks.stop())
         await self._served.aclose()
-        self.engine._recorder.close()
+        self.engine._snapshots.close()
+        self.engine._calls.close()
         self.engine._recovery.close()
         self.engine._session_writer.close()
         self.engine._reference_thread.shutdown()

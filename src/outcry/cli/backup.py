@@ -21,7 +21,7 @@ from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
 from outcry.app.vault import VAULT_FILE
 from outcry.database.database import DATABASE_FILE
-from outcry.live.file_log import file_starts
+from outcry.live.log_files import log_files
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 
 #: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
@@ -203,7 +203,7 @@ def _copy_log(path: Path, target: Path) -> bool:
 
 
 def _newest(folder: Path) -> Path:
-    return folder / f"{file_starts(folder)[-1]:020d}.log"
+    return log_files(folder)[-1]
 
 
 def _copy_newer_logs(source: Path, folder: Path) -> None:

@@ -13,8 +13,8 @@ from outcry.base.tasks import is_set_within
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
+from outcry.live.alert_recorder import ALERTS_SHOWN
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.recorder import ALERTS_SHOWN
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 

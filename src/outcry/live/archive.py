@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from outcry.live import entries as log
+from outcry.live.amendments import amended_rows
 from outcry.live.model import StreamKey
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
@@ -53,7 +54,7 @@ class LogReading:
         A recording has one quality, so a session with any bars is stored as bars. `may_still` is called at the
         end, when nothing is stored yet.
         """
-        entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
+        entries = [(self._session(entry), entry) for entry in amended_rows(self.entries())]
         worst: dict[Session | None, Quality] = {}
         for session, entry in entries:
             worst[session] = max(worst.get(session, Quality.TICKS), _quality(entry), key=lambda q: q.rank)

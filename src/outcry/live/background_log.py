@@ -1,11 +1,10 @@
-"""The log of a single process: `append` returns at once, and a thread writes to the files.
+"""The log of a single process: `append` returns at once, and a thread (`LogWriter`) writes to the files.
 
 No call from the event loop waits for the disk. Entries of a stream are written in order, each once. Entries that cannot
 be written stay in memory, up to a limit, and are retried.
 """
 
 import errno
-import threading
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -13,20 +12,15 @@ from time import monotonic
 from outcry.database.errors import StoreBusy
 from outcry.live.file_log import FileLog
 from outcry.live.log_checks import check_repeat
+from outcry.live.log_writer import FRAME_BYTES, LogWriter
 from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
-from outcry.live.pending_writes import PendingWrites, wake
+from outcry.live.pending_writes import PendingWrites
 
 #: Limit of unwritten bytes, over all streams.
 MOST_UNWRITTEN_BYTES = 64 << 20
 #: How long a reader waits for unwritten entries, and the process at its end for the disk.
 PATIENCE_S = 5.0
-#: Approximate size of a write.
-_BATCH_BYTES = 1 << 20
-#: Pause before a failed write is repeated.
-_PAUSE_S = 0.25
-#: Size of a frame without its blob, in memory and on disk.
-_FRAME_BYTES = 20
 _MOST_ENTRIES = 2**32 - 1
 
 
@@ -45,13 +39,10 @@ class BackgroundLog:
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._files, self._most_bytes, self._now_s = files, most_unwritten_bytes, now_s
+        self._writer = LogWriter(files, now_s)
         #: Never locked during an access to the disk.
-        self._turn = threading.Condition()
+        self._turn = self._writer.turn
         self._streams: dict[str, PendingWrites] = {}
-        self._ready: list[PendingWrites] = []
-        self._unwritten_bytes = 0
-        self._problem = ""
-        self._closing = False
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
@@ -60,19 +51,15 @@ class BackgroundLog:
         Raises `LogInUse`, `OSError`.
         """
         with self._files.exclusively():
-            self._closing = False
-            writer = threading.Thread(target=self._run, name="outcry-log", daemon=True)
-            writer.start()
+            self._writer.start()
             try:
                 yield
             finally:
-                with self._turn:
-                    self._closing = True
-                    self._turn.notify_all()
-                writer.join(PATIENCE_S)  # entries not written by then are requested from the feeds again
+                self._writer.stop(
+                    PATIENCE_S
+                )  # entries not written by then are requested from the feeds again
                 with self._turn:
                     self._streams.clear()
-                    self._ready, self._unwritten_bytes = [], 0
 
     # -- calls that never wait for the disk
 
@@ -84,18 +71,17 @@ class BackgroundLog:
         stream = self._streams.get(key) or self._found(key)
         if not 0 < count <= _MOST_ENTRIES:
             raise ValueError(f"{key}: {count} entries cannot be appended")
-        size = len(blob) + _FRAME_BYTES
+        size = len(blob) + FRAME_BYTES
         with self._turn:
             if first != stream.last:
                 check_repeat(key, stream.last, first, count)
                 return
-            if self._unwritten_bytes + size > self._most_bytes:
-                why = self._problem or "the disk does not respond"
+            if self._writer.unwritten_bytes + size > self._most_bytes:
+                why = self._writer.trouble
                 raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
-            self._unwritten_bytes += size
             stream.pending.append(Frame(first, count, blob))
             stream.last += count
-            self._begin(stream)
+            self._writer.begin(stream, size)
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
         """Return an awaitable for when everything appended is written to files; None if it is already.
@@ -113,7 +99,7 @@ class BackgroundLog:
         stream = self._streams.get(key)
         if stream is None or not stream.stalled(self._now_s()):
             return None
-        return self._problem or "the disk does not respond"
+        return self._writer.trouble
 
     @property
     def stuck(self) -> bool:
@@ -126,16 +112,10 @@ class BackgroundLog:
         stream = self._streams.get(key) or self._found(key)
         with self._turn:
             stream.cuts.add(stream.last)
-            self._begin(stream)
+            self._writer.begin(stream, 0)
 
     def check_ownership(self, key: str) -> None:
         """Do nothing: no other process can write to the files."""
-
-    def _begin(self, stream: PendingWrites) -> None:
-        if not stream.writing:
-            stream.writing, stream.since_s = True, self._now_s()
-            self._ready.append(stream)
-            self._turn.notify_all()
 
     # -- calls that may wait
 
@@ -211,7 +191,7 @@ class BackgroundLog:
                 return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
 
             if not self._turn.wait_for(written, PATIENCE_S):
-                raise OSError(errno.ETIMEDOUT, self._problem or "the disk does not respond")
+                raise OSError(errno.ETIMEDOUT, self._writer.trouble)
         self._files.sync()
 
     def _found(self, key: str) -> PendingWrites:
@@ -236,66 +216,4 @@ class BackgroundLog:
         """Wait until every entry of a stream is written. Raises `StoreBusy`."""
         with self._turn:
             if not self._turn.wait_for(lambda: not stream.writing, PATIENCE_S):
-                raise StoreBusy(f"the log is not written yet: {self._problem or 'the disk does not respond'}")
-
-    # -- the writer's thread
-
-    def _run(self) -> None:
-        while True:
-            with self._turn:
-                self._turn.wait_for(lambda: self._ready or self._closing)
-                ready, self._ready = self._ready, []
-            if not ready:
-                return
-            refused = [stream for stream in ready if not self._written(stream)]
-            with self._turn:
-                self._ready += refused
-                if refused and self._closing:
-                    return
-                if refused:
-                    self._turn.wait_for(lambda: self._closing, _PAUSE_S)
-                else:
-                    self._problem = ""
-
-    def _written(self, stream: PendingWrites) -> bool:
-        """Write the queued entries of a stream in batches; return False if the disk refuses."""
-        try:
-            while self._take(stream):
-                if stream.flying:
-                    self._files.append_all(stream.key, stream.flying)
-                with self._turn:
-                    self._unwritten_bytes -= sum(len(frame.blob) + _FRAME_BYTES for frame in stream.flying)
-                    stream.flying, stream.since_s = [], self._now_s()
-                    done = stream.reached()
-                    self._turn.notify_all()
-                wake(done, None)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: after any error entries stay and are retried
-            self._problem = (
-                problem.strerror or str(problem) if isinstance(problem, OSError) else repr(problem)
-            )
-            return False
-        return True
-
-    def _take(self, stream: PendingWrites) -> bool:
-        """Take the next batch of queued entries, in a new file if one is due; return False if nothing is queued."""
-        with self._turn:
-            at = stream.kept_to
-            due = not stream.flying and at in stream.cuts
-        if due:
-            self._files.cut(stream.key)
-        with self._turn:
-            if due:
-                stream.cuts.discard(at)
-            if stream.flying:  # a write that failed before
-                return True
-            size = number = 0
-            for frame in stream.pending:
-                if number and (size > _BATCH_BYTES or frame.first in stream.cuts):
-                    break
-                size += len(frame.blob) + _FRAME_BYTES
-                number += 1
-            stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
-            if not number and not stream.cuts:
-                stream.writing = False
-                self._turn.notify_all()
-            return stream.writing
+                raise StoreBusy(f"the log is not written yet: {self._writer.trouble}")

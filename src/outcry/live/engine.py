@@ -16,19 +16,20 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import BackgroundTasks
 from outcry.live.acquired_streams import AcquiredStreams
-from outcry.live.alert_queue import AlertQueue
+from outcry.live.alert_recorder import AlertRecorder, FanOutNow, to_nobody
 from outcry.live.archive import Archive
+from outcry.live.database_calls import DatabaseCalls
 from outcry.live.history_start import begin_ns
 from outcry.live.intake import IntakeCounts
 from outcry.live.live_feeds import LiveFeeds
 from outcry.live.live_stream import StreamServices
 from outcry.live.model import LogTakenOver, Snapshots, StreamKey, TradeLog
-from outcry.live.recorder import SYNC_S, FanOutNow, Recorder, to_nobody
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner
 from outcry.live.runners import Runners
 from outcry.live.session_writer import SessionWriter
+from outcry.live.snapshot_writer import SYNC_S, SnapshotWriter
 from outcry.live.store import LiveStore
 from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
 from outcry.live.stream_watch import TICK_S, StreamWatch
@@ -80,17 +81,25 @@ class Engine:
         self._stores, self._market, self._registry, self.report = stores, market, registry, report
         self._completed = CompletedSessions(stores.sessions, market.universe, market.calendar)
         self._session_writer = SessionWriter(stores.log, stores.archive, speedup, self._report)
-        #: Alerts that streams fired and that are not recorded yet.
-        self.alerts = AlertQueue(stores.log)
+        self._calls = DatabaseCalls(self._report, speedup)
+        self.alerts = AlertRecorder(
+            stores.log,
+            stores.live,
+            self._calls,
+            registry,
+            market.clock,
+            self._report,
+            speedup,
+            market.fan_out,
+        )
         services = StreamServices(
             stores.log, registry, market.clock, market.calendar, self._opening, self._session_writer.store, self.alerts,
         )  # fmt: skip
-        self._recorder = Recorder(
-            stores.log, stores.snapshots, stores.live, registry, self.alerts, market.clock, speedup, self._report,
-            market.fan_out,
-        )  # fmt: skip
+        self._snapshots = SnapshotWriter(
+            stores.log, stores.snapshots, self.alerts, self._calls, self._report, speedup
+        )
         self._recovery = Recovery(
-            stores.log, stores.snapshots, stores.live, market.universe, market.calendar, services, self._recorder,
+            stores.log, stores.snapshots, stores.live, market.universe, market.calendar, services, self._calls,
             self._report, by,
         )  # fmt: skip
         self.runners = Runners()
@@ -113,15 +122,15 @@ class Engine:
 
     async def start(self, names_of: Callable[[], Sequence[str]] | None = None) -> None:
         """Recover every stream, or those that `names_of` returns, then start the background tasks."""
-        self._tasks.start("alerts", self._recorder.record())
+        self._tasks.start("alerts", self.alerts.record())
         for runner in await self._recover_all(await self.patiently(names_of or self._stores.log.keys)):
-            await self._recorder.store_pending(runner)
+            await self._snapshots.store_pending(runner)
         owners = sorted(self.runners.owners)
         if owners:
-            await self._recorder.show_known(owners)
+            await self.alerts.show_known(owners)
         self._tasks.every(TICK_S, "time", self._watch.check)
-        self._tasks.start("snapshots", self._recorder.keep_snapshots(self.runners))
-        self._tasks.every(SYNC_S, "sync", self._recorder.sync)
+        self._tasks.start("snapshots", self._snapshots.keep_snapshots(self.runners))
+        self._tasks.every(SYNC_S, "sync", self._snapshots.sync)
 
     async def acquire(self, names: Iterable[str]) -> None:
         """Acquire streams that another process owned, by recovering them from their logs.
@@ -130,7 +139,7 @@ class Engine:
         """
         for runner in await self._recover_all(names):
             if runner.stream.pending:
-                self._tasks.start(f"store {runner.name}", self._recorder.store_pending(runner))
+                self._tasks.start(f"store {runner.name}", self._snapshots.store_pending(runner))
 
     async def _recover_all(self, names: Iterable[str]) -> Sequence[Runner]:
         """Recover streams from their logs; they count as `connecting` until their feed delivers.
@@ -154,7 +163,7 @@ class Engine:
         await self._feeds.end(named)
         runners = [self.runners[name] for name in named if name in self.runners]
         try:
-            await self._recorder.save(runners)
+            await self._snapshots.save(runners)
         finally:  # even if saving failed, because another process owns it now
             for runner in runners:
                 self._streams.drop(runner.key)
@@ -233,10 +242,11 @@ class Engine:
     async def stop(self) -> None:
         """Stop the feeds and save every stream."""
         await self._feeds.stop()
-        await self._recorder.save(list(self.runners.values()))
-        await self._recorder.sync()
+        await self._snapshots.save(list(self.runners.values()))
+        await self._snapshots.sync()
         await self._tasks.stop()
-        self._recorder.close()
+        self._snapshots.close()
+        self._calls.close()
         self._recovery.close()
         self._session_writer.close()
         self._reference_thread.shutdown()
@@ -247,7 +257,7 @@ class Engine:
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and in the registry."""
-        await self._recorder.drained()
+        await self.alerts.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract of a feed, including later rolls, until the feed ends or is attached again."""
@@ -276,20 +286,10 @@ class Engine:
         contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
         contracts += self.contracts_of(key.owner, key.feed)
         streamed = [contract for contract in contracts if contract.root == key.contract.root]
-        return await self._recorder.patiently(
-            lambda: self._opening_of(key, session, overnight, streamed),
-            self._reference_thread,
-        )
 
-    def _opening_of(
-        self,
-        key: StreamKey,
-        session: Session,
-        overnight: tuple[int, int] | None,
-        streamed: Sequence[Contract],
-    ) -> Opening:
-        market = self._market
-        scope = None if key.owner == OPERATOR else market.scope_of(key.owner)
-        return self._completed.opening(
-            scope, key.contract, session, overnight, streamed, market.clock.now_ns()
-        )
+        def work() -> Opening:
+            scope = None if key.owner == OPERATOR else self._market.scope_of(key.owner)
+            now_ns = self._market.clock.now_ns()
+            return self._completed.opening(scope, key.contract, session, overnight, streamed, now_ns)
+
+        return await self._calls.patiently(work, self._reference_thread)

@@ -8,39 +8,21 @@ can end with an incomplete frame, because the file before it is synced to disk f
 import errno
 import fcntl
 import os
-import re
-import resource
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from outcry.base.quarantine import unused_name
-from outcry.live.log_checks import check_key, check_repeat, is_key
+from outcry.live.log_checks import check_key, check_repeat
+from outcry.live.log_files import OpenFiles, StreamFiles, log_files, stream_names, sync_and_close, sync_folder
 from outcry.live.log_salvage import salvaged
 from outcry.live.log_segments import NoFrame, damaged, encode, mend, open_segment, walk
 from outcry.live.model import Frame, LogInUse
 from outcry.live.partitions import partition_of_stream
 
 SEGMENT_BYTES = 64 << 20
-_NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
-
-
-class _Stream:
-    """The files of a stream. starts: first entry of each file; size: valid bytes of the newest one."""
-
-    __slots__ = ("folder", "handle", "last", "size", "starts")
-
-    def __init__(self, folder: Path, starts: list[int]) -> None:
-        self.folder, self.starts = folder, starts
-        self.last = starts[-1] if starts else 0
-        self.size = 0
-        self.handle: int | None = None
-
-    def path(self, start: int) -> Path:
-        return self.folder / f"{start:020d}.log"
 
 
 class FileLog:
@@ -54,14 +36,13 @@ class FileLog:
         self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, most_open: int | None = None
     ) -> None:
         self._folder = folder
-        self._segment_bytes, self._most_open = segment_bytes, most_open
+        self._segment_bytes, self._open = segment_bytes, OpenFiles(most_open)
         self._turn = threading.Lock()
         #: Guards the files and sizes of streams, but no write, so that readers do not wait for one that hangs. Acquired
         #: inside `_turn`.
         self._known = threading.Lock()
         self._held = False
-        self._streams: dict[str, _Stream] = {}
-        self._open: OrderedDict[str, _Stream] = OrderedDict()  # least recently used first
+        self._streams: dict[str, StreamFiles] = {}
         self._notices: dict[str, list[str]] = {}
         self._unsynced: set[str] = set()
         self._unsynced_folders: set[Path] = set()
@@ -92,8 +73,7 @@ class FileLog:
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
         """Return the names of streams with entries (`StreamKey.text`), in `partitions` or in all."""
         with self._turn:
-            folders = ["/".join(path.parts[-3:]) for path in self._folder.glob("*/*/*/")]
-            found = [key for key in sorted(folders) if is_key(key) and _holds_any(self._folder / key)]
+            found = stream_names(self._folder)
         return [key for key in found if partitions is None or partition_of_stream(key) in partitions]
 
     def last(self, key: str) -> int:
@@ -168,8 +148,8 @@ class FileLog:
             self._forget(key)
             self._unsynced.discard(key)
             folder = self._folder / key
-            for start in file_starts(folder):
-                (folder / f"{start:020d}.log").unlink()
+            for path in log_files(folder):
+                path.unlink()
             with suppress(OSError):  # it does not exist, or contains other files
                 folder.rmdir()
 
@@ -184,13 +164,7 @@ class FileLog:
             self._check(key)
             self._forget(key)
             self._unsynced.discard(key)
-            folder = self._folder / key
-            return salvaged(
-                folder,
-                [(folder / f"{start:020d}.log", start) for start in file_starts(folder)],
-                position,
-                lost,
-            )
+            return salvaged(self._folder / key, position, lost)
 
     def quarantine(self, key: str) -> None:
         """Remove a stream's log as `forget` does, but keep its damaged files under another name for inspection."""
@@ -198,9 +172,7 @@ class FileLog:
             self._check(key)
             self._forget(key)
             self._unsynced.discard(key)
-            folder = self._folder / key
-            for start in file_starts(folder):
-                path = folder / f"{start:020d}.log"
+            for path in log_files(self._folder / key):
                 path.rename(unused_name(path, "damaged"))
 
     def sync(self) -> None:
@@ -211,19 +183,17 @@ class FileLog:
             with self._turn:
                 if key not in self._unsynced:
                     continue
-                handle = os.dup(self._handle(key, self._stream(key)))
+                handle = os.dup(self._open.handle(self._stream(key)))
                 self._unsynced.discard(key)  # entries appended from now on belong to the next sync
             try:
-                _sync(handle)  # without the lock, so that others can append meanwhile
+                sync_and_close(handle)  # without the lock, so that others can append meanwhile
             except OSError:
                 self._unsynced.add(key)
                 raise
         for folder in folders:
             self._unsynced_folders.discard(folder)
             try:
-                _sync(os.open(folder, os.O_RDONLY))
-            except FileNotFoundError:  # removed meanwhile
-                continue
+                sync_folder(folder)
             except OSError:
                 self._unsynced_folders.add(folder)
                 raise
@@ -235,7 +205,7 @@ class FileLog:
             raise RuntimeError("the log is used inside `exclusively` only")
         check_key(key)
 
-    def _looked_up(self, key: str) -> _Stream:
+    def _looked_up(self, key: str) -> StreamFiles:
         """Return the files of a stream, as known in memory.
 
         Waits for a write in progress only at first use of the stream.
@@ -246,14 +216,13 @@ class FileLog:
                 known = self._stream(key)
         return known
 
-    def _stream(self, key: str) -> _Stream:
+    def _stream(self, key: str) -> StreamFiles:
         """Return the files of a stream; at first use read the newest one and cut off an incomplete end."""
         known = self._streams.get(key)
         if known is not None:
             return known
         self._check(key)
-        folder = self._folder / key
-        stream = _Stream(folder, file_starts(folder))
+        stream = StreamFiles(self._folder / key)
         if stream.starts:
             stream.last, stream.size, notice = mend(stream.path(stream.last), stream.last)
             if notice:
@@ -261,24 +230,24 @@ class FileLog:
         self._streams[key] = stream
         return stream
 
-    def _begin(self, key: str, stream: _Stream) -> None:
+    def _begin(self, key: str, stream: StreamFiles) -> None:
         """Create a new file, which starts with the next entry."""
         if key in self._unsynced:  # because only the newest file is checked for an incomplete end
-            os.fsync(self._handle(key, stream))
-        self._close(key)
+            os.fsync(self._open.handle(stream))
+        self._open.close(stream)
         stream.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         handle = os.open(stream.path(stream.last), flags, 0o666)
-        self._keep(key, stream, handle)
+        self._open.add(stream, handle)
         with self._known:
             stream.starts.append(stream.last)
             stream.size = 0
         self._unsynced.add(key)
         self._unsynced_folders.update((stream.folder, *stream.folder.parents[:3]))
 
-    def _write(self, key: str, stream: _Stream, data: bytearray) -> None:
+    def _write(self, key: str, stream: StreamFiles, data: bytearray) -> None:
         """Write frames completely or not at all."""
-        handle = self._handle(key, stream)
+        handle = self._open.handle(stream)
         self._unsynced.add(key)
         written = 0
         try:
@@ -292,30 +261,11 @@ class FileLog:
         if written < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stream.path(stream.starts[-1])))
 
-    def _handle(self, key: str, stream: _Stream) -> int:
-        """Return a handle of the newest file of a stream, opened for appending."""
-        if stream.handle is not None:
-            self._open.move_to_end(key)
-            return stream.handle
-        return self._keep(key, stream, os.open(stream.path(stream.starts[-1]), os.O_WRONLY | os.O_APPEND))
-
-    def _keep(self, key: str, stream: _Stream, handle: int) -> int:
-        stream.handle = handle
-        self._open[key] = stream
-        if len(self._open) > (self._most_open or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4):
-            self._close(next(iter(self._open)))
-        return handle
-
-    def _close(self, key: str) -> None:
-        stream = self._open.pop(key, None)
-        if stream is not None and stream.handle is not None:
-            os.close(stream.handle)
-            stream.handle = None
-
     def _forget(self, key: str) -> None:
         """Close the files of a stream and forget them."""
-        self._close(key)
-        self._streams.pop(key, None)
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            self._open.close(stream)
 
     # -- reading
 
@@ -347,22 +297,3 @@ class FileLog:
             if end != later[0]:
                 raise damaged(path, NoFrame(size, end))
             at = end
-
-
-def file_starts(folder: Path) -> list[int]:
-    """Return the first entry of each file of a stream, ascending."""
-    found = (_NAME.fullmatch(path.name) for path in folder.glob("*.log"))
-    return sorted(int(name[1]) for name in found if name is not None)
-
-
-def _holds_any(folder: Path) -> bool:
-    starts = file_starts(folder)
-    return bool(starts) and (starts[-1] > 0 or (folder / f"{starts[-1]:020d}.log").stat().st_size > 0)
-
-
-def _sync(handle: int) -> None:
-    """Sync a file or a folder to disk, and close it."""
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,10 +10,11 @@ from outcry.base.tasks import CANCEL_AGAIN_S, BackgroundTasks, end
 from outcry.database.errors import StoreBusy
 from outcry.live.acquired_streams import AcquiredStreams
 from outcry.live.feed_supervisor import FeedSupervisor, follow_until_ended
+from outcry.live.followed_runner import FollowedRunner
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.runner import Runner
 from outcry.market.instruments import Contract
-from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
+from outcry.trades.feed import Feed
 
 
 class LiveFeeds:
@@ -86,7 +87,7 @@ class LiveFeeds:
             runner = await self._acquire(key, feed)
             self.followed.add(key.text)
             await follow_until_ended(
-                _FollowedRunner(runner, feed, self._reacquire, self._report), self._speedup
+                FollowedRunner(runner, feed, self._reacquire, self._report), self._speedup
             )
         except LogTakenOver:
             current = self._streams.runners.get(key.text)
@@ -110,42 +111,3 @@ class LiveFeeds:
     async def _reacquire(self, key: StreamKey, feed: Feed) -> Runner:
         self._streams.drop(key)
         return await self._acquire(key, feed)
-
-
-class _FollowedRunner:
-    """A stream of the engine together with the feed that delivers it. Implements `FollowedStream`."""
-
-    def __init__(
-        self,
-        runner: Runner,
-        feed: Feed,
-        reacquire: Callable[[StreamKey, Feed], Coroutine[Any, Any, Runner]],
-        report: Report,
-    ) -> None:
-        self._runner, self._feed, self._reacquire, self._report = runner, feed, reacquire, report
-
-    async def follow(self) -> bool:
-        await self._runner.follow(self._feed)
-        return self._runner.ended
-
-    def refused(self, problem: FeedRefused) -> None:
-        now_s = asyncio.get_running_loop().time()
-        self._runner.refused(problem.code, now_s, login=isinstance(problem, LoginRefused))
-        self._report(
-            LogEvent.FEED_REJECTED, stream=self._runner.name, code=problem.code, problem=str(problem)
-        )
-
-    def lost(self, problem: FeedLost) -> None:
-        self._runner.lost_code = problem.code
-        self._report(LogEvent.FEED_LOST, stream=self._runner.name, code=problem.code, problem=str(problem))
-
-    def closed(self) -> None:
-        """Do nothing: the runner has recorded it."""
-
-    def not_stored(self, problem: OSError) -> None:
-        self._report(LogEvent.LOG_STALLED, stream=self._runner.name, problem=str(problem))
-
-    async def failed(self, problem: Exception) -> None:
-        self._report(LogEvent.STREAM_FAILED, stream=self._runner.name, problem=repr(problem))
-        if self._runner.stream.inconsistent:
-            self._runner = await self._reacquire(self._runner.key, self._feed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from outcry.base.clock import Clock
 from outcry.live import entries
-from outcry.live.alert_queue import AlertQueue
+from outcry.live.alert_recorder import AlertRecorder
 from outcry.live.alert_row import alert_row
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings
@@ -35,7 +35,7 @@ class StreamServices:
     """The functions that every live stream of an engine uses.
 
     opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
-    returns True once it is stored. alerts: takes the alerts of streams.
+    returns True once it is stored. alerts: records the alerts of streams.
     """
 
     log: TradeLog
@@ -44,7 +44,7 @@ class StreamServices:
     calendar: Calendar
     opening: Openings
     store: Callable[["LiveStream", str], Awaitable[bool]]
-    alerts: AlertQueue
+    alerts: AlertRecorder
 
 
 class LiveStream:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outcry.live.file_log import file_starts
 from outcry.live.log_checks import is_key
+from outcry.live.log_files import file_starts
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 from outcry.live.model import Frame, LogDamaged
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outcry.base.quarantine import unused_name
+from outcry.live.log_files import file_starts, log_files
 from outcry.live.log_segments import Run, encode, runs
 
 _COPIED = 1 << 20
@@ -23,14 +24,13 @@ class _Piece:
     run: Run
 
 
-def salvaged(
-    folder: Path, files: Sequence[tuple[Path, int]], position: int, lost: Callable[[int], bytes]
-) -> list[str]:
+def salvaged(folder: Path, position: int, lost: Callable[[int], bytes]) -> list[str]:
     """Rebuild a stream's log from its files; return a line for each damaged file and gap, none if the log is whole.
 
-    files: each with its first entry, ascending. position: of the snapshot that the stream continues from, 0 without
-    one. lost: makes the blob of a frame for a number of lost entries.
+    position: of the snapshot that the stream continues from, 0 without one. lost: makes the blob of a frame for a
+    number of lost entries.
     """
+    files = list(zip(log_files(folder), file_starts(folder), strict=True))
     pieces = list(
         _pieces([(path, run) for path, first in files for run in runs(path, first)], files, position)
     )

@@ -13,9 +13,10 @@ from typing import TypeVar
 from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
+from outcry.live.amendments import amended_rows
+from outcry.live.database_calls import DatabaseCalls
 from outcry.live.live_stream import StreamServices
 from outcry.live.model import LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
-from outcry.live.recorder import Recorder
 from outcry.live.runner import Runner
 from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
@@ -41,11 +42,11 @@ class Recovery:
 
     def __init__(
         self, trades: TradeLog, snapshots: Snapshots, live: LiveStore, universe: Universe, calendar: Calendar,
-        services: StreamServices, recorder: Recorder, report: Report, by: str = "",
+        services: StreamServices, calls: DatabaseCalls, report: Report, by: str = "",
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = trades, snapshots, live
         self._universe, self._calendar = universe, calendar
-        self._services, self._recorder, self._report, self._by = services, recorder, report, by
+        self._services, self._calls, self._report, self._by = services, calls, report, by
         self._indexes: dict[str, SessionIndex] = {}
         self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
 
@@ -185,7 +186,7 @@ class Recovery:
         def work() -> tuple[int, ...]:
             frames = self._log.read(runner.name, first)
             entries = [log.decode(frame) for frame in frames if frame.first < position]
-            settled = log.settled(log.of_days(entries, days))
+            settled = amended_rows(log.of_days(entries, days))
             bars = [one for one in settled if isinstance(one, log.BarRows) and one.quality is Quality.BARS_1M]
             return tuple(sorted({start for one in bars for start in one.rows["ts_event"].tolist()}))
 
@@ -193,7 +194,7 @@ class Recovery:
 
     async def patiently(self, work: Callable[[], T]) -> T:
         """Run a blocking call to the log or the database on a thread, and repeat it while the database is busy."""
-        return await self._recorder.patiently(work, self._threads)
+        return await self._calls.patiently(work, self._threads)
 
     def _index(self, root: str) -> SessionIndex:
         if root not in self._indexes:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from outcry.live import entries as log
+from outcry.live.amendments import amended_rows
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import BRACKET_MINUTES, MAX_SESSION_ROWS, Ladder, RangeTooWide, bracket_windows
 from outcry.market.opening import Opening
@@ -16,7 +17,7 @@ def refolded(opening: Opening, history: Iterable[log.LogEntry], tick_e9: int) ->
     history: the entries since the session opened. tick_e9: the tick of the product. Raises `RangeTooWide`.
     """
     fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
-    for entry in log.settled(list(history)):
+    for entry in amended_rows(list(history)):
         rows = entry.rows
         of_session = rows[(rows["ts_event"] >= opening.open_ns) & (rows["ts_event"] < opening.close_ns)]
         if len(of_session):

@@ -11,9 +11,9 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.archive import Archive
+from outcry.live.database_calls import RETRY_S
 from outcry.live.live_stream import LiveStream
 from outcry.live.model import LogTakenOver, TradeLog
-from outcry.live.recorder import RETRY_S
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.tape import TapeDamaged
 from outcry.recordings.tape_changes import TapeInUse

@@ -1,0 +1,102 @@
+"""The files of a stream's log, and those that are open for appending."""
+
+import os
+import re
+import resource
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+from outcry.live.log_checks import is_key
+
+_NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
+
+
+class StreamFiles:
+    """The files of a stream. starts: first entry of each file; size: valid bytes of the newest one."""
+
+    __slots__ = ("folder", "handle", "last", "size", "starts")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.starts = folder, file_starts(folder)
+        self.last = self.starts[-1] if self.starts else 0
+        self.size = 0
+        self.handle: int | None = None
+
+    def path(self, start: int) -> Path:
+        """Return the path of the file that begins with an entry."""
+        return _path(self.folder, start)
+
+
+class OpenFiles:
+    """The newest files of streams, opened for appending.
+
+    most: limit of open files, beyond which the least recently used one is closed; by default a quarter of the process's
+    limit.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._streams: OrderedDict[Path, StreamFiles] = OrderedDict()  # least recently used first
+
+    def handle(self, stream: StreamFiles) -> int:
+        """Return a handle of the newest file of a stream."""
+        if stream.handle is not None:
+            self._streams.move_to_end(stream.folder)
+            return stream.handle
+        return self.add(stream, os.open(stream.path(stream.starts[-1]), os.O_WRONLY | os.O_APPEND))
+
+    def add(self, stream: StreamFiles, handle: int) -> int:
+        """Use a handle for a stream, and return it."""
+        stream.handle = handle
+        self._streams[stream.folder] = stream
+        if len(self._streams) > (self._most or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4):
+            self.close(next(iter(self._streams.values())))
+        return handle
+
+    def close(self, stream: StreamFiles) -> None:
+        """Close the file of a stream if it is open."""
+        self._streams.pop(stream.folder, None)
+        if stream.handle is not None:
+            os.close(stream.handle)
+            stream.handle = None
+
+
+def file_starts(folder: Path) -> list[int]:
+    """Return the first entry of each file of a stream, ascending."""
+    found = (_NAME.fullmatch(path.name) for path in folder.glob("*.log"))
+    return sorted(int(name[1]) for name in found if name is not None)
+
+
+def log_files(folder: Path) -> list[Path]:
+    """Return the files of a stream, oldest first."""
+    return [_path(folder, start) for start in file_starts(folder)]
+
+
+def stream_names(folder: Path) -> list[str]:
+    """Return the names (`StreamKey.text`) of the streams in a log's folder that have entries."""
+    names = ["/".join(path.parts[-3:]) for path in folder.glob("*/*/*/")]
+    return [name for name in sorted(names) if is_key(name) and _holds_any(folder / name)]
+
+
+def _path(folder: Path, start: int) -> Path:
+    return folder / f"{start:020d}.log"
+
+
+def _holds_any(folder: Path) -> bool:
+    starts = file_starts(folder)
+    return bool(starts) and (starts[-1] > 0 or _path(folder, starts[-1]).stat().st_size > 0)
+
+
+def sync_and_close(handle: int) -> None:
+    """Sync a file or a folder to disk, and close it."""
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync the names of a folder's files to disk, unless it was removed."""
+    with suppress(FileNotFoundError):
+        sync_and_close(os.open(folder, os.O_RDONLY))

@@ -1,0 +1,122 @@
+"""The thread that writes the log of a single process to its files."""
+
+import threading
+from collections.abc import Callable
+
+from outcry.live.file_log import FileLog
+from outcry.live.pending_writes import PendingWrites, wake
+
+#: Size of a frame without its blob, in memory and on disk.
+FRAME_BYTES = 20
+#: Approximate size of a write.
+_BATCH_BYTES = 1 << 20
+#: Pause before a failed write is repeated.
+_PAUSE_S = 0.25
+
+
+class LogWriter:
+    """Writes queued entries of streams on a thread, and retries what the disk refuses.
+
+    turn: guards the queues of all streams, and is notified when they change. unwritten_bytes: size of all queued
+    entries. now_s: a monotonic clock.
+    """
+
+    def __init__(self, files: FileLog, now_s: Callable[[], float]) -> None:
+        self._files, self._now_s = files, now_s
+        self.turn = threading.Condition()
+        self.unwritten_bytes = 0
+        self._ready: list[PendingWrites] = []
+        self._problem = ""
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why queued entries are not written."""
+        return self._problem or "the disk does not respond"
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="outcry-log", daemon=True)
+        self._thread.start()
+
+    def stop(self, patience_s: float) -> None:
+        """Write what is queued and stop the thread; drop what is not written in time."""
+        with self.turn:
+            self._closing = True
+            self.turn.notify_all()
+        if self._thread is not None:
+            self._thread.join(patience_s)
+        with self.turn:
+            self._ready, self.unwritten_bytes = [], 0
+
+    def begin(self, stream: PendingWrites, size: int) -> None:
+        """Write what a stream has just queued, `size` bytes. Call it with `turn` locked."""
+        self.unwritten_bytes += size
+        if not stream.writing:
+            stream.writing, stream.since_s = True, self._now_s()
+            self._ready.append(stream)
+            self.turn.notify_all()
+
+    # -- on the thread
+
+    def _run(self) -> None:
+        while True:
+            with self.turn:
+                self.turn.wait_for(lambda: self._ready or self._closing)
+                ready, self._ready = self._ready, []
+            if not ready:
+                return
+            refused = [stream for stream in ready if not self._written(stream)]
+            with self.turn:
+                self._ready += refused
+                if refused and self._closing:
+                    return
+                if refused:
+                    self.turn.wait_for(lambda: self._closing, _PAUSE_S)
+                else:
+                    self._problem = ""
+
+    def _written(self, stream: PendingWrites) -> bool:
+        """Write the queued entries of a stream in batches; return False if the disk refuses."""
+        try:
+            while self._take(stream):
+                if stream.flying:
+                    self._files.append_all(stream.key, stream.flying)
+                with self.turn:
+                    self.unwritten_bytes -= sum(len(frame.blob) + FRAME_BYTES for frame in stream.flying)
+                    stream.flying, stream.since_s = [], self._now_s()
+                    done = stream.reached()
+                    self.turn.notify_all()
+                wake(done, None)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: after any error entries stay and are retried
+            self._problem = (
+                problem.strerror or str(problem) if isinstance(problem, OSError) else repr(problem)
+            )
+            return False
+        return True
+
+    def _take(self, stream: PendingWrites) -> bool:
+        """Take the next batch of queued entries, in a new file if one is due; return False if nothing is queued."""
+        with self.turn:
+            at = stream.kept_to
+            due = not stream.flying and at in stream.cuts
+        if due:
+            self._files.cut(stream.key)
+        with self.turn:
+            if due:
+                stream.cuts.discard(at)
+            if stream.flying:  # a write that failed before
+                return True
+            size = number = 0
+            for frame in stream.pending:
+                if number and (size > _BATCH_BYTES or frame.first in stream.cuts):
+                    break
+                size += len(frame.blob) + FRAME_BYTES
+                number += 1
+            stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
+            if not number and not stream.cuts:
+                stream.writing = False
+                self.turn.notify_all()
+            return stream.writing
