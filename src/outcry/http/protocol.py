@@ -34,6 +34,9 @@ from outcry.http.requests import Request
 
 REQUEST_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 128 * 1024
+#: Maximum bytes of a body that arrive before the application counts them: uvicorn buffers 64 KiB before it stops
+#: reading, and one read returns up to 256 KiB. Within it, the application refuses a large body with its own reason.
+_UNREAD_BYTES = 320 * 1024
 #: How long a connection refused at once stays open, so that the client can read the reason.
 _LINGER_S = 1.0
 _CLOSE = ((b"connection", b"close"),)
@@ -196,7 +199,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def _most_bytes(self) -> int:
         """Maximum number of bytes of this request."""
         roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
-        return max(MOST_HEAD_BYTES, roomy)
+        return roomy + _UNREAD_BYTES if roomy else MOST_HEAD_BYTES
 
     def on_message_begin(self) -> None:
         """Start a message, and offer its bytes to the fast path."""
