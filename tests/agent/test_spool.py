@@ -52,30 +52,30 @@ def numbers(events: tuple[Event, ...]) -> list[int]:
     return [n for event in events if isinstance(event, Trades) for n in event.rows["price"].tolist()]
 
 
-class Stage:
+class SpoolFolder:
     """A spool in a folder that tests open repeatedly."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._held: FileLog | None = None
+        self._open_log: FileLog | None = None
 
     def start(self, limit_bytes: int = 1 << 30) -> tuple[Spool, SpooledQueue]:
         self.log = FileLog(self.folder)
-        self._held = self.log
+        self._open_log = self.log
         self._lock = self.log.exclusively()
         self._lock.__enter__()
         spool = Spool(self.log, self.folder, limit_bytes)
         return spool, spool.queue(StreamKey(0, "mine", ES), CAPS)
 
     def stop(self) -> None:
-        if self._held is not None:
+        if self._open_log is not None:
             self._lock.__exit__(None, None, None)
-            self._held = None
+            self._open_log = None
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(tmp_path)
+def spools(tmp_path: Path) -> Iterator[SpoolFolder]:
+    made = SpoolFolder(tmp_path)
     yield made
     made.stop()
 
@@ -96,8 +96,8 @@ def drained(queue: SpooledQueue, service: dict[str, int] | None = None) -> list[
     return sent
 
 
-def test_what_is_added_is_sent_in_order_and_once(stage: Stage) -> None:
-    _, queue = stage.start()
+def test_what_is_added_is_sent_in_order_and_once(spools: SpoolFolder) -> None:
+    _, queue = spools.start()
     for number in range(100):
         queue.add(trades(number))
     pushes = drained(queue)
@@ -107,10 +107,10 @@ def test_what_is_added_is_sent_in_order_and_once(stage: Stage) -> None:
     assert queue.push().events == ()
 
 
-def test_a_new_start_goes_on_from_the_run_before(stage: Stage) -> None:
+def test_a_new_start_goes_on_from_the_run_before(spools: SpoolFolder) -> None:
     """Nothing is known of what the service took: it is sent what is kept, told whose run it goes on from, and that all
     of it may be known. What said that history was complete is but a heartbeat by then."""
-    _, queue = stage.start()
+    _, queue = spools.start()
     for event in (
         Status(subscribed=True, code="subscribed"),
         CaughtUp(START_NS, Quality.TICKS),
@@ -119,24 +119,24 @@ def test_a_new_start_goes_on_from_the_run_before(stage: Stage) -> None:
     ):
         queue.add(event)
     before = queue.session
-    stage.stop()
-    _, queue = stage.start()
+    spools.stop()
+    _, queue = spools.start()
     assert queue.session != before
     push = queue.push()
     assert push.again is not None
     assert (push.first, push.again.until, push.again.caught_up, push.again.after) == (0, 4, None, before)
     assert push.events[1] == Heartbeat(START_NS)
     assert numbers(push.events) == [0, 1, 2, 3]
-    assert queue.latest_ns == START_NS + 3 * SECOND
-    assert queue.recent["price"].tolist() == [1, 2, 3]  # two seconds before the newest
+    assert queue.position.latest_ns == START_NS + 3 * SECOND
+    assert queue.position.recent["price"].tolist() == [1, 2, 3]  # two seconds before the newest
     queue.add(CaughtUp(START_NS + 9 * SECOND, Quality.TICKS))
     drained(queue)
     assert queue.again is None
     assert queue.caught_up == CaughtUp(START_NS + 9 * SECOND, Quality.TICKS)
 
 
-def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage: Stage) -> None:
-    _, queue = stage.start()
+def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(spools: SpoolFolder) -> None:
+    _, queue = spools.start()
     queue.add(CaughtUp(START_NS, Quality.TICKS))
     for number in range(20):
         queue.add(trades(number))
@@ -152,10 +152,10 @@ def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage:
     drained(queue)
 
 
-def test_the_next_service_learns_which_events_the_dead_one_may_have_had(stage: Stage) -> None:
+def test_the_next_service_learns_which_events_the_dead_one_may_have_had(spools: SpoolFolder) -> None:
     """The first of two services that die one after the other has taken all; the second is sent what it has forgotten
     and one trade more, and is not heard of again: the third may find that trade in the log."""
-    _, queue = stage.start()
+    _, queue = spools.start()
     add_all(queue, range(20))
     drained(queue)
     queue.add(trades(20))
@@ -166,9 +166,9 @@ def test_the_next_service_learns_which_events_the_dead_one_may_have_had(stage: S
     assert (push.again.until, push.first + len(push.events)) == (22, 22)
 
 
-def test_what_another_brought_while_a_line_had_to_wait_may_be_known(stage: Stage) -> None:
+def test_what_another_brought_while_a_line_had_to_wait_may_be_known(spools: SpoolFolder) -> None:
     """Two processes follow one feed. Both begin anew at a new owner, which takes the other's trades; the other dies."""
-    _, queue = stage.start()
+    _, queue = spools.start()
     queue.add(CaughtUp(START_NS, Quality.TICKS))
     add_all(queue, range(20))
     drained(queue)
@@ -186,10 +186,10 @@ def test_what_another_brought_while_a_line_had_to_wait_may_be_known(stage: Stage
     assert queue.push().again is None
 
 
-def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too(stage: Stage) -> None:
+def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too(spools: SpoolFolder) -> None:
     """The first of two services that die one after the other has taken a part of what it had forgotten; the second
     finds it in the log, and could take a new trade for one that is alike, were it not told both."""
-    _, queue = stage.start()
+    _, queue = spools.start()
     add_all(queue, range(20))
     drained(queue)
     queue.renew()
@@ -204,8 +204,8 @@ def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too
     assert push.again == Again(20)
 
 
-def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
-    _, queue = stage.start()
+def test_an_answer_that_cannot_be_is_none(spools: SpoolFolder) -> None:
+    _, queue = spools.start()
     queue.add(trades(0))
     push = queue.push()
     for until in (-1, 2, 2**62):
@@ -217,10 +217,10 @@ def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
 
 
 def test_a_backlog_larger_than_memory_is_read_from_disk(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    spools: SpoolFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "READY_BYTES", 4000)
-    _, queue = stage.start()
+    _, queue = spools.start()
     for number in range(0, 3000, 3):
         queue.add(trades(number, 3))
     found = [n for push in drained(queue) for n in numbers(push.events)]
@@ -228,29 +228,29 @@ def test_a_backlog_larger_than_memory_is_read_from_disk(
 
 
 def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spools: SpoolFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
-    _, queue = stage.start()
+    _, queue = spools.start()
     for number in range(1000):
         queue.add(trades(number))
         drained(queue)
     assert queue.size < 6000
     on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
     assert on_disk < 8000
-    stage.stop()
-    _, queue = stage.start()
+    spools.stop()
+    _, queue = spools.start()
     assert numbers(queue.push().events)[-6:] == [994, 995, 996, 997, 998, 999]
-    assert queue.latest_ns == START_NS + 999 * SECOND
+    assert queue.position.latest_ns == START_NS + 999 * SECOND
 
 
 def test_a_full_spool_drops_the_oldest_and_reports_a_gap(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    spools: SpoolFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
     in it and the last word on history; after another start as well, until the service has it."""
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
-    spool, queue = stage.start(limit_bytes=10_000)
+    spool, queue = spools.start(limit_bytes=10_000)
     queue.add(CaughtUp(START_NS, Quality.TICKS))
     queue.add(Amend(5, "cancel"))
     for number in range(1000):
@@ -264,29 +264,29 @@ def test_a_full_spool_drops_the_oldest_and_reports_a_gap(
     assert first > 800
     assert gap == Gap(START_NS, START_NS + (first - 1) * SECOND + 1, "aged_out")
     assert events[1:3] == (Amend(5, "cancel"), CaughtUp(START_NS, Quality.TICKS))
-    stage.stop()
-    spool, queue = stage.start(limit_bytes=10_000)
+    spools.stop()
+    spool, queue = spools.start(limit_bytes=10_000)
     push = queue.push()
     assert push.events[0] == gap
     found = [n for one in drained(queue) for n in numbers(one.events)]
     assert found == list(range(first, 1000))
-    stage.stop()
-    _, queue = stage.start()
+    spools.stop()
+    _, queue = spools.start()
     assert not any(isinstance(event, Gap) for event in queue.push().events)  # it was taken
 
 
 def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    spools: SpoolFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooled_queue, "MAX_UNSAVED_BYTES", 1500)
-    spool, queue = stage.start()
+    spool, queue = spools.start()
     queue.add(trades(0))
-    append = stage.log.append
+    append = spools.log.append
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(stage.log, "append", full)
+    monkeypatch.setattr(spools.log, "append", full)
     for number in range(1, 10):
         queue.add(trades(number))
     assert queue.unsaved
@@ -294,32 +294,35 @@ def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
     with pytest.raises(OSError, match="no space"):
         add_all(queue, range(10, 100))
     known = queue.end
-    monkeypatch.setattr(stage.log, "append", append)
+    monkeypatch.setattr(spools.log, "append", append)
     spool.sync()
     assert not queue.unsaved
-    assert stage.log.last("0/mine/ES" + "Z2026") == known
+    assert spools.log.last("0/mine/ES" + "Z2026") == known
     queue.add(trades(known))
     assert [n for push in drained(queue) for n in numbers(push.events)] == list(range(10, known + 1))
 
 
-def test_bars_are_known_again_after_a_start(stage: Stage) -> None:
-    _, queue = stage.start()
+def test_bars_are_known_again_after_a_start(spools: SpoolFolder) -> None:
+    _, queue = spools.start()
     rows = np.zeros(2, BAR)
     rows["ts_event"] = START_NS, START_NS + 60 * SECOND
     queue.add(Bars(rows, Quality.BARS_1M, backfill=True))
-    stage.stop()
-    _, queue = stage.start()
-    assert (queue.last_bar_ns, queue.barred_ns) == (START_NS + 60 * SECOND, START_NS + 120 * SECOND)
-    assert queue.latest_ns == queue.barred_ns
+    spools.stop()
+    _, queue = spools.start()
+    assert (queue.position.last_bar_ns, queue.position.barred_ns) == (
+        START_NS + 60 * SECOND,
+        START_NS + 120 * SECOND,
+    )
+    assert queue.position.latest_ns == queue.position.barred_ns
 
 
-def test_lines_left_over_are_found_with_what_their_feed_could_do(stage: Stage) -> None:
-    _, queue = stage.start()
+def test_lines_left_over_are_found_with_what_their_feed_could_do(spools: SpoolFolder) -> None:
+    _, queue = spools.start()
     queue.add(trades(0))
-    stage.stop()
-    log = FileLog(stage.folder)
+    spools.stop()
+    log = FileLog(spools.folder)
     with log.exclusively():
-        spool = Spool(log, stage.folder, 1 << 30)
+        spool = Spool(log, spools.folder, 1 << 30)
         assert spool.left_over(load_reference().universe) == [(StreamKey(0, "mine", ES), CAPS)]
         spool.forget(StreamKey(0, "mine", ES))
         assert spool.left_over(load_reference().universe) == []

@@ -88,9 +88,10 @@ class ContractFollower:
         """
         queue, feed, loop = self.queue, self.feed, asyncio.get_running_loop()
         progress, self._progress = self._progress, replace(self._progress, barred_ns=())
-        before_ns, latest_ns = max(queue.time_ns, progress.time_ns), max(queue.latest_ns, progress.latest_ns)
+        at = queue.position
+        before_ns, latest_ns = max(at.time_ns, progress.time_ns), max(at.latest_ns, progress.latest_ns)
         since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else progress.begin_ns or self._begin_ns()
-        self._overlap.resume(queue.recent, queue.latest_ns, queue.last_bar_ns, queue.barred_ns)
+        self._overlap.resume(at.recent, at.latest_ns, at.last_bar_ns, at.barred_ns)
         self._caught_up = False
         self.status.subscribed = True
         answered_ns = answered_begin_ns(self._calendar, queue.contract.root, self._clock.now_ns())

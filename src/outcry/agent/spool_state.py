@@ -1,11 +1,12 @@
-"""The state of a queue that is stored beside its events and survives a restart of the agent."""
+"""The state of a queue that is stored beside its events, and the events that replace discarded ones."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from outcry.trades.feed import FeedCaps
+from outcry.trades.feed import Amend, Bars, CaughtUp, Event, FeedCaps, Gap, Status, Trades
 
 
 class SpoolState(msgspec.Struct):
@@ -33,3 +34,29 @@ class SpoolState(msgspec.Struct):
         new = path.with_name(path.name + ".new")
         new.write_bytes(msgspec.json.encode(self))
         new.replace(path)
+
+
+def replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:
+    """Return the events that replace discarded ones in the queue.
+
+    These are one gap over the discarded rows, all amendments, and the last `CaughtUp` and `Status`.
+    """
+    spans: list[tuple[int, int]] = []
+    amends: list[Event] = []
+    last: dict[type[Event], Event] = {}
+    for event in lost:
+        match event:
+            case Trades(rows) | Bars(rows):
+                length_ns = event.quality.length_ns if isinstance(event, Bars) else 1
+                times = rows["ts_event"]
+                spans.append((int(times.min()), int(times.max()) + length_ns))
+            case Gap(from_ns, to_ns):
+                spans.append((from_ns, to_ns))
+            case Amend():
+                amends.append(event)
+            case CaughtUp() | Status():
+                last[type(event)] = event
+            case _:
+                pass
+    gap = [Gap(min(a for a, _ in spans), max(b for _, b in spans), "aged_out")] if spans else []
+    return (*gap, *amends, *last.values())

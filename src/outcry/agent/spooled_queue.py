@@ -13,28 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
+from outcry.agent.feed_position import FeedPosition
 from outcry.agent.pusher import batch_of, time_of, weight_of
-from outcry.agent.spool_state import SpoolState
+from outcry.agent.spool_state import SpoolState, replacement_events
 from outcry.client.errors import Unreachable
 from outcry.live.model import TradeLog
 from outcry.market.instruments import Contract
-from outcry.trades.feed import (
-    LIVE_TRADE,
-    OVERLAP_NS,
-    Amend,
-    Bars,
-    CaughtUp,
-    Event,
-    FeedCaps,
-    Gap,
-    Heartbeat,
-    Status,
-    Trades,
-)
+from outcry.trades.feed import CaughtUp, Event, FeedCaps, Heartbeat, Trades
 from outcry.trades.push_format import RECENT_NS, Again, Push, read_event, write_event
-from outcry.trades.records import Rows
 
 #: Approximate size of a segment, the unit in which the spool is deleted.
 SEGMENT_BYTES = 4 << 20
@@ -46,17 +32,14 @@ class SpooledQueue:
     """Queue on disk of one contract's events; implements `PushQueue`. One thread adds events and another sends them.
 
     key: name of its log in the spool. next, end: numbers of the first event not accepted, and after the newest.
-    latest_ns, last_bar_ns, barred_ns, recent: as in a live stream, for a feed that resumes. time_ns: newest time (ns
-    UTC) in any event.
+    position: where the feed resumes.
     """
 
     def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, state_path: Path) -> None:
         self._log, self._key, self._state_path = log, key, state_path
         self.contract, self.caps = contract, caps
         self._lock = threading.RLock()
-        self.latest_ns = self.time_ns = self.last_bar_ns = self.barred_ns = 0
-        self._last_bar_number = 0
-        self._recent: deque[tuple[int, Rows]] = deque()
+        self.position = FeedPosition()
         self._segments: deque[list[int]] = deque()  # number of the first event, bytes
         self._ready: deque[Event] = deque()
         self._ready_bytes = 0
@@ -105,13 +88,6 @@ class SpooledQueue:
         """Whether events wait in memory because the disk refuses them."""
         return bool(self._unsaved)
 
-    @property
-    def recent(self) -> Rows:
-        """Trades within two seconds of the newest, in arrival order."""
-        first_ns = self.latest_ns - OVERLAP_NS
-        rows = [rows[rows["ts_event"] >= first_ns] for _, rows in self._recent]
-        return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
-
     def add(self, event: Event) -> None:
         """Store an event for sending.
 
@@ -150,21 +126,11 @@ class SpooledQueue:
             self._unsaved_bytes += len(blob)
 
     def _index(self, number: int, event: Event, size: int) -> None:
-        """Update the positions and times of the queue after an event was stored."""
+        """Update segments and position after an event was stored."""
         if not self._segments or (number < self.end and self._segments[-1][1] >= SEGMENT_BYTES):
             self._segments.append([number, 0])
         self._segments[-1][1] += size
-        self.time_ns = max(self.time_ns, time_of(event))
-        if isinstance(event, Trades):
-            self.latest_ns = max(self.latest_ns, time_of(event))
-            self._recent.append((number, event.rows))
-        elif isinstance(event, Bars):
-            self.last_bar_ns, self._last_bar_number = max(self.last_bar_ns, time_of(event)), number
-            self.barred_ns = max(self.barred_ns, time_of(event) + event.quality.length_ns)
-            self.latest_ns = max(self.latest_ns, self.barred_ns)
-        horizon_ns = self.latest_ns - OVERLAP_NS
-        while self._recent and int(self._recent[0][1]["ts_event"].max()) < horizon_ns:
-            self._recent.popleft()
+        self.position.advance(number, event)
 
     # -- events to the service
 
@@ -244,7 +210,7 @@ class SpooledQueue:
                     *self._ready_before(self._first),
                     *self._events_from(max(self.next, self._first), first),
                 ]
-                self._first, self._replacement = first, _replacement_events(lost)
+                self._first, self._replacement = first, replacement_events(lost)
                 before, self.session = self.session, secrets.token_hex(16)
                 self._save_state()
                 self._retained.clear()
@@ -309,13 +275,8 @@ class SpooledQueue:
 
         The last events are needed to recognise rows that the service or the feed repeats.
         """
-        needed = [self.next, self._saved, *(self._retained[0][:1] if self._retained else ())]
-        needed += [self._recent[0][0]] if self._recent else []
-        needed += (
-            [self._last_bar_number]
-            if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS
-            else []
-        )
+        needed = [self.next, self._saved, *self.position.needed()]
+        needed += [self._retained[0][0]] if self._retained else []
         while len(self._segments) > 1 and self._segments[1][0] <= min(needed):
             self._segments.popleft()
             self._first = self._segments[0][0]
@@ -324,29 +285,3 @@ class SpooledQueue:
     def _save_state(self) -> None:
         instead = [write_event(event) for event in self._replacement]
         SpoolState(self.session, self._first, instead, self.caps).write(self._state_path)
-
-
-def _replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:
-    """Return the events that replace discarded ones in the queue.
-
-    These are one gap over the discarded rows, all amendments, and the last `CaughtUp` and `Status`.
-    """
-    spans: list[tuple[int, int]] = []
-    amends: list[Event] = []
-    last: dict[type[Event], Event] = {}
-    for event in lost:
-        match event:
-            case Trades(rows) | Bars(rows):
-                length_ns = event.quality.length_ns if isinstance(event, Bars) else 1
-                times = rows["ts_event"]
-                spans.append((int(times.min()), int(times.max()) + length_ns))
-            case Gap(from_ns, to_ns):
-                spans.append((from_ns, to_ns))
-            case Amend():
-                amends.append(event)
-            case CaughtUp() | Status():
-                last[type(event)] = event
-            case _:
-                pass
-    gap = [Gap(min(a for a, _ in spans), max(b for _, b in spans), "aged_out")] if spans else []
-    return (*gap, *amends, *last.values())

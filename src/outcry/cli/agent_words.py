@@ -98,7 +98,7 @@ def table(agent: Agent) -> Table:
     for key, follower in sorted(agent.followers.items()):
         status, queue = follower.status, follower.queue
         refused = agent.sender.refused.get(key, "")
-        newest = f"{_time(queue.latest_ns)} UTC" if queue.latest_ns else ""
+        newest = f"{_time(queue.position.latest_ns)} UTC" if queue.position.latest_ns else ""
         parts = words_of(refused or status.code) if refused or status.code else ""
         found.add_row(
             key.feed,
