@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from outcry.api.examples import ANSWERS
-from outcry.cli.reading import told_once
+from outcry.cli.reading import unique_alerts
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, Unreachable
 from outcry.client.stream import Position, StreamEvent, follow, read_events
 from outcry.wire.answers import LevelsAnswer
@@ -43,8 +43,8 @@ def snapshot(*seqs: int, mark: int = 0, **more: Any) -> bytes:
 class Script:
     """One thing to say at each connection; then silence, and the end of the test."""
 
-    def __init__(self, *said: bytes | tuple[int, dict[str, Any]] | None) -> None:
-        self.said = list(said)
+    def __init__(self, *responses: bytes | tuple[int, dict[str, Any]] | None) -> None:
+        self.responses = list(responses)
         self.asked: list[dict[str, str]] = []
         self.paths: list[str] = []
 
@@ -57,7 +57,7 @@ def server(script: Script) -> Iterator[str]:
         def do_GET(self) -> None:
             script.asked.append({name.lower(): value for name, value in self.headers.items()})
             script.paths.append(self.path)
-            turn = script.said.pop(0)
+            turn = script.responses.pop(0)
             self.close_connection = True
             if turn is None:  # hangs up without a word
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -235,7 +235,7 @@ def test_follow_tells_each_alert_once_oldest_first(capsys: pytest.CaptureFixture
         yield msgspec.json.decode(alert(4).split(b"data: ")[1], type=AlertEntry)
         yield msgspec.json.decode(snapshot(5, 4, 3, missed=True).split(b"data: ")[1], type=Snapshot)
 
-    assert [found.seq for found in told_once(events())] == [1, 2, 3, 4, 5]
+    assert [found.seq for found in unique_alerts(events())] == [1, 2, 3, 4, 5]
     assert "alerts are missing" in capsys.readouterr().err
 
 
@@ -287,8 +287,8 @@ def test_the_service_itself() -> None:
         assert isinstance(first, Snapshot)
         assert ([a.seq for a in first.alerts], [answer.symbol for answer in first.levels]) == ([1], ["ES"])
         market.alert("ES")
-        told = in_time(lambda: next(event for event in events if isinstance(event, AlertEntry)))
-        assert (told.seq, told.params["ibHigh"]) == (2, 6900.0)
+        first_alert = in_time(lambda: next(event for event in events if isinstance(event, AlertEntry)))
+        assert (first_alert.seq, first_alert.params["ibHigh"]) == (2, 6900.0)
         feed.move(price=6901.5)
         quote = in_time(lambda: next(event for event in events if isinstance(event, Quote)))
         assert quote.last_price == 6901.5

@@ -30,7 +30,7 @@ async def process(server: JetStream, role: str) -> AsyncIterator[tuple[NatsCalls
     async with Link(server.urls, tell) as link:
         await link.up()
         presence = NatsPresence(link)
-        async with presence.here([role]):
+        async with presence.announce([role]):
             yield NatsCalls(link, tell), presence
 
 

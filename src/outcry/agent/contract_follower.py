@@ -79,7 +79,7 @@ class ContractFollower:
         self._last_status: Status | None = None
         self.status = ContractStatus()
         #: Time of the feed's last event, by the event loop's clock.
-        self.heard_s = 0.0
+        self.last_event_s = 0.0
 
     async def follow(self) -> bool:
         """Receive events until the feed closes the stream; return whether the feed has ended permanently.
@@ -99,7 +99,7 @@ class ContractFollower:
         events = cast("AsyncGenerator[Event]", feed.open(queue.contract, cursor))
         async with aclosing(events) as stream:
             async for event in stream:
-                self.heard_s = loop.time()
+                self.last_event_s = loop.time()
                 if not self._caught_up:
                     self._set_status("catching_up")
                 self._process(event, since_ns, before_ns)

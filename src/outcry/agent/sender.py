@@ -140,11 +140,11 @@ class Sender:
 
         Raises `ApiError` and `Unreachable`.
         """
-        status, said = self.ask(feed, write_push(push))
+        status, response = self.ask(feed, write_push(push))
         if status != 200:
-            raise error_from(status, said)
+            raise error_from(status, response)
         try:
-            taken = msgspec.json.decode(said, type=_Answer).next
+            taken = msgspec.json.decode(response, type=_Answer).next
         except (msgspec.DecodeError, RecursionError) as problem:
             self.close()  # the answer may be incomplete, and the next answer must not start with its remainder
             raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
@@ -156,14 +156,14 @@ class Sender:
         try:
             self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
             response = self._connection.getresponse()
-            said = response.read(_MOST_ANSWER)
+            content = response.read(_MOST_ANSWER)
         except (OSError, http.client.HTTPException) as problem:
             self.close()
             why = problem or type(problem).__name__
             raise Unreachable(f"{self._base} does not answer: {why}") from problem
         if response.status != 200:
             self.close()  # the service may not have read the whole body
-        return response.status, said
+        return response.status, content
 
     def abort(self) -> None:
         """Abort a push that is in progress on another thread; it ends without an answer."""

@@ -96,18 +96,18 @@ def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[s
     repaired = alert.params.get("event") == "repaired"
     by_bar = alert.params.get("observed") == "bar"
     if by_bar:
-        said = (BAR_SENTENCES_REPAIRED if repaired else BAR_SENTENCES).get(alert.type)
+        template = (BAR_SENTENCES_REPAIRED if repaired else BAR_SENTENCES).get(alert.type)
     else:
-        said = (SENTENCES_REPAIRED if repaired else SENTENCES).get(alert.type)
-    if said is None:
+        template = (SENTENCES_REPAIRED if repaired else SENTENCES).get(alert.type)
+    if template is None:
         return alert.message
     level, at = level_of(alert), _number(alert, "reached") if by_bar else None
     probe = _number(alert, "probeExtreme")
-    text = words(said) % {
+    text = words(template) % {
         "at": price(alert.price if at is None else at),
         "level": "" if level is None else price(level),
         "reached": "" if probe is None else price(probe),
-        "day": _made(alert, level, price, day) if "%(day)s" in said else "",
+        "day": _made(alert, level, price, day) if "%(day)s" in template else "",
     }
     text = text.replace("..", ".")  # a date may end in an abbreviation's full stop
     both = alert.params.get("otherSideBroken") is True

@@ -145,7 +145,7 @@ class ClusterSide:
         mark = derived(self._installation.secret, "cluster").hex()[:16]
         async with Link(self._installation.settings.cluster, self._say) as link:
             await claim_bus(link, mark, self._say)
-        async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
+        async with self.link, self.presence.announce(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(repeat(part, _AGAIN_S, partial(self._part_failed, name)), name=name)
 

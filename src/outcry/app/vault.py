@@ -74,22 +74,22 @@ def faults(settings: Settings, store: SqlVaultStore, keys: VaultKeys) -> list[st
     """Return the problems of the key-encryption keys, as messages for the operator."""
     where = VARIABLE if settings.vault_keys else str(settings.folder / VAULT_FILE)
     uses = store.uses()
-    said: list[str] = []
+    problems: list[str] = []
     for row in store.vault_keys():
-        here = keys.cipher(row.kid) is not None
-        if here and not keys.recognises(row):
-            said.append(
+        present = keys.cipher(row.kid) is not None
+        if present and not keys.recognises(row):
+            problems.append(
                 f"{where}: The key {row.kid} is not the one that this database was used with. {_ADVICE}"
             )
         elif row.kid == keys.newest and row.retired_ns is not None:
-            said.append(
+            problems.append(
                 f"{where}: The first key, {row.kid}, is retired. Put the key that replaced it in front."
             )
-        elif not here and row.kid in uses:
-            said.append(
+        elif not present and row.kid in uses:
+            problems.append(
                 f"{where}: The key {row.kid} is missing, but it encrypts stored credentials. {_ADVICE}"
             )
-    return said
+    return problems
 
 
 def lost_keys(store: SqlVaultStore, keys: VaultKeys | None) -> list[str]:

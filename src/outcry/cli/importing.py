@@ -100,12 +100,12 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
                 )  # fmt: skip
             except (FileRefused, OSError, StoreBusy, TapeDamaged, TapeInUse, MemoryError) as problem:
                 refused += 1
-                said = (
+                text = (
                     str(problem)
                     if isinstance(problem, FileRefused)
                     else f"{shown(path)}: {problem or 'Not enough memory.'}"
                 )
-                console.print(f"Rejected {said}", style="red", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"Rejected {text}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
                 known += report.state != "no trades"
                 print_report(report, console)

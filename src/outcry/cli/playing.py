@@ -57,7 +57,7 @@ class Player:
         self._feed = feed
         self.played = Played()
         self._waiting: asyncio.Queue[tuple[Contract, Event | FeedLost]] = asyncio.Queue(MOST_WAITING)
-        self._heard_s: dict[Contract, float] = {}
+        self._last_push_s: dict[Contract, float] = {}
 
     async def run(self, url: str, key: str) -> None:
         """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for an invalid URL."""
@@ -70,7 +70,7 @@ class Player:
             contracts = await feed.contracts()
             for contract in contracts:
                 readers.start(contract.key, self._read(contract))
-            self._heard_s = dict.fromkeys(contracts, time.monotonic())
+            self._last_push_s = dict.fromkeys(contracts, time.monotonic())
             with _progress(recording) as shown, ThreadPoolExecutor(1, "outcry-push") as thread:
                 await self._push(pusher, thread, shown)
         finally:
@@ -89,14 +89,14 @@ class Player:
         """Push events until every contract has ended. On an error, report to the service that the feed has stopped."""
         loop = asyncio.get_running_loop()
         try:
-            while self._heard_s:
+            while self._last_push_s:
                 for contract, events in (await self._gathered()).items():
                     if events:
                         await loop.run_in_executor(thread, pusher.push, contract, events)
                         self._note(contract, events, shown)
                     else:
                         await loop.run_in_executor(thread, pusher.beat, contract)
-                        self._heard_s[contract] = time.monotonic()
+                        self._last_push_s[contract] = time.monotonic()
         except BaseException:
             pusher.stop()
             thread.submit(pusher.bye)  # runs after the current push, which stops now
@@ -107,7 +107,7 @@ class Player:
     async def _gathered(self) -> dict[Contract, list[Event]]:
         """Return the queued events by contract; contracts that need a keep-alive have an empty list."""
         found: dict[Contract, list[Event]] = {}
-        due_s = min(self._heard_s.values()) + KEEP_ALIVE_S - time.monotonic()
+        due_s = min(self._last_push_s.values()) + KEEP_ALIVE_S - time.monotonic()
         try:
             # not `wait_for`, which may lose a cancellation before Python 3.12
             async with asyncio.timeout(max(due_s, 0.01)):
@@ -119,17 +119,17 @@ class Player:
             while not self._waiting.empty():
                 _file(self._waiting.get_nowait(), found)
         silent_s = time.monotonic() - KEEP_ALIVE_S
-        return found | {c: [] for c, at_s in self._heard_s.items() if at_s <= silent_s and c not in found}
+        return found | {c: [] for c, at_s in self._last_push_s.items() if at_s <= silent_s and c not in found}
 
     def _note(self, contract: Contract, events: list[Event], shown: Callable[[int], None]) -> None:
-        self._heard_s[contract] = time.monotonic()
+        self._last_push_s[contract] = time.monotonic()
         for event in events:
             self.played.add(contract, event)
             if isinstance(event, Heartbeat | CaughtUp):
                 shown(event.at_ns)
         shown(self.played.last_ns)
         if isinstance(events[-1], Ended):
-            del self._heard_s[contract]
+            del self._last_push_s[contract]
 
 
 def _file(item: tuple[Contract, Event | FeedLost], found: dict[Contract, list[Event]]) -> None:
@@ -155,7 +155,7 @@ def _progress(recording: "Recording") -> Generator[Callable[[int], None]]:
             nonlocal furthest
             if at_ns > furthest:
                 furthest = at_ns
-                said = f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC"
-                bar.update(task, completed=max(timeline.played(at_ns), 0), description=said)
+                time_text = f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC"
+                bar.update(task, completed=max(timeline.played(at_ns), 0), description=time_text)
 
         yield show

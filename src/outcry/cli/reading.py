@@ -65,14 +65,14 @@ def alerts(
     if not follow:
         return _ask(url, data, lambda client: _print(client.alerts(symbol)))
 
-    def told(client: Client) -> None:
-        for alert in told_once(client.stream(symbol) if symbol else client.stream()):
+    def print_alerts(client: Client) -> None:
+        for alert in unique_alerts(client.stream(symbol) if symbol else client.stream()):
             print(msgspec.json.encode(alert).decode(), flush=True)
 
-    return _ask(url, data, told)
+    return _ask(url, data, print_alerts)
 
 
-def told_once(events: Iterator[StreamEvent]) -> Iterator[AlertEntry]:
+def unique_alerts(events: Iterator[StreamEvent]) -> Iterator[AlertEntry]:
     """Yield the alerts of a stream once each, oldest first.
 
     After a reconnect the service may send all alerts of the day again.

@@ -136,7 +136,7 @@ def _player(
 def _play(player: Player, url: str, key: str) -> int:
     """Play to the end or until interrupted. Report what was played in both cases."""
     try:
-        asyncio.run(_until_told(player, url, key))
+        asyncio.run(_until_signalled(player, url, key))
     except asyncio.CancelledError:
         return _TERMINATED
     finally:
@@ -144,7 +144,7 @@ def _play(player: Player, url: str, key: str) -> int:
     return 0
 
 
-async def _until_told(player: Player, url: str, key: str) -> None:
+async def _until_signalled(player: Player, url: str, key: str) -> None:
     task = asyncio.current_task()
     with suppress(NotImplementedError):  # Windows has no such signals
         if task is not None:

@@ -111,9 +111,9 @@ def _older(store: SqlVaultStore, known_keys: Mapping[str, bytes]) -> list[str]:
 def _finish(installation: Installation, settings: Settings, store: SqlVaultStore) -> int:
     newest = vault_of(settings, store, installation.clock)
     broken = 0
-    for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
-        text = _ENGLISH.ngettext("%d connection now uses key %s.", "%d connections now use key %s.", brought)
-        print(text % (brought, newest.keys.newest), file=sys.stderr)
+    for count, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
+        text = _ENGLISH.ngettext("%d connection now uses key %s.", "%d connections now use key %s.", count)
+        print(text % (count, newest.keys.newest), file=sys.stderr)
     known_keys = read_keys(settings)
     used = [kid for kid in _older(store, known_keys) if not store.retire(kid, installation.clock.now_ns())]
     if not settings.vault_keys:

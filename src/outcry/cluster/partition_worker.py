@@ -89,11 +89,11 @@ class PartitionWorker:
 
     def _report(self) -> None:
         self._engine.report(
-            LogEvent.PARTITIONS_SERVED, partitions=len(self._served), streams=len(self._engine.here)
+            LogEvent.PARTITIONS_SERVED, partitions=len(self._served), streams=len(self._engine.stream_names)
         )
 
     def _streams(self, partition: int) -> Sequence[str]:
-        return [name for name in self._engine.here if partition_of_stream(name) == partition]
+        return [name for name in self._engine.stream_names if partition_of_stream(name) == partition]
 
     def _taken_over(self, key: StreamKey) -> None:
         """Release a partition and acquire it again, because another process has acquired one of its streams.

@@ -141,7 +141,7 @@ class RemoteStreams(FeedRunner):
                 return StreamStatus(link, link.value)
 
     def _current_reason(self, key: StreamKey, follower: ContractFollower) -> str:
-        if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
+        if asyncio.get_running_loop().time() - follower.last_event_s > health.LINK_TIMEOUT_S:
             return "stale_link"
         channel = self._registry.channel(key)
         if channel is None:

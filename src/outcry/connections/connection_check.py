@@ -43,11 +43,11 @@ _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 class _Tried:
     """Result of opening the stream of one contract.
 
-    `heard`: whether any event arrived; `fault`: the error code it ended with.
+    `received`: whether any event arrived; `fault`: the error code it ended with.
     """
 
     contract: Contract
-    heard: bool = False
+    received: bool = False
     subscribed: bool | None = None
     history: str = ""
     fault: str = ""
@@ -63,20 +63,20 @@ def check_running(
     """
     tried: list[_Tried] = []
     live: list[Finding] = []
-    for key, told in streams.items():
+    for key, status in streams.items():
         contract = key.contract
-        if told is None:
+        if status is None:
             tried.append(_Tried(contract, fault="disconnected"))
             continue
-        known = told.link in {Phase.CATCHING_UP, Phase.CURRENT}
-        one = _Tried(contract, known, told.subscribed if known else None)
-        if told.link is Phase.CURRENT:
+        known = status.link in {Phase.CATCHING_UP, Phase.CURRENT}
+        one = _Tried(contract, known, status.subscribed if known else None)
+        if status.link is Phase.CURRENT:
             one.history = history(key)
-            code = "ok" if told.reason == "live" else told.reason
-            live.append(Finding(CheckStep.LIVE, contract.key, told.reason in _GOOD, code))
-        if told.link in {Phase.REFUSED, Phase.LOST}:
-            one.fault = told.reason if told.link is Phase.REFUSED else told.lost
-            one.login = told.login
+            code = "ok" if status.reason == "live" else status.reason
+            live.append(Finding(CheckStep.LIVE, contract.key, status.reason in _GOOD, code))
+        if status.link in {Phase.REFUSED, Phase.LOST}:
+            one.fault = status.reason if status.link is Phase.REFUSED else status.lost
+            one.login = status.login
         tried.append(one)
     return [*_findings(tried), *live]
 
@@ -96,7 +96,7 @@ async def check_feed(
         await asyncio.gather(*tasks, return_exceptions=True)
         await feed.close()
     for one in tried:
-        if not one.heard and not one.fault:
+        if not one.received and not one.fault:
             one.fault = "unreachable"
     return list(_findings(tried))
 
@@ -119,7 +119,7 @@ async def _listen(feed: Feed, one: _Tried, since: Cursor) -> None:
     events = cast("AsyncGenerator[Event]", feed.open(one.contract, since))
     async with aclosing(events) as stream:
         async for event in stream:
-            one.heard = True
+            one.received = True
             match event:
                 case Status():
                     one.subscribed = event.subscribed
@@ -155,14 +155,14 @@ def _findings(tried: Sequence[_Tried]) -> Sequence[Finding]:
             subscribed = False
         code = "ok" if subscribed else one.fault if subscribed is False else "not_tried"
         found.append(Finding(CheckStep.SUBSCRIBED, key, subscribed, code or "unsubscribed"))
-        told = True if one.history else None
-        found.append(Finding(CheckStep.HISTORY, key, told, one.history or "not_tried"))
+        passed = True if one.history else None
+        found.append(Finding(CheckStep.HISTORY, key, passed, one.history or "not_tried"))
     return found
 
 
 def _sign_in(tried: Sequence[_Tried]) -> Finding:
     """Return whether the vendor is reachable and accepts the credentials; any event proves both."""
-    if any(one.heard for one in tried):
+    if any(one.received for one in tried):
         return Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")
     refused = next((one.fault for one in tried if one.login), "")
     fault = refused or next((one.fault for one in tried if one.fault), "")

@@ -153,8 +153,8 @@ class BrokerConnections:
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
         """Apply a user's action to a connection, whatever its phase by now; return False if it was removed."""
-        anew = sign is Sign.REQUESTED
-        while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, anew=anew):
+        restart = sign is Sign.REQUESTED
+        while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, restart=restart):
             again = self._own(row.user_id, row.id)
             if again is None:
                 return False

@@ -61,16 +61,16 @@ class SqlConnectionStore:
 
     def move(
         self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
-        anew: bool = False,
+        restart: bool = False,
     ) -> bool:  # fmt: skip
         """Change the phase and code of a connection; return False if the phase is no longer `old`.
 
-        `since_ns` changes if phase or code do. With `anew` it always changes, which makes the supervisor restart the
+        `since_ns` changes if phase or code do. With `restart` it always changes, which makes the supervisor restart the
         connection because its user asked for it.
         """
         column = _CONNECTIONS.c
         same = (column.phase == new.value) & (column.code == code)
-        since = [(column.since_ns >= now_ns, column.since_ns + 1)] if anew else [(same, column.since_ns)]
+        since = [(column.since_ns >= now_ns, column.since_ns + 1)] if restart else [(same, column.since_ns)]
         query = (
             update(_CONNECTIONS)
             .where(column.id == connection_id, column.phase == old.value)

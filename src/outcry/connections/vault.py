@@ -155,15 +155,15 @@ def rewrapped(vault: Vault, store: SqlVaultStore) -> Iterator[tuple[int, int]]:
     interrupted run can be repeated.
     """
     newest = vault.keys.newest
-    brought = broken = after_id = 0
+    rewrapped_count = broken = after_id = 0
     while batch := store.not_under(newest, after_id, BATCH):
         for row, sealed_entries in batch:
             try:
-                brought += store.rewrap(sealed_entries, vault.rewrap(row, sealed_entries))
+                rewrapped_count += store.rewrap(sealed_entries, vault.rewrap(row, sealed_entries))
             except VaultBroken:
                 broken += 1
         after_id = batch[-1][0].id
-        yield brought, broken
+        yield rewrapped_count, broken
 
 
 def _place_of(row: ConnectionRow, sealed_entries: SealedEntries) -> str:

@@ -43,8 +43,8 @@ def prepare(engine: Engine) -> None:
             if engine.dialect.name == "sqlite"
             else "Check OUTCRY_DATABASE_URL and that the server is running."
         )
-        said = problem.orig if isinstance(problem, DBAPIError) else problem
-        raise StoreBusy(f"The database cannot be opened: {str(said).strip()}. {hint}") from problem
+        cause = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise StoreBusy(f"The database cannot be opened: {str(cause).strip()}. {hint}") from problem
 
 
 def migrate(engine: Engine) -> bool:

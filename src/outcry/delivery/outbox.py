@@ -243,8 +243,8 @@ def _is_seen_by(scope: Scope | None) -> Any:
 
 def _waiting_again(now_ns: int) -> Any:
     """Return the update that makes entries wait for delivery again, as if written now, with all retries."""
-    anew = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
-    return update(schema.outbox).values(phase=_WAITING, **anew)
+    unsent = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
+    return update(schema.outbox).values(phase=_WAITING, **unsent)
 
 
 # -- deletion

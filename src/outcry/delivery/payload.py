@@ -97,14 +97,14 @@ def _test(symbol: str, url: str, now_ns: int) -> Alert:
 def _summary(rows: list[AlertRow]) -> str:
     """Summarise several alerts in one sentence: their number, and as many of their names as fit."""
     end = " (Simulated data.)" if any(row.invented for row in rows) else ""
-    said, left = f"{len(rows)} alerts: ", len(rows)
+    summary, left = f"{len(rows)} alerts: ", len(rows)
     room = LONGEST_TEXT - len(end) - len(f", and {left} more.")
     for place, (name, times) in enumerate(Counter(f"{row.symbol} {row.type.value}" for row in rows).items()):
         one = (", " if place else "") + (f"{name} ({times} times)" if times > 1 else name)
-        if len(said) + len(one) > room:
+        if len(summary) + len(one) > room:
             break
-        said, left = said + one, left - times
-    return said + (f", and {left} more." if left else ".") + end
+        summary, left = summary + one, left - times
+    return summary + (f", and {left} more." if left else ".") + end
 
 
 def shortened(text: str, most: int) -> str:

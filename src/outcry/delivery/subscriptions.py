@@ -189,12 +189,12 @@ class Subscriptions:
         Return whether that changed anything.
         """
 
-        def sealed_anew(row: SubscriptionRow) -> SubscriptionRow:
+        def with_new_seal(row: SubscriptionRow) -> SubscriptionRow:
             """Encrypt the email address again, which invalidates earlier links to agree (`ConsentLinks`)."""
             address = self._address_of(row)
             return row if address is None else self._addressed(row, address)
 
-        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed", sealed_anew)
+        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed", with_new_seal)
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Delete a subscription and its delivery log."""

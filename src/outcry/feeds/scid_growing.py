@@ -87,7 +87,7 @@ class GrowingScid:
             self._refuse_another()
             records = self._records(self._done, min(whole - self._done, CHUNK_RECORDS))
             more = self._done + len(records) < whole
-            decoder = self._told() if len(records) else None
+            decoder = self._detect_decoder() if len(records) else None
             if decoder is None:  # too few bytes to detect the format
                 limit_ns = int(unix_ns(records[:1])[0]) if len(records) else settled_ns
                 return self._read([], settled_ns, limit_ns, more=False)
@@ -143,7 +143,7 @@ class GrowingScid:
         if (found.st_dev, found.st_ino) != self._identity or self._before() != self._last:
             raise FeedLost("file_replaced", f"{self._file.path.name} was replaced by another file")
 
-    def _told(self) -> ScidDecoder | None:
+    def _detect_decoder(self) -> ScidDecoder | None:
         """Return the decoder of the file's records; None until the file has enough of them to detect the format."""
         if self._decoder is None:
             sample = read_sample(self._file, self._start)

@@ -134,13 +134,13 @@ async def send_heartbeats(
     ping: Callable[[], Awaitable[Awaitable[object]]],
     clock: Clock,
     speedup: float,
-    heard: Callable[[], bool] = lambda: True,
+    has_received: Callable[[], bool] = lambda: True,
 ) -> None:
     """Ping the vendor regularly and send a heartbeat to the streams after each pong.
 
     Returns when the connection ends. Without a pong the streams fail with `link_silent`; other errors are reported by
-    the task that reads the connection. ping: sends a ping and returns an awaitable of its pong. heard: whether the
-    vendor's own heartbeats are on time.
+    the task that reads the connection. ping: sends a ping and returns an awaitable of its pong. has_received: whether
+    the vendor's own heartbeats are on time.
     """
     while board.problem is None:
         asked_ns = clock.now_ns()
@@ -150,7 +150,7 @@ async def send_heartbeats(
                 await asyncio.wait({answer}, timeout=PING_TIMEOUT_S / _LOOKS / speedup)
                 if answer.done():
                     break
-            silent = not answer.done() or not heard()
+            silent = not answer.done() or not has_received()
             if answer.done():
                 answer.result()
         except Exception:  # noqa: BLE001 - the connection is gone; its reader reports why

@@ -169,7 +169,7 @@ class Engine:
                 self._streams.drop(runner.key)
 
     @property
-    def here(self) -> set[str]:
+    def stream_names(self) -> set[str]:
         """Return the names of the streams of this process, including those being recovered for a feed."""
         return {*self.runners, *self._feeds.names}
 

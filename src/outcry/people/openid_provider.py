@@ -141,17 +141,17 @@ class WebOpenIdProvider:
         try:
             return jwt.decode(token, self._key_set(), algorithms=algorithms)
         except JoseError:  # the provider may have rotated its keys
-            return jwt.decode(token, self._key_set(anew=True), algorithms=algorithms)
+            return jwt.decode(token, self._key_set(reload=True), algorithms=algorithms)
 
     def _more_of(self, claims: Mapping[str, Any], access_token: str) -> dict[str, Any]:
         """Return the email claims of the userinfo endpoint, where the provider has one."""
         if "userinfo_endpoint" not in self._discovered():
             return {}
         headers = {"authorization": f"Bearer {access_token}"}
-        said = self._fetch("GET", self._endpoint("userinfo_endpoint"), headers=headers)
-        if said.get("sub") != claims["sub"]:
+        user_info = self._fetch("GET", self._endpoint("userinfo_endpoint"), headers=headers)
+        if user_info.get("sub") != claims["sub"]:
             raise OpenIdFailed("the ID token and the userinfo endpoint name different subjects")
-        return {name: said[name] for name in ("email", "email_verified") if name in said}
+        return {name: user_info[name] for name in ("email", "email_verified") if name in user_info}
 
     # -- discovery and keys
 
@@ -171,8 +171,8 @@ class WebOpenIdProvider:
             raise OpenIdFailed(f"the discovery document has no {name}")
         return address
 
-    def _key_set(self, *, anew: bool = False) -> KeySet:
-        if self._keys is None or anew:
+    def _key_set(self, *, reload: bool = False) -> KeySet:
+        if self._keys is None or reload:
             given: Any = self._fetch("GET", self._endpoint("jwks_uri"))
             try:
                 self._keys = KeySet.import_key_set(given)
@@ -197,12 +197,12 @@ class WebOpenIdProvider:
         if status != 200:
             raise OpenIdFailed(f"{host} answered {status} to {method} {urlsplit(address).path}")
         try:
-            said = json.loads(body)
+            fields = json.loads(body)
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict):
+            fields = None
+        if not isinstance(fields, dict):
             raise OpenIdFailed(f"{host} did not answer with a JSON object")
-        return said
+        return fields
 
 
 async def _exchange(

@@ -198,8 +198,8 @@ def _refuse_cross_origin(client_data: bytes) -> None:
     WebAuthn Level 3, 7.1 and 7.2, require this check, and the library leaves it to its caller. Our pages allow no such
     frame.
     """
-    said = msgspec.json.decode(client_data)
-    if said.get("crossOrigin", False) is not False or "topOrigin" in said:
+    client_data_fields = msgspec.json.decode(client_data)
+    if client_data_fields.get("crossOrigin", False) is not False or "topOrigin" in client_data_fields:
         raise Refused(Reason.PASSKEY)
 
 

@@ -224,10 +224,10 @@ def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, 
     if not isinstance(problem, aiosmtplib.SMTPResponseException):
         reason = f"connection to {place} failed: {type(problem).__name__}"
         return MailResult(Outcome.LATER, None, "", reason, phases_ms)
-    said, reason = problem.message, f"{place} returned {problem.code}"
+    response, reason = problem.message, f"{place} returned {problem.code}"
     if isinstance(problem, aiosmtplib.SMTPAuthenticationError):
         reason = f"{place} rejected the user name or password"
-    return MailResult(_outcome_of(problem), problem.code, said, reason, phases_ms)
+    return MailResult(_outcome_of(problem), problem.code, response, reason, phases_ms)
 
 
 def _outcome_of(refusal: aiosmtplib.SMTPResponseException) -> Outcome:

@@ -233,7 +233,7 @@ class StagingArea:
                 self._tape.changes.note(day.replaced)
         store.commit_import(
             self._owner, digest, name, recordings, sessions, now_ns,
-            brought=[day.id for day in days], fresh=[day.id for day in days if day.fresh],
+            imported=[day.id for day in days], fresh=[day.id for day in days if day.fresh],
         )  # fmt: skip
         self._days.clear()  # the database names the files now, so an error no longer abandons them
         damaged = [day.damaged for day in days if day.damaged]

@@ -55,16 +55,16 @@ class SqlStore(SqlAccounts, SqlRecordings):
 
     def commit_import(
         self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
-        sessions: Sequence[SessionRow], now_ns: int, *, brought: Sequence[RecordingId] = (),
+        sessions: Sequence[SessionRow], now_ns: int, *, imported: Sequence[RecordingId] = (),
         fresh: Sequence[RecordingId] = (),
     ) -> None:  # fmt: skip
         """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
 
-        digest: empty if the source is not a file, so that it need not be recognised later. brought: recordings with
+        digest: empty if the source is not a file, so that it need not be recognised later. imported: recordings with
         rows of the file. fresh: those with rows of no other file now; earlier imports into them must be repeated.
         """
         with self._database.write() as connection:
-            write_import(connection, owner, digest, name, recordings, now_ns, brought, fresh)
+            write_import(connection, owner, digest, name, recordings, now_ns, imported, fresh)
             checksums.replace(connection, schema.sessions, [_plain(row) for row in sessions])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:

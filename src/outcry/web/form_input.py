@@ -101,8 +101,8 @@ def refuse_foreign(request: Request, media_type: str) -> None:
     if site is not None and site not in {"same-origin", "none"}:
         raise FormRefused
     url = request.url
-    here = f"{url.scheme}://{url.netloc}".lower()
-    if request.headers.get("origin", "null").lower() not in {"null", here}:
+    origin = f"{url.scheme}://{url.netloc}".lower()
+    if request.headers.get("origin", "null").lower() not in {"null", origin}:
         raise FormRefused
     length = request.headers.get("content-length", "")
     if not length.isascii() or not length.isdigit() or int(length) > MAX_FORM_BYTES:

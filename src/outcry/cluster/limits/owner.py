@@ -120,12 +120,12 @@ class _SubjectLog:
 
 
 class _Epoch:
-    """One ownership term of a partition at this process. `heard`: replicas that have sent their history."""
+    """One ownership term of a partition at this process. `reported`: replicas that have sent their history."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.subjects = Subjects(_SubjectLog, _MOST_SUBJECTS)
-        self.heard = set[str]()
+        self.reported = set[str]()
         self.ready = asyncio.Event()
 
     def of(self, subject: str, now_ns: int) -> _SubjectLog:
@@ -141,7 +141,7 @@ class _Epoch:
         self, replica: str, number: int, histories: Sequence[PassHistory], now_ns: int, later_ns: int
     ) -> None:
         """Count the requests that a replica allowed before this epoch. Its leases of the previous epoch have ended."""
-        known = replica in self.heard
+        known = replica in self.reported
         for history in histories:
             counted = self.of(history.subject, now_ns)
             if not known:
@@ -149,7 +149,7 @@ class _Epoch:
             holder = counted.hear(replica, number, history.first, history.unreported, later_ns)
             if number > holder.number:
                 holder.number, holder.leased = number, 0
-        self.heard.add(replica)
+        self.reported.add(replica)
 
 
 class LimitOwner:
@@ -197,8 +197,8 @@ class LimitOwner:
     async def _collect_history(self, name: str, partition: int, epoch: _Epoch) -> None:
         recall = LeaseRecall(self._presence.name, partition, epoch.name, [])
         try:
-            said = await self._calls.ask(replica_name(name), encode(recall), _HISTORY_S)
-            returned = read_recall_reply(said)
+            reply = await self._calls.ask(replica_name(name), encode(recall), _HISTORY_S)
+            returned = read_recall_reply(reply)
         except _SILENT:
             return
         now_ns = self._now_ns()
@@ -232,8 +232,8 @@ class LimitOwner:
             for at, counted in short.items():
                 counted.advance(now_ns)
                 decisions[at] = _grant_more(counted, batch.lines[at], decisions[at], now_ns)
-        said = {partition: known[partition].name if partition in known else "" for partition in epochs}
-        return encode(Answer(self._presence.name, said, decisions))
+        names = {partition: known[partition].name if partition in known else "" for partition in epochs}
+        return encode(Answer(self._presence.name, names, decisions))
 
     def _admitted(self, batch: Batch, epochs: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
         """Return the partitions whose reports in this batch can be decided.
@@ -248,7 +248,7 @@ class LimitOwner:
                 now_ns, histories = self._now_ns(), batch.histories[partition]
                 epoch.admit(batch.replica, batch.number, histories, now_ns, now_ns - batch.now_ns)
                 known[partition] = epoch
-            elif batch.epochs[partition] == epoch.name and batch.replica in epoch.heard:
+            elif batch.epochs[partition] == epoch.name and batch.replica in epoch.reported:
                 known[partition] = epoch
         return known
 

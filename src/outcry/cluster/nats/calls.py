@@ -86,11 +86,11 @@ class NatsCalls:
             await self._link.client.publish(_NOTICES + name, body)
 
     @asynccontextmanager
-    async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncGenerator[None]:
-        """Call `heard` with each notification of a name, until the block ends."""
+    async def listen(self, name: str, on_message: Callable[[bytes], None]) -> AsyncGenerator[None]:
+        """Call `on_message` with each notification of a name, until the block ends."""
 
         async def take(message: Msg) -> None:
-            heard(message.data)
+            on_message(message.data)
 
         async with subscribed(self._link, _NOTICES + name, take):
             yield

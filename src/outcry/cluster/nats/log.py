@@ -179,7 +179,7 @@ class JetStreamLog:
                 return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
 
             if not self._turn.wait_for(done, blocking.PATIENCE_S):
-                raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
+                raise OSError(errno.ETIMEDOUT, "the NATS server does not acknowledge log entries")
 
     def _found(self, key: str) -> LogStream:
         """Return the state of a stream; the first time, read its position from JetStream."""
@@ -197,7 +197,7 @@ class JetStreamLog:
 
         with self._turn:
             if not self._turn.wait_for(settled, blocking.PATIENCE_S):
-                raise StoreBusy("the bus does not acknowledge what was logged")
+                raise StoreBusy("the NATS server does not acknowledge log entries")
 
     async def _look(self, subject: str) -> tuple[int, int]:
         """Return the position after a stream's newest entry, and the sequence number of its newest message."""
@@ -249,7 +249,8 @@ class JetStreamLog:
             )
         if self._pending_bytes + size > self._max_pending_bytes:
             raise OSError(
-                errno.ENOBUFS, "the bus does not acknowledge what was logged, and no more is held for it"
+                errno.ENOBUFS,
+                "the NATS server does not acknowledge log entries, and the buffer of unacknowledged entries is full",
             )
 
     def cut(self, key: str) -> None:

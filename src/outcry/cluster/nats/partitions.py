@@ -80,7 +80,7 @@ class NatsPartitions:
             tasks.start("stream of partitions", self._keep_prepared())
             tasks.start("partition leases", self._keep_leases())
             try:
-                async with self._presence.here([self._name]):
+                async with self._presence.announce([self._name]):
                     await tasks.wait()
             finally:
                 self._link.on_back.remove(self._back)

@@ -65,7 +65,7 @@ class NatsPresence:
         return time.monotonic() - self._received_at_s < _CONNECTED_S
 
     def members(self, role: str) -> Sequence[str]:
-        """Return the names of the processes of a role, sorted; complete only within a block of `here`."""
+        """Return the names of the processes of a role, sorted; complete only within a block of `announce`."""
         found = [
             name
             for name, (until_s, roles) in self._others.items()
@@ -74,7 +74,7 @@ class NatsPresence:
         return sorted([*found, self._name] if self._roles[role] else found)
 
     @asynccontextmanager
-    async def here(self, roles: Sequence[str]) -> AsyncGenerator[None]:
+    async def announce(self, roles: Sequence[str]) -> AsyncGenerator[None]:
         """Announce this process under these roles until the block ends.
 
         While NATS is unavailable, the announcement waits until it is back.

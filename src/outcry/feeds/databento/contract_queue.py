@@ -37,7 +37,7 @@ class ContractQueue(Inbox[Event]):
         self.rows += len(rows)
         self.put(Trades(rows))
 
-    def stands(self) -> None:
+    def confirm(self) -> None:
         """Queue the status event that the gateway has confirmed the subscription."""
         if not self.mapped:
             self.mapped = True

@@ -112,5 +112,5 @@ class HistoricalDownloader:
             )
         if problem.http_status == _TOO_MANY or problem.http_status >= _THEIR_FAULT:
             return FetchRefused(f"Databento returned HTTP {problem.http_status}. Try again later")
-        said = " ".join(str(problem.message or problem.http_status).replace(self._key, "…").split())[:300]
-        return FetchRefused(f"Databento refused the request: {said}")
+        message = " ".join(str(problem.message or problem.http_status).replace(self._key, "…").split())[:300]
+        return FetchRefused(f"Databento refused the request: {message}")

@@ -141,7 +141,7 @@ class DatabentoSession:
             for queue in self.queues.values():
                 if queue.symbol == message.symbol:
                     self._queues_by_id[message.instrument_id] = queue
-                    queue.stands()
+                    queue.confirm()
         elif isinstance(message, GatewayStatus):
             self._status(message)
         elif isinstance(message, GatewayError):

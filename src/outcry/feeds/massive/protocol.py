@@ -142,7 +142,7 @@ def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:
 
     The texts are not stable, so keywords are matched.
     """
-    said = f"{status} {text}".lower()
+    lowered = f"{status} {text}".lower()
     for words, problem in (
         (("max_connections", "maximum number of websocket"), FeedRefused("too_many_sessions", text)),
         (("exceeded", "too many"), FeedLost("rate_limited", text)),
@@ -154,7 +154,7 @@ def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:
             FeedRefused("unknown_contract", text),
         ),
     ):
-        if any(word in said for word in words):
+        if any(word in lowered for word in words):
             return problem
     return FeedLost("vendor_error", text or status)
 

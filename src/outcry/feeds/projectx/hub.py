@@ -227,12 +227,12 @@ class Hub:
     async def _send_heartbeats(self) -> None:
         transport, loop = self._client.transport, asyncio.get_running_loop()
 
-        def heard() -> bool:
+        def has_received() -> bool:
             return loop.time() - transport.received_s < SILENCE_LIMIT_S / self._speedup
 
         if transport.connection is not None:
             ping = transport.connection.ping
-            await send_heartbeats(self.board, self._lag, ping, self._clock, self._speedup, heard)
+            await send_heartbeats(self.board, self._lag, ping, self._clock, self._speedup, has_received)
 
 
 def _subscription_error(text: str) -> FeedLost:

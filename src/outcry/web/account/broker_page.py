@@ -107,9 +107,9 @@ def stream_of(request: PageRequest, channel: Channel) -> Stream:
     """Return a stream for a page. The code of its feed, if known, replaces the general reason for missing data."""
     availability, feed = channel.availability, channel.key.feed
     state, code = status_label(request.words, availability.reason), availability.reason
-    said = code_means(request.words, channel.feed_code) if code in _SAID_BY_FEEDS else None
-    if said is not None:
-        state, code = replace(state, reason=said), channel.feed_code
+    meaning = code_means(request.words, channel.feed_code) if code in _SAID_BY_FEEDS else None
+    if meaning is not None:
+        state, code = replace(state, reason=meaning), channel.feed_code
     refuses = state.kind == "error"
     return Stream(
         feed=feed,

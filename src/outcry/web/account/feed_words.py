@@ -129,12 +129,12 @@ def vendor_of(row: ConnectionRow) -> str:
 
 def found(words: Words, broker: str, finding: Finding) -> Found:
     """Return a finding of a connection check in words."""
-    said = _FOUND.get(finding.code)
+    text = _FOUND.get(finding.code)
     return Found(
         words(STEPS[finding.step]), finding.contract, finding.passed, finding.code,
-        words(said) if said else _reason(words, finding.code),
-        "" if finding.passed or said else cure_of(words, broker, finding.code),
-        "" if finding.passed or said else guide_address(broker, finding.code),
+        words(text) if text else _reason(words, finding.code),
+        "" if finding.passed or text else cure_of(words, broker, finding.code),
+        "" if finding.passed or text else guide_address(broker, finding.code),
     )  # fmt: skip
 
 

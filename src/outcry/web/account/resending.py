@@ -24,8 +24,8 @@ from outcry.web.account.webhook_page import (
     note,
     one,
     own,
-    told_to_wait,
     typed_of,
+    with_retry_after,
 )
 from outcry.web.page_context import Page, PageContext, PageRequest
 
@@ -109,7 +109,7 @@ async def _resend(
     if not verdict.allowed:
         fault = request.words("Too many resends in a minute. Try again in a moment.")
         page = await one(context, request, row, typed_of(row), {"": fault})
-        return told_to_wait(page, -(-verdict.retry_after_ms // 1000))
+        return with_retry_after(page, -(-verdict.retry_after_ms // 1000))
     count = await asked(context, again)
     if count:
         await note(context, request, user, Event.SUBSCRIPTION_RESENT, row, count=str(count))

@@ -91,7 +91,7 @@ async def asked_of_others(
         raise TooOften(0) from None
 
 
-def told_to_wait(response: Response, wait_s: int) -> Response:
+def with_retry_after(response: Response, wait_s: int) -> Response:
     """Set a response's status to 429 and its `retry-after` header; return it."""
     response.status_code = 429
     if wait_s:

@@ -20,7 +20,7 @@ from outcry.web.account.webhook_page import (
     back_to_webhook,
     note,
     own,
-    told_to_wait,
+    with_retry_after,
 )
 from outcry.web.as_text import as_seen
 from outcry.web.page_context import Page, PageContext, PageRequest
@@ -42,7 +42,7 @@ async def test_webhook(context: PageContext, request: PageRequest) -> Response:
         page = context.page(
             request, "account/webhook_test.html", webhook=row, result=None, wait_s=often.wait_s
         )
-        return told_to_wait(page, often.wait_s)
+        return with_retry_after(page, often.wait_s)
     await note(context, request, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
     _, after = await own(context, request)
     enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED

@@ -28,8 +28,8 @@ from outcry.web.account.webhook_page import (
     one,
     own,
     page,
-    told_to_wait,
     typed_of,
+    with_retry_after,
 )
 from outcry.web.dates import LocalTime, local_time
 from outcry.web.form_state import (
@@ -131,7 +131,7 @@ async def make_webhook(context: PageContext, request: PageRequest) -> Response:
         except TooOften as often:
             faults[""] = _too_often(request)
             refused = page(context, request, "account/webhook_new.html", typed=typed, faults=faults)
-            return told_to_wait(refused, often.wait_s)
+            return with_retry_after(refused, often.wait_s)
         else:
             kept = await asked(context, context.services.subscriptions.one, user.id, made.id)
             await note(context, request, user, Event.SUBSCRIPTION_CREATED, kept)
@@ -198,7 +198,7 @@ async def change_webhook(context: PageContext, request: PageRequest) -> Response
             faults[refusal.field] = refusal_words(request.words, refusal)
         except TooOften as often:
             faults[""] = _too_often(request)
-            return told_to_wait(await one(context, request, row, typed, faults), often.wait_s)
+            return with_retry_after(await one(context, request, row, typed, faults), often.wait_s)
         else:
             row = changed.row
             await note(context, request, user, Event.SUBSCRIPTION_CHANGED, row)

@@ -85,16 +85,16 @@ class Contract:
 
     def _operations(self) -> Iterator[Operation]:
         for path, methods in cast("Mapping[str, Json]", self._document["paths"]).items():
-            for method, said in cast("Mapping[str, Json]", methods).items():
-                content: Json = said["responses"]["200"].get("content", {}).get("application/json", {})
+            for method, operation in cast("Mapping[str, Json]", methods).items():
+                content: Json = operation["responses"]["200"].get("content", {}).get("application/json", {})
                 example = content.get("example")
                 yield Operation(
-                    id=said["operationId"],
+                    id=operation["operationId"],
                     method=method.upper(),
                     path=path,
-                    given=tuple(_given(each) for each in said.get("parameters", ())),
+                    given=tuple(_given(each) for each in operation.get("parameters", ())),
                     answer=_referred(content.get("schema", {})),
-                    codes=tuple(self._codes(said["responses"])),
+                    codes=tuple(self._codes(operation["responses"])),
                     example=json.dumps(example, indent=2, ensure_ascii=False) if example else "",
                 )
 

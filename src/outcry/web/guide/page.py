@@ -91,12 +91,12 @@ def _status(context: PageContext, request: PageRequest) -> Status:
     scope = services.licences.of_user(user.id)
     symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
     names = names_of(context)
-    return told(
+    return status_of(
         symbols, [connected(request, row, names) for row in services.connections.connections(user.id)]
     )
 
 
-def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
+def status_of(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
     """Count symbols by the source of their data."""
     by_source = {
         source: tuple(each.symbol for each in symbols if each.data_source == source)

@@ -36,7 +36,7 @@ async def show(context: PageContext, request: PageRequest) -> Response:
     passkeys = await context.ask(identity.passkeys, user)
     codes_left = await context.ask(identity.recovery_codes_left, user)
     sessions = await context.ask(identity.sessions, user)
-    here = request.session.id if request.session else 0
+    current_id = request.session.id if request.session else 0
     done = _DONE.get(done_code(request), "")
     return context.page(
         request,
@@ -54,7 +54,7 @@ async def show(context: PageContext, request: PageRequest) -> Response:
                 "address": row.address,
                 "began": local_time(request, row.created_ns),
                 "seen": local_time(request, row.seen_ns),
-                "here": row.id == here,
+                "here": row.id == current_id,
             }
             for row in sessions
         ],
